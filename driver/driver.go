@@ -1,0 +1,237 @@
+// Package driver says what a backend of locker has to do.
+//
+// A driver speaks to one kind of server and does nothing else. Everything that
+// is the same for all backends stands in package locker and is not to be
+// repeated in a driver: checking arguments, queueing the goroutines of one
+// process, holding callers to their context, deciding when to renew and when a
+// lock counts as lost, cleaning up after a failure, and closing.
+//
+// # The life of a claim
+//
+// The unit of work is a [Claim]: one try to hold one name, with an ID that no
+// other try in the world has. The core makes it and then calls, in this order,
+//
+//	Acquire                         once
+//	    granted:     Renew          any number of times, many claims in one call
+//	                 Release        until it returns nil or ErrGone
+//	                 or Abandon     when the holding was lost
+//	    ErrTaken:    nothing more
+//	    other error: Abandon        again and again until it returns nil
+//
+// so that a driver needs no retry loop of its own for cleaning up. It only has
+// to say truthfully whether the cleaning up is done.
+//
+// # Concurrency
+//
+// All methods may be called at once from many goroutines, for different claims
+// and also for different claims of one name. For one claim: Acquire has
+// returned before any other method is called for it; Renew may run at the same
+// time as Release or Abandon; Release and Abandon never run at the same time.
+// Close is called once, last.
+//
+// # Contexts
+//
+// The core never waits longer for a driver than its caller's context allows: it
+// runs the call aside, leaves when the context ends, and takes care of the late
+// result. A driver therefore passes ctx on to its client library and returns
+// soon after ctx has ended if it can; where the library cannot be interrupted
+// it may come back later, but it must come back. A driver whose calls always
+// return at once when ctx ends says so with [Traits.Prompt].
+//
+// # Time
+//
+// All moments are an [Instant] on the [Clock] that the core was built with, so
+// that tests can replace it. Durations that only pace work (back-off, polling
+// as a fallback) use the time package.
+package driver
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Driver is one backend.
+type Driver interface {
+	// Traits says what the backend is and can do. It always answers the same.
+	Traits() Traits
+
+	// Acquire tries to take c.Name for c.ID.
+	//
+	// With c.Wait it queues at the server and blocks until the claim is granted
+	// or ctx ends; while servers are away it keeps waiting, and goes on by
+	// itself when they return. A waiter is woken by the server and costs it
+	// nothing while idle; a slow fallback covers a lost message. It must
+	// survive the loss of its place in the queue (its session died, an operator
+	// deleted its entry) by queueing anew.
+	//
+	// An outage is waited out only with c.Wait; an answer that no waiting will
+	// mend (wrong password, no permission, a wrong type stored under the key)
+	// is returned at once in both cases.
+	//
+	// Without c.Wait it asks once and returns ErrTaken if the name is not free.
+	// ErrTaken promises that nothing was left behind on the server.
+	//
+	// After any other error the core assumes nothing: the claim may be in the
+	// queue or even hold the name. It will call Abandon.
+	//
+	// A grant must be recognised also when its acknowledgement was lost and the
+	// request was repeated: the server's record carries c.ID, so an attempt that
+	// finds its own ID has succeeded.
+	Acquire(ctx context.Context, c *Claim) (Grant, error)
+
+	// Renew confirms and, where the backend has leases, extends the holdings
+	// given, with as few requests as the server allows. It calls report at most
+	// once for each claim, as soon as its outcome is known, from any one
+	// goroutine at a time:
+	//
+	//	report(c, until, nil)   held; until as in [Grant.Until]
+	//	report(c, 0, ErrGone)   the server said that c does not hold its name
+	//	report(c, 0, err)       not known; the core asks again soon
+	//
+	// A claim that is not reported counts as not known. Renew must never bring
+	// back a holding that is gone. It is never called for claims with
+	// [Claim.Lease]. When [Traits.Session] is set it is also called with no
+	// claims at all, for the session alone.
+	Renew(ctx context.Context, claims []*Claim, report func(c *Claim, until Instant, err error))
+
+	// Release frees the name if, and only if, c holds it, and wakes the next
+	// waiter. It returns nil when c held the name and no longer does, and ErrGone
+	// when the server said that c does not hold it. A request repeated because
+	// its reply was lost should answer nil, not ErrGone, where the driver can
+	// tell. After any other error the core calls it again.
+	Release(ctx context.Context, c *Claim) error
+
+	// Abandon makes sure that nothing of c is left on the server and that
+	// nothing will come of it later: a place in the queue is given up, a holding
+	// that nobody knows of is freed and passed on, and a request of c that is
+	// still on its way will have no effect when it arrives. It returns nil only
+	// when that is so. Calling it again is harmless, also for a claim of which
+	// the server never heard, and it never touches another claim.
+	Abandon(ctx context.Context, c *Claim) error
+
+	// Close frees what the driver itself opened: connections, sessions, leases,
+	// subscriptions, goroutines. All claims have been released or abandoned
+	// before, as far as the servers could be reached. It returns by ctx.
+	Close(ctx context.Context) error
+}
+
+// Traits are the fixed properties of a backend.
+type Traits struct {
+	// Backend is the name used in errors: "redis", "etcd".
+	Backend string
+
+	// Fair: waiters are granted the lock in the order in which they queued.
+	Fair bool
+
+	// Fenced: every Grant has a Token.
+	Fenced bool
+
+	// Shared: claims of mode [Shared] are understood. Without it the core
+	// refuses them and the driver never sees one.
+	Shared bool
+
+	// Session: holdings live as long as one session, which has to be renewed
+	// also while nothing is held. The core then calls Renew from the first
+	// Acquire until Close.
+	Session bool
+
+	// Prompt: every call returns at once when its ctx ends, so that the core
+	// may make it on the caller's own goroutine.
+	Prompt bool
+
+	// Check, if not zero, is how often Renew is to be called at least, for
+	// backends that learn only by asking that a holding was destroyed behind
+	// its back. Backends that are told by the server (by a watch) call
+	// [Claim.Lost] instead and leave it zero.
+	Check time.Duration
+}
+
+// Mode says which claims can hold a name together.
+type Mode int
+
+const (
+	// Exclusive excludes every other claim.
+	Exclusive Mode = iota
+	// Shared excludes exclusive claims only.
+	Shared
+)
+
+// Claim is one try to hold one name. The core fills it in and never changes it
+// afterwards, and never uses it twice.
+type Claim struct {
+	// Name is any non-empty string of up to 1,024 bytes, not necessarily UTF-8.
+	Name string
+
+	// ID is unique to this claim: 32 lower-case hexadecimal digits.
+	ID string
+
+	// Owner is text for operators, stored beside the lock. Any bytes, up to 1,024.
+	Owner string
+
+	// Mode is Exclusive unless Traits.Shared is set.
+	Mode Mode
+
+	// TTL is how long after its holder died the name may stay taken.
+	TTL time.Duration
+
+	// Lease: the holding ends by itself TTL after it was granted and is not to
+	// be renewed. A backend whose holdings last as long as a session may let it
+	// last longer on the server: the core then releases it when the time is over.
+	Lease bool
+
+	// Wait: queue and wait rather than answer ErrTaken.
+	Wait bool
+
+	// Lost tells the core that the holding is gone although its time is not
+	// over (a watch fired, the session expired). It may be called from any
+	// goroutine, at any time from Acquire on, also before Acquire has returned
+	// the grant and after the claim has ended; it never blocks.
+	Lost func(reason error)
+
+	// State is the driver's own. It is set in Acquire at the latest and may be
+	// read in every later call for the claim.
+	State any
+}
+
+// Grant is the answer to a successful Acquire.
+type Grant struct {
+	// Token is greater than zero and strictly greater than the token of every
+	// earlier holding of the name, also when exclusion was violated. Zero if
+	// the backend is not Fenced.
+	Token int64
+
+	// Until is the first moment at which the server may give the name to
+	// another if it hears nothing more from this holder. It is counted from a
+	// moment that is certainly not later than the one at which the server began
+	// to count: as a rule, from just before the request was sent that the
+	// server has acknowledged. What is uncertain about a particular backend (a
+	// tick, a clock estimate) is already taken off; the margin for clocks that
+	// run at slightly different rates is taken off by the core.
+	Until Instant
+}
+
+var (
+	// ErrTaken is returned by Acquire without Wait when the name is not free.
+	ErrTaken = errors.New("driver: taken")
+
+	// ErrGone is returned or reported when the server said that the claim does
+	// not hold its name.
+	ErrGone = errors.New("driver: not held")
+)
+
+// Instant is a moment on a Clock, in nanoseconds from an origin that only has a
+// meaning on that clock.
+type Instant int64
+
+// Add returns the moment d later.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+
+// Sub returns the time from j to i.
+func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
+
+// Clock tells the time. It never goes back and counts the time during which the
+// machine was suspended, where the system can tell.
+type Clock interface {
+	Now() Instant
+}
