@@ -2,26 +2,221 @@ package locker
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
+
+	"github.com/seed80cd6120/locker/driver"
 )
 
 // Lock is one holding of a name, from its acquisition to its release or loss. It
 // is never used again after that. All methods may be called from any goroutine.
-type Lock struct{}
+type Lock struct {
+	core  *core
+	claim *driver.Claim
+	token int64
+
+	ctx holdContext
+
+	mu       sync.Mutex
+	state    state
+	deadline driver.Instant // of the holding, margin taken off
+	reason   error          // why it was lost, or dropped
+	alarm    *time.Timer    // fires at the deadline
+	ending   *ending        // once Release has been called
+}
+
+type state int
+
+const (
+	asking   state = iota // not granted yet
+	held                  // granted, and as far as the clock tells still ours
+	lost                  // maybe another's
+	released              // Release or Close was called
+	dropped               // never granted
+)
+
+func newLock(ctx context.Context, c *core, claim *driver.Claim) *Lock {
+	l := &Lock{core: c, claim: claim}
+	l.ctx.lock = l
+	l.ctx.Context, l.ctx.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	claim.Lost = l.lose
+	return l
+}
 
 // Name is the name that was taken.
-func (l *Lock) Name() string { panic("soon") }
+func (l *Lock) Name() string { return l.claim.Name }
 
-// Token is the fencing token.
-func (l *Lock) Token() int64 { panic("soon") }
+// Token is a number greater than that of every earlier holder of the name. A
+// store that refuses tokens lower than the greatest it has seen is safe from
+// holders that are late, also when the lock failed to exclude them. It is 0 only
+// where the backend was told to do without.
+func (l *Lock) Token() int64 { return l.token }
 
-// Context is the lock's context.
-func (l *Lock) Context() context.Context { panic("soon") }
+// Context ends when the lock is released, with cause ErrReleased, and no later
+// than the moment at which the server may give it to another, with cause ErrLost.
+// Its Done, Err and Value compare the clock themselves, so that a process that
+// was stopped and goes on learns of the loss at the first look. It carries the
+// values of the context given to Acquire, but does not end with it.
+func (l *Lock) Context() context.Context { return &l.ctx }
 
-// Deadline is when the lock is lost unless it is renewed before.
-func (l *Lock) Deadline() time.Time { panic("soon") }
+// Deadline is the moment at which the lock is lost unless it is renewed before,
+// which happens by itself except with WithLease.
+func (l *Lock) Deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Add(l.deadline.Sub(l.core.clock.Now()))
+}
 
-// Release frees the lock.
-func (l *Lock) Release(ctx context.Context) error { panic("soon") }
+// hold makes the granted claim a held lock; false if it was lost before.
+func (l *Lock) hold(g driver.Grant) bool {
+	c := l.core
+	deadline := g.Until.Add(-margin(l.claim.TTL))
+	left := deadline.Sub(c.clock.Now())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != asking || left <= 0 || !c.keeper.add(l) {
+		return false
+	}
+	l.state = held
+	l.token = g.Token
+	l.deadline = deadline
+	l.alarm = time.AfterFunc(left, l.ring)
+	return true
+}
 
-func (l *Lock) within(ctx context.Context) (context.Context, func()) { panic("soon") }
+// drop ends a lock that was never granted.
+func (l *Lock) drop(reason error) {
+	l.mu.Lock()
+	if l.state == asking {
+		l.state = dropped
+	}
+	l.mu.Unlock()
+	l.ctx.cancel(reason)
+}
+
+// extend moves the deadline after a renewal, which never brings a lost lock back.
+func (l *Lock) extend(until driver.Instant) {
+	deadline := until.Add(-margin(l.claim.TTL))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == held && l.core.clock.Now() < l.deadline && deadline > l.deadline {
+		l.deadline = deadline
+	}
+}
+
+// ring is called when the deadline that was known at some time is over. It sets
+// the alarm again if the deadline has been moved since, so that a renewal costs
+// no timer.
+func (l *Lock) ring() {
+	if l.look() {
+		l.mu.Lock()
+		if l.state == held {
+			l.alarm.Reset(l.deadline.Sub(l.core.clock.Now()))
+		}
+		l.mu.Unlock()
+	}
+}
+
+var errOverdue = errors.New("not renewed in time")
+
+// look compares the clock and reports whether the lock is still held.
+func (l *Lock) look() bool {
+	l.mu.Lock()
+	is := l.state == held
+	overdue := is && l.core.clock.Now() >= l.deadline
+	l.mu.Unlock()
+	if overdue {
+		l.lose(errOverdue)
+		return false
+	}
+	return is
+}
+
+// lose ends the lock because another may have it, or soon will.
+func (l *Lock) lose(reason error) {
+	l.mu.Lock()
+	before := l.state
+	if before == asking || before == held {
+		l.state = lost
+		l.reason = reason
+	}
+	l.mu.Unlock()
+	if before == asking {
+		l.ctx.cancel(fmt.Errorf("%w: %w", ErrLost, reason))
+	}
+	if before != held {
+		return
+	}
+	l.ctx.cancel(fmt.Errorf("%w: %w", ErrLost, reason))
+	l.alarm.Stop()
+	c := l.core
+	c.keeper.remove(l)
+	c.cfg.Logger.Warn("locker: lock lost", "backend", c.traits.Backend, "name", l.Name(), "token", l.token, "reason", reason)
+	if !errors.Is(reason, driver.ErrGone) {
+		c.undo(l.claim)
+	}
+}
+
+// holdContext is the context of a Lock.
+type holdContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	lock   *Lock
+}
+
+func (h *holdContext) Done() <-chan struct{} {
+	h.lock.look()
+	return h.Context.Done()
+}
+
+func (h *holdContext) Err() error {
+	h.lock.look()
+	return h.Context.Err()
+}
+
+func (h *holdContext) Value(key any) any {
+	h.lock.look() // context.Cause asks by this way
+	return h.Context.Value(key)
+}
+
+// withinContext is a caller's context that also ends with a lock.
+type withinContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	lock   *Lock
+}
+
+// within returns a context that ends when ctx does, when the lock does, or when
+// end is called.
+func (l *Lock) within(ctx context.Context) (within context.Context, end func()) {
+	w := &withinContext{lock: l}
+	w.Context, w.cancel = context.WithCancelCause(ctx)
+	stop := context.AfterFunc(&l.ctx, func() { w.look() })
+	return w, func() {
+		stop()
+		w.cancel(ErrReleased)
+	}
+}
+
+func (w *withinContext) look() {
+	if w.lock.ctx.Err() != nil {
+		w.cancel(context.Cause(&w.lock.ctx))
+	}
+}
+
+func (w *withinContext) Done() <-chan struct{} {
+	w.look()
+	return w.Context.Done()
+}
+
+func (w *withinContext) Err() error {
+	w.look()
+	return w.Context.Err()
+}
+
+func (w *withinContext) Value(key any) any {
+	w.look()
+	return w.Context.Value(key)
+}
