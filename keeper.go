@@ -28,6 +28,7 @@ type keeper struct {
 	mu       sync.Mutex
 	held     map[*driver.Claim]*Lock
 	closed   bool
+	parked   bool           // nothing was held at the last look: no timer runs
 	next     driver.Instant // when to renew
 	inFlight int
 }
@@ -64,7 +65,9 @@ func (k *keeper) add(l *Lock) bool {
 		return false
 	}
 	k.held[l.claim] = l
-	if len(k.held) == 1 {
+	if k.parked {
+		k.parked = false
+		k.next = k.core.clock.Now().Add(k.interval)
 		k.rouse()
 	}
 	return true
@@ -111,12 +114,13 @@ func (k *keeper) tend() time.Duration {
 		}
 	}
 	session := k.core.traits.Session
-	if len(locks) == 0 && !session {
-		return 0
-	}
 	now := k.core.clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if len(k.held) == 0 && !session {
+		k.parked = true
+		return 0
+	}
 	if now >= k.next {
 		k.next = now.Add(k.interval)
 		if (len(renewable) > 0 || session) && k.inFlight < renewals {
