@@ -2,9 +2,6 @@
 
 package locker
 
-import "github.com/seed80cd6120/locker/driver"
-
-// SystemClock is the clock of every Locker made without WithClock. Here it is
-// the monotonic clock of package time; whether that counts the time during which
-// the machine was suspended depends on the system.
-func SystemClock() driver.Clock { return TimeClock{} }
+// bootTime is known on Linux only; elsewhere it depends on the system whether the
+// monotonic clock counts the time asleep.
+func bootTime() (nanoseconds int64, ok bool) { return 0, false }

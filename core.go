@@ -66,15 +66,19 @@ func (c *core) Acquire(ctx context.Context, name string, opts ...AcquireOption) 
 		return nil, c.fail("acquire", name, err)
 	}
 	defer c.leave(name)
+	// Where asking costs nothing it is cheaper to prepare for waiting only once
+	// that is known to be necessary.
+	wait := !c.traits.Prompt
 	for {
-		lock, err := c.attempt(ctx, name, a, true)
-		if errors.Is(err, errTooLate) && ctx.Err() == nil && !c.isClosing() {
-			continue
-		}
-		if err != nil {
+		lock, err := c.attempt(ctx, name, a, wait)
+		switch {
+		case err == nil:
+			return lock, nil
+		case errors.Is(err, ErrNotAcquired):
+			wait = true
+		case !errors.Is(err, errTooLate) || ctx.Err() != nil || c.isClosing():
 			return nil, c.fail("acquire", name, err)
 		}
-		return lock, nil
 	}
 }
 

@@ -89,6 +89,9 @@ func (l *Lock) release() {
 	c := l.core
 	defer c.done()
 	defer close(l.ending.done)
+	if c.traits.Prompt && c.driver.Release(c.alive, l.claim) == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(c.alive, min(releaseBound, l.claim.TTL))
 	defer cancel()
 	var failed error
