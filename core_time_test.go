@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -264,6 +266,7 @@ func TestDoneAfterSleep(t *testing.T) {
 		s := &script{acquire: grant(clock), traits: driver.Traits{Session: true}}
 		l := open(t, s, WithClock(clock), WithTTL(time.Hour))
 		done := acquire(t, l, "x").Context().Done()
+		synctest.Wait()
 		begin := time.Now()
 		clock.slept.Store(int64(2 * time.Hour))
 		<-done
@@ -726,4 +729,106 @@ func TestDo(t *testing.T) {
 		}
 		closeAll(t, l)
 	})
+}
+
+// Promise 15: a lock granted while Close begins is released too, whoever of the
+// two comes first.
+func TestCloseDuringAcquire(t *testing.T) {
+	for range 500 {
+		var granted, freed atomic.Int64
+		free := func(context.Context, *driver.Claim) error { freed.Add(1); return nil }
+		s := &script{silent: true, release: free, abandon: free}
+		ok := grant(SystemClock())
+		s.acquire = func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			granted.Add(1)
+			return ok(ctx, c)
+		}
+		l := open(t, s, WithClock(SystemClock()))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				if _, err := l.TryAcquire(context.Background(), "x"); err != nil {
+					return
+				}
+			}
+		}()
+		for granted.Load() == 0 {
+			runtime.Gosched()
+		}
+		closeAll(t, l)
+		<-done
+		if granted.Load() != freed.Load() {
+			t.Fatalf("%d granted, %d freed", granted.Load(), freed.Load())
+		}
+	}
+}
+
+// An acknowledgement that comes after the deadline extends nothing, also when no
+// timer has run yet because the process was stopped.
+func TestAcknowledgementAfterStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &stoppable{}
+		s := &script{acquire: grant(clock), renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+			sent := clock.Now()
+			clock.slept.Store(int64(4 * time.Second))
+			report(claims[0], sent.Add(time.Hour), nil)
+		}}
+		l := open(t, s, WithClock(clock), WithTTL(3*time.Second))
+		lock := acquire(t, l, "x")
+		time.Sleep(2 * time.Second)
+		if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) {
+			t.Errorf("cause is %v", cause)
+		}
+		closeAll(t, l)
+	})
+}
+
+// Renewals that hang do not pile up.
+func TestHangingRenewalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		s := &script{
+			traits: driver.Traits{Session: true},
+			renew: func(context.Context, []*driver.Claim, func(*driver.Claim, driver.Instant, error)) {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				time.Sleep(time.Minute)
+			},
+		}
+		l := open(t, s, WithTTL(3*time.Second))
+		acquire(t, l, "x")
+		time.Sleep(5 * time.Minute)
+		if n := most.Load(); n != renewals {
+			t.Errorf("up to %d hung at once, want %d", n, renewals)
+		}
+		closeAll(t, l)
+	})
+}
+
+// Promise 9: a turn that comes at the very moment at which the one in line gives
+// up goes to the next.
+func TestTurnIsPassedOn(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			ok := grant(TimeClock{})
+			s := &script{acquire: func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				time.Sleep(time.Second)
+				return ok(ctx, c)
+			}}
+			l := open(t, s)
+			var wg sync.WaitGroup
+			wg.Go(func() { acquire(t, l, "x") })
+			synctest.Wait()
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				_, _ = l.Acquire(ctx, "x")
+			})
+			synctest.Wait()
+			wg.Go(func() { acquire(t, l, "x") })
+			wg.Wait()
+			closeAll(t, l)
+		})
+	}
 }

@@ -56,7 +56,7 @@ func (l *Lock) Token() int64 { return l.token }
 
 // Context ends when the lock is released, with cause ErrReleased, and no later
 // than the moment at which the server may give it to another, with cause ErrLost.
-// Its Done, Err and Value compare the clock themselves, so that a process that
+// Its Done and Err (and so context.Cause) compare the clock themselves, so that a process that
 // was stopped and goes on learns of the loss at the first look. It carries the
 // values of the context given to Acquire, but does not end with it.
 func (l *Lock) Context() context.Context { return &l.ctx }
@@ -176,11 +176,6 @@ func (h *holdContext) Err() error {
 	return h.Context.Err()
 }
 
-func (h *holdContext) Value(key any) any {
-	h.lock.look() // context.Cause asks by this way
-	return h.Context.Value(key)
-}
-
 // withinContext is a caller's context that also ends with a lock.
 type withinContext struct {
 	context.Context
@@ -214,9 +209,4 @@ func (w *withinContext) Done() <-chan struct{} {
 func (w *withinContext) Err() error {
 	w.look()
 	return w.Context.Err()
-}
-
-func (w *withinContext) Value(key any) any {
-	w.look()
-	return w.Context.Value(key)
 }
