@@ -1,0 +1,163 @@
+package servers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// EtcdCluster is a group of etcd servers that elect a leader.
+type EtcdCluster struct {
+	Members []*Etcd
+}
+
+// StartEtcdCluster starts n servers and returns when all serve.
+func StartEtcdCluster(ctx context.Context, n int, opts EtcdOptions) (*EtcdCluster, error) {
+	if addrs, ok := givenAddrs(EnvEtcd, n); ok && opts.plain() {
+		c := &EtcdCluster{}
+		for _, addr := range addrs {
+			e := &Etcd{Server: &Server{kind: "etcd", addr: addr, given: true}}
+			e.bind()
+			c.Members = append(c.Members, e)
+		}
+		return c, c.WaitReady(ctx)
+	}
+	bin, err := etcdBinary(ctx, opts.Old)
+	if err != nil {
+		return nil, err
+	}
+	return retryPorts(func() (*EtcdCluster, error) {
+		c := &EtcdCluster{}
+		err := c.start(ctx, n, bin, opts)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, nil
+	})
+}
+
+func (c *EtcdCluster) start(ctx context.Context, n int, bin string, opts EtcdOptions) error {
+	var shared *certs
+	if opts.TLS {
+		dir, err := newDir("etcd-certs")
+		if err != nil {
+			return err
+		}
+		if shared, err = newCerts(dir); err != nil {
+			return err
+		}
+	}
+	token := rand.Text() // of this cluster and no other
+	for i := range n {
+		e, err := newEtcd(bin, opts, "member"+strconv.Itoa(i+1), token, shared, c.initial)
+		if err != nil {
+			return err
+		}
+		if n > 1 {
+			e.cannot = func(action string) error {
+				if action == "restart empty" {
+					return fmt.Errorf("%s: a member of an etcd cluster cannot come back without its data", action)
+				}
+				return nil
+			}
+		}
+		c.Members = append(c.Members, e)
+	}
+	err := together(n, func(i int) error { return c.Members[i].Server.start(ctx, false) })
+	if err == nil {
+		err = c.WaitReady(ctx)
+	}
+	if err == nil && opts.RootPassword != "" {
+		err = c.Members[0].enableAuth(ctx)
+	}
+	return err
+}
+
+// initial returns the value of --initial-cluster.
+func (c *EtcdCluster) initial() string {
+	var members []string
+	for _, e := range c.Members {
+		members = append(members, e.name+"="+e.peerURL())
+	}
+	return strings.Join(members, ",")
+}
+
+// WaitReady waits until every member serves, which takes a quorum.
+func (c *EtcdCluster) WaitReady(ctx context.Context) error {
+	return together(len(c.Members), func(i int) error { return c.Members[i].WaitReady(ctx) })
+}
+
+// Addrs returns the addresses of the members.
+func (c *EtcdCluster) Addrs() []string {
+	var addrs []string
+	for _, e := range c.Members {
+		addrs = append(addrs, e.Addr())
+	}
+	return addrs
+}
+
+// Endpoints returns the addresses of the members as URLs.
+func (c *EtcdCluster) Endpoints() []string {
+	var urls []string
+	for _, e := range c.Members {
+		urls = append(urls, e.Endpoint())
+	}
+	return urls
+}
+
+// Leader returns the member that leads now. It waits for one until ctx ends.
+func (c *EtcdCluster) Leader(ctx context.Context) (*Etcd, error) {
+	var leader *Etcd
+	err := poll(ctx, func(ctx context.Context) error {
+		var errs []error
+		for _, e := range c.Members {
+			if !e.given && e.PID() == 0 {
+				continue
+			}
+			is, _, err := e.leads(ctx)
+			errs = append(errs, err)
+			if is {
+				leader = e
+				return nil
+			}
+		}
+		return errors.Join(append(errs, errors.New("no member leads"))...)
+	})
+	return leader, err
+}
+
+// MoveLeader makes a member the leader, and returns when it is.
+func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+	from, err := c.Leader(ctx)
+	if err != nil || from == to {
+		return err
+	}
+	_, id, err := to.leads(ctx)
+	if err != nil {
+		return err
+	}
+	token, err := from.login(ctx)
+	if err != nil {
+		return err
+	}
+	body := map[string]string{"targetID": strconv.FormatUint(id, 10)}
+	if _, err := from.http(ctx, http.MethodPost, "/v3/maintenance/transfer-leadership", token, body); err != nil {
+		return fmt.Errorf("move the leader: %w", err)
+	}
+	return poll(ctx, func(ctx context.Context) error {
+		is, _, err := to.leads(ctx)
+		if err == nil && !is {
+			err = errors.New("it does not lead yet")
+		}
+		return err
+	})
+}
+
+// Close ends all members for good.
+func (c *EtcdCluster) Close() error { return closeEtcd(c.Members) }

@@ -1,0 +1,196 @@
+package servers
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (e *Etcd) put(ctx context.Context, token, key, value string) error {
+	body := map[string]string{
+		"key":   base64.StdEncoding.EncodeToString([]byte(key)),
+		"value": base64.StdEncoding.EncodeToString([]byte(value)),
+	}
+	_, err := e.http(ctx, http.MethodPost, "/v3/kv/put", token, body)
+	return err
+}
+
+func (e *Etcd) has(ctx context.Context, token, key string) (bool, error) {
+	body := map[string]string{"key": base64.StdEncoding.EncodeToString([]byte(key))}
+	b, err := e.http(ctx, http.MethodPost, "/v3/kv/range", token, body)
+	return strings.Contains(string(b), `"kvs"`), err
+}
+
+func TestEtcdVersionIsTheModules(t *testing.T) {
+	b, err := os.ReadFile("etcd/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(b), "go.etcd.io/etcd/server/v3 "+EtcdVersion+"\n") {
+		t.Errorf("etcd/go.mod does not require %s", EtcdVersion)
+	}
+}
+
+func TestEtcdLife(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		t.Run(map[bool]string{false: EtcdVersion, true: "installed"}[old], func(t *testing.T) {
+			e := NewEtcd(t, EtcdOptions{Old: old})
+			ctx := within(t, time.Minute)
+			if err := e.put(ctx, "", "kept", "v"); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Restart(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if ok, err := e.has(ctx, "", "kept"); err != nil || !ok {
+				t.Errorf("after Kill and Restart: %v, %v", ok, err)
+			}
+			if err := e.RestartEmpty(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if ok, err := e.has(ctx, "", "kept"); err != nil || ok {
+				t.Errorf("after RestartEmpty: %v, %v", ok, err)
+			}
+			if err := e.Pause(); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestEtcdRequests(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		t.Run(map[bool]string{false: EtcdVersion, true: "installed"}[old], func(t *testing.T) {
+			var e *Etcd
+			if old {
+				e = NewEtcd(t, EtcdOptions{Old: true})
+			} else {
+				e = SharedEtcd(t)
+			}
+			ctx := within(t, 20*time.Second)
+			before, err := e.Requests(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				if err := e.put(ctx, "", "counted", "v"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				after, err := e.Requests(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if after-before != 5 {
+					t.Errorf("%d requests were counted, 5 were sent", after-before)
+				}
+			}
+			methods, err := e.Methods(ctx)
+			if err != nil || methods["KV/Put"] < 5 {
+				t.Errorf("methods: %v, %v", methods, err)
+			}
+		})
+	}
+}
+
+func TestEtcdSecrets(t *testing.T) {
+	e := NewEtcd(t, EtcdOptions{TLS: true, RootPassword: "secret"})
+	ctx := within(t, 30*time.Second)
+	if err := e.put(ctx, "", "k", "v"); err == nil {
+		t.Error("a client without a user was let in")
+	}
+	token, err := e.login(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.put(ctx, token, "k", "v"); err != nil {
+		t.Error(err)
+	}
+	if err := e.Restart(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEtcdClientCert(t *testing.T) {
+	e := NewEtcd(t, EtcdOptions{TLS: true, ClientCert: true})
+	conf := e.TLSConfig()
+	conf.Certificates = nil
+	conn, err := dialRESP(within(t, 5*time.Second), e.Addr(), conf)
+	if err == nil {
+		defer conn.Close()
+		if _, err = conn.do("x"); err == nil {
+			t.Error("a client without a certificate was let in")
+		}
+	}
+}
+
+func TestEtcdQuota(t *testing.T) {
+	e := NewEtcd(t, EtcdOptions{Args: []string{"--quota-backend-bytes", "1048576"}})
+	ctx := within(t, 60*time.Second)
+	value := strings.Repeat("x", 100<<10)
+	for i := range 100 {
+		if err := e.put(ctx, "", "k"+strings.Repeat("k", i), value); err != nil {
+			if !strings.Contains(err.Error(), "space exceeded") {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Error("ten times the quota was stored")
+}
+
+func TestEtcdCluster(t *testing.T) {
+	c := NewEtcdCluster(t, 3, EtcdOptions{})
+	ctx := within(t, time.Minute)
+	leader, err := c.Leader(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range c.Members {
+		if e != leader {
+			if err := c.MoveLeader(ctx, e); err != nil {
+				t.Fatal(err)
+			}
+			if now, err := c.Leader(ctx); err != nil || now != e {
+				t.Errorf("after MoveLeader: %v, %v", now, err)
+			}
+		}
+	}
+	if leader, err = c.Leader(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := c.Leader(ctx); err != nil || next == leader {
+		t.Errorf("after Kill: %v, %v", next, err)
+	}
+	if err := leader.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.RestartEmpty(ctx); err == nil {
+		t.Error("a member of a cluster was restarted empty")
+	}
+	for _, e := range c.Members {
+		if err := e.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Members[0].RestartNoWait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Members[1].Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

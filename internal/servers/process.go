@@ -1,0 +1,136 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is one child. It is reaped here and nowhere else, so its pid cannot belong
+// to a stranger while exited says false.
+type process struct {
+	pid   int
+	guard io.Closer // ends the child with this process where the system does not
+
+	mu   sync.Mutex
+	done bool
+	ws   syscall.WaitStatus
+}
+
+func startProcess(bin string, args []string, dir, logPath string) (*process, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	attr := &os.ProcAttr{
+		Dir:   dir,
+		Env:   os.Environ(),
+		Files: []*os.File{null, log, log},
+		Sys:   childAttr(),
+	}
+	p, err := startOnThread(bin, append([]string{bin}, args...), attr)
+	if err != nil {
+		return nil, err
+	}
+	child := &process{pid: p.Pid}
+	_ = p.Release() // from here on the pid alone is used
+	if child.guard, err = guardChild(child.pid); err != nil {
+		return nil, errors.Join(err, child.end(syscall.SIGKILL, time.Second))
+	}
+	return child, nil
+}
+
+// exited reports whether the child has ended, and reaps it if so.
+func (p *process) exited() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exitedLocked()
+}
+
+func (p *process) exitedLocked() bool {
+	if p.done {
+		return true
+	}
+	for {
+		pid, err := syscall.Wait4(p.pid, &p.ws, syscall.WNOHANG, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		// ECHILD: somebody else reaped it, which only a program that waits for
+		// every child does. It is gone all the same.
+		p.done = pid == p.pid || err == syscall.ECHILD
+		break
+	}
+	if p.done && p.guard != nil {
+		_ = p.guard.Close()
+	}
+	return p.done
+}
+
+// status says how the child ended.
+func (p *process) status() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !p.done:
+		return "running"
+	case p.ws.Signaled():
+		return p.ws.Signal().String()
+	default:
+		return fmt.Sprintf("exit status %d", p.ws.ExitStatus())
+	}
+}
+
+func (p *process) signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.exitedLocked() {
+		return ErrNotRunning
+	}
+	return syscall.Kill(p.pid, sig)
+}
+
+// end sends sig, wakes the child in case it is stopped, and waits until it is gone;
+// after the time given it is killed.
+func (p *process) end(sig syscall.Signal, within time.Duration) error {
+	if err := p.signal(sig); errors.Is(err, ErrNotRunning) {
+		return nil
+	}
+	_ = p.signal(syscall.SIGCONT)
+	deadline := time.Now().Add(within)
+	for killed := sig == syscall.SIGKILL; !p.exited(); time.Sleep(time.Millisecond) {
+		if time.Now().Before(deadline) {
+			continue
+		}
+		if killed {
+			return fmt.Errorf("process %d is still there %v after SIGKILL", p.pid, within)
+		}
+		killed, deadline = true, time.Now().Add(within)
+		_ = p.signal(syscall.SIGKILL)
+	}
+	return nil
+}
+
+// tail returns the last max bytes of a file, "" if there is none.
+func tail(path string, max int64) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > max {
+		_, _ = f.Seek(-max, io.SeekEnd)
+	}
+	b, _ := io.ReadAll(f)
+	return string(b)
+}

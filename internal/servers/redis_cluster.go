@@ -1,0 +1,145 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// slots is how many slots a Redis Cluster divides its keys into.
+const slots = 16384
+
+// RedisCluster is a Redis Cluster of masters without replicas.
+type RedisCluster struct {
+	Nodes []*Redis
+}
+
+// StartRedisCluster starts n masters that share the slots evenly, and returns when all
+// of them see the cluster as complete.
+func StartRedisCluster(ctx context.Context, n int, opts RedisOptions) (*RedisCluster, error) {
+	if opts.TLS {
+		return nil, errors.New("servers: a Redis Cluster with TLS is not offered")
+	}
+	c := &RedisCluster{}
+	for range n {
+		r, err := startRedis(ctx, opts, func(*Redis) []string {
+			return []string{"cluster-enabled yes", "cluster-node-timeout 2000"}
+		})
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.Nodes = append(c.Nodes, r)
+	}
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+	err := c.join(ctx)
+	if err == nil {
+		err = c.WaitReady(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// join gives every node its share of the slots and a first acquaintance; gossip does
+// the rest.
+func (c *RedisCluster) join(ctx context.Context) error {
+	for i, r := range c.Nodes {
+		first, next := i*slots/len(c.Nodes), (i+1)*slots/len(c.Nodes)
+		steps := [][]string{
+			{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)},
+			{"CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(next - 1)},
+		}
+		if i > 0 {
+			to := c.Nodes[0]
+			steps = append(steps, []string{"CLUSTER", "MEET", host, to.ports[0].String(), to.ports[1].String()})
+		}
+		for _, step := range steps {
+			if _, err := r.Do(ctx, step...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// WaitReady waits until every node sees all nodes and all slots served.
+func (c *RedisCluster) WaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+	want := []string{
+		"cluster_state:ok",
+		fmt.Sprintf("cluster_slots_ok:%d", slots),
+		fmt.Sprintf("cluster_known_nodes:%d", len(c.Nodes)),
+	}
+	for _, r := range c.Nodes {
+		err := poll(ctx, func(ctx context.Context) error {
+			v, err := r.Do(ctx, "CLUSTER", "INFO")
+			if err != nil {
+				return err
+			}
+			text, _ := v.(string)
+			for _, w := range want {
+				if !strings.Contains(text, w+"\r\n") {
+					return fmt.Errorf("not yet %s", w)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("cluster node at %s: %w", r.Addr(), err)
+		}
+	}
+	return nil
+}
+
+// Addrs returns the addresses of the nodes.
+func (c *RedisCluster) Addrs() []string { return redisAddrs(c.Nodes) }
+
+// NodeOf returns the node that serves the slot of a key.
+func (c *RedisCluster) NodeOf(ctx context.Context, key string) (*Redis, error) {
+	slot, err := c.SlotOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	v, err := c.Nodes[0].Do(ctx, "CLUSTER", "SLOTS")
+	if err != nil {
+		return nil, err
+	}
+	// Each range is [first, last, [address, port, id, ...], replicas...].
+	ranges, _ := v.([]any)
+	for _, x := range ranges {
+		rng, _ := x.([]any)
+		if len(rng) < 3 {
+			continue
+		}
+		first, _ := rng[0].(int64)
+		last, _ := rng[1].(int64)
+		node, _ := rng[2].([]any)
+		if slot < first || slot > last || len(node) < 2 {
+			continue
+		}
+		for _, r := range c.Nodes {
+			if r.ports[0].String() == fmt.Sprint(node[1]) {
+				return r, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("nobody serves slot %d", slot)
+}
+
+// SlotOf returns the slot of a key.
+func (c *RedisCluster) SlotOf(ctx context.Context, key string) (int64, error) {
+	v, err := c.Nodes[0].Do(ctx, "CLUSTER", "KEYSLOT", key)
+	if err != nil {
+		return 0, err
+	}
+	slot, _ := v.(int64)
+	return slot, nil
+}
+
+// Close ends all nodes for good.
+func (c *RedisCluster) Close() error { return closeRedis(c.Nodes) }

@@ -1,0 +1,349 @@
+// Package servers starts real servers for tests and for the comparison program:
+// redis-server (one, several, replicated, Sentinel, Cluster), ZooKeeper (one, an
+// ensemble) and etcd (one, a cluster).
+//
+// In a test:
+//
+//	func TestX(t *testing.T) {
+//		r := servers.SharedRedis(t)                         // one per test binary, started by whoever asks first
+//		r := servers.NewRedis(t, servers.RedisOptions{})    // a fresh one, gone when t ends
+//		client := goredis.NewClient(&goredis.Options{Addr: r.Addr()})
+//		...
+//		r.Pause()      // SIGSTOP
+//		r.Resume()     // SIGCONT
+//		r.Kill()       // SIGKILL
+//		r.Restart(ctx) // the same address, the same data
+//	}
+//
+// Every New function skips its test under "go test -short" and otherwise fails it,
+// with one line that says what to run, when a program is missing. A program that is
+// no test uses the Start functions, which take a context and return an error, and
+// calls [Server.Close] or [StopAll] at the end.
+//
+// # What is promised
+//
+// The ports are the system's choice and stay reserved while a server is down, so
+// that a restart finds its port free. Start returns when the server answers
+// its protocol and its listener is known to be the process that was started. Data
+// lives in a temporary folder. On Linux the servers end with the process that
+// started them however that ends, SIGKILL included. Nothing is ever signalled that
+// was not started here.
+//
+// # Servers that run already
+//
+// Addresses (host:port, separated by commas) in LOCKER_REDIS, LOCKER_ZOOKEEPER and
+// LOCKER_ETCD are used instead of starting: where one plain server is asked for the
+// first of them, where n are asked for the first n. Such a server is not ours: Kill,
+// Stop, Pause, Resume and Restart return [ErrNotOurs], and it is neither emptied nor
+// stopped. A server with options, a replica, a Sentinel or a Redis Cluster is always
+// started here.
+//
+// # Goroutines
+//
+// Starting a first server leaves one goroutine behind for the life of the process,
+// whose function is named by [BackgroundFunc], for goleak.IgnoreAnyFunction.
+// There are no others.
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+var (
+	// ErrNotOurs is returned when something is to be done to a server that was not
+	// started here but given by its address.
+	ErrNotOurs = errors.New("servers: this server was given by its address, not started here")
+
+	// ErrMissing is returned when a program that is needed is not installed. The
+	// message is one line that says what to run.
+	ErrMissing = errors.New("servers: program missing")
+
+	// ErrNotRunning is returned when a signal is to be sent to a server that is down.
+	ErrNotRunning = errors.New("servers: the server is not running")
+)
+
+// StartTimeout bounds each start of a server, whatever the context allows.
+const StartTimeout = 90 * time.Second
+
+// stopTimeout is how long a server may take to end cleanly before it is killed.
+const stopTimeout = 10 * time.Second
+
+// Server is what all servers have in common: an address, a process behind it, and
+// what can be done to it. Its methods may be called from several goroutines.
+type Server struct {
+	kind     string // "redis", "zookeeper", "etcd"
+	addr     string
+	given    bool
+	dir      string // everything of this server
+	data     string // what RestartEmpty removes, inside dir
+	ports    []*port
+	listener *port // the one of ports that clients connect to
+
+	command  func() (bin string, args []string, err error)
+	ready    func(ctx context.Context) error          // one try: does it serve?
+	requests func(ctx context.Context) (int64, error) // since the process started
+	started  func()                                   // called before each start
+	cannot   func(action string) error                // refuses what this server cannot do
+
+	mu   sync.Mutex
+	proc *process
+	gone bool // closed for good
+}
+
+// Addr returns host:port of the listener for clients. It never changes.
+func (s *Server) Addr() string { return s.addr }
+
+// Given reports whether the server was given by its address instead of started here.
+func (s *Server) Given() bool { return s.given }
+
+// PID returns the process id, or 0 if the server is down or not ours.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil || s.proc.exited() {
+		return 0
+	}
+	return s.proc.pid
+}
+
+// Dir returns the folder in which the server keeps its data and its log, or "" if
+// the server is not ours.
+func (s *Server) Dir() string { return s.dir }
+
+// Log returns the end of what the server has written to its log, at most 8 KiB.
+func (s *Server) Log() string {
+	if s.given {
+		return ""
+	}
+	return tail(s.logPath(), 8<<10)
+}
+
+// Kill ends the server with SIGKILL and returns when it is gone. It works on a paused
+// server; on one that is down it does nothing.
+func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
+
+// Stop ends the server cleanly with SIGTERM and returns when it is gone. It works on a
+// paused server; one that takes longer than ten seconds is killed.
+func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
+
+// Pause stops the server in its tracks with SIGSTOP. Its connections stay open and
+// the system goes on accepting new ones in its name, but nothing answers.
+func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
+
+// Restart stops the server if it runs (cleanly; after Kill it is down already) and
+// starts it again at the same address on the same data. It returns when the server
+// serves again. A member of a group may have to wait for others in order to serve: see
+// [Server.RestartNoWait].
+func (s *Server) Restart(ctx context.Context) error {
+	if err := s.restart(ctx, false); err != nil {
+		return err
+	}
+	return s.WaitReady(ctx)
+}
+
+// RestartNoWait is Restart, but returns as soon as the server listens, although it may
+// still be loading its data or waiting for a quorum.
+func (s *Server) RestartNoWait(ctx context.Context) error { return s.restart(ctx, false) }
+
+// RestartEmpty is Restart without the data: what the server had stored is gone.
+func (s *Server) RestartEmpty(ctx context.Context) error {
+	if err := s.restart(ctx, true); err != nil {
+		return err
+	}
+	return s.WaitReady(ctx)
+}
+
+// WaitReady waits until the server serves clients, and fails at once if it has ended.
+func (s *Server) WaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+	return s.waitReady(ctx)
+}
+
+// Requests returns how many requests of clients the server has handled since its
+// process started, as counted by the server itself and less what this package
+// sent. What counts as one is said at [Redis.Commands], [ZooKeeper] and [Etcd]. Take the
+// difference of two calls.
+func (s *Server) Requests(ctx context.Context) (int64, error) { return s.requests(ctx) }
+
+// Close ends the server for good, by SIGKILL, and removes its data and its log. On a
+// server that is not ours it does nothing.
+func (s *Server) Close() error {
+	if s.given {
+		return nil
+	}
+	err := s.Kill()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return err
+	}
+	s.gone = true
+	for _, p := range s.ports {
+		p.release()
+	}
+	forget(s)
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// newServer reserves what a server that is started here needs.
+func newServer(kind string, ports int) (*Server, error) {
+	dir, err := newDir(kind)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", kind, err)
+	}
+	s := &Server{kind: kind, dir: dir, data: filepath.Join(dir, "data")}
+	if s.ports, err = newPorts(ports); err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", kind, err), os.RemoveAll(dir))
+	}
+	s.listener = s.ports[0]
+	s.addr = s.listener.addr()
+	remember(s)
+	return s, nil
+}
+
+func (s *Server) logPath() string { return filepath.Join(s.dir, "log") }
+
+func (s *Server) check(action string) error {
+	if s.given {
+		return fmt.Errorf("%s %s at %s: %w", action, s.kind, s.addr, ErrNotOurs)
+	}
+	if s.cannot != nil {
+		return s.cannot(action)
+	}
+	return nil
+}
+
+func (s *Server) signal(sig syscall.Signal) error {
+	if err := s.check(sig.String()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil || s.proc.exited() {
+		return fmt.Errorf("%v to %s at %s: %w", sig, s.kind, s.addr, ErrNotRunning)
+	}
+	return s.proc.signal(sig)
+}
+
+func (s *Server) end(sig syscall.Signal) error {
+	if err := s.check("end"); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endLocked(sig)
+}
+
+func (s *Server) endLocked(sig syscall.Signal) error {
+	if s.proc == nil {
+		return nil
+	}
+	if err := s.proc.end(sig, stopTimeout); err != nil {
+		return fmt.Errorf("end %s at %s: %w", s.kind, s.addr, err)
+	}
+	s.proc = nil
+	return nil
+}
+
+func (s *Server) restart(ctx context.Context, empty bool) error {
+	action := "restart"
+	if empty {
+		action = "restart empty"
+	}
+	if err := s.check(action); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.endLocked(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if empty {
+		if err := os.RemoveAll(s.data); err != nil {
+			return fmt.Errorf("%s %s: %w", action, s.kind, err)
+		}
+	}
+	return s.startLocked(ctx)
+}
+
+// startLocked starts the process and returns when it listens.
+func (s *Server) startLocked(ctx context.Context) error {
+	if s.gone {
+		return fmt.Errorf("start %s: closed", s.kind)
+	}
+	if err := os.MkdirAll(s.data, 0o700); err != nil {
+		return fmt.Errorf("start %s: %w", s.kind, err)
+	}
+	if s.started != nil {
+		s.started()
+	}
+	bin, args, err := s.command()
+	if err != nil {
+		return err
+	}
+	proc, err := startProcess(bin, args, s.dir, s.logPath())
+	if err != nil {
+		return fmt.Errorf("start %s: %w", s.kind, err)
+	}
+	s.proc = proc
+	err = poll(ctx, func(context.Context) error {
+		if proc.exited() {
+			log := s.Log()
+			if strings.Contains(log, "ddress already in use") {
+				return final(fmt.Errorf("%w: %s", errPortTaken, log))
+			}
+			return final(fmt.Errorf("it ended (%s); its log ends:\n%s", proc.status(), log))
+		}
+		return s.listener.ownedBy(proc.pid)
+	})
+	if err != nil {
+		_ = s.endLocked(syscall.SIGKILL)
+		return fmt.Errorf("start %s at %s: %w", s.kind, s.addr, err)
+	}
+	return nil
+}
+
+func (s *Server) waitReady(ctx context.Context) error {
+	err := poll(ctx, func(ctx context.Context) error {
+		if !s.given && s.PID() == 0 {
+			return final(fmt.Errorf("it is down; its log ends:\n%s", s.Log()))
+		}
+		return s.ready(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s at %s: %w", s.kind, s.addr, err)
+	}
+	return nil
+}
+
+// start brings a new server up for the first time. Without wait it returns as soon as
+// the server listens.
+func (s *Server) start(ctx context.Context, wait bool) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+	s.mu.Lock()
+	err := s.startLocked(ctx)
+	s.mu.Unlock()
+	if err == nil && wait {
+		err = s.waitReady(ctx)
+	}
+	if err != nil {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
