@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"testing"
 
 	"github.com/seed80cd6120/locker/driver"
 )
@@ -97,3 +98,35 @@ func grant(clock driver.Clock) func(context.Context, *driver.Claim) (driver.Gran
 }
 
 var errBroken = errors.New("broken")
+
+func open(t *testing.T, s *script, opts ...Option) Locker {
+	t.Helper()
+	cfg, err := NewConfig(append([]Option{WithClock(TimeClock{})}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.acquire == nil {
+		s.acquire = grant(cfg.Clock)
+	}
+	l, err := New(s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func closeAll(t *testing.T, l Locker) {
+	t.Helper()
+	if err := l.Close(context.Background()); err != nil {
+		t.Error("Close:", err)
+	}
+}
+
+func acquire(t *testing.T, l Locker, name string, opts ...AcquireOption) *Lock {
+	t.Helper()
+	lock, err := l.Acquire(context.Background(), name, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}

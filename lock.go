@@ -22,7 +22,6 @@ type Lock struct {
 	mu       sync.Mutex
 	state    state
 	deadline driver.Instant // of the holding, margin taken off
-	reason   error          // why it was lost, or dropped
 	alarm    *time.Timer    // fires at the deadline
 	ending   *ending        // once Release has been called
 }
@@ -89,11 +88,17 @@ func (l *Lock) hold(g driver.Grant) bool {
 // drop ends a lock that was never granted.
 func (l *Lock) drop(reason error) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.state == asking {
-		l.state = dropped
+		l.become(dropped, reason)
 	}
-	l.mu.Unlock()
-	l.ctx.cancel(reason)
+}
+
+// become ends the lock. The state and the context change in one step: a process
+// that is stopped between the two would see a lock that is lost as held.
+func (l *Lock) become(s state, cause error) {
+	l.state = s
+	l.ctx.cancel(cause)
 }
 
 // extend moves the deadline after a renewal, which never brings a lost lock back.
@@ -139,17 +144,12 @@ func (l *Lock) lose(reason error) {
 	l.mu.Lock()
 	before := l.state
 	if before == asking || before == held {
-		l.state = lost
-		l.reason = reason
+		l.become(lost, fmt.Errorf("%w: %w", ErrLost, reason))
 	}
 	l.mu.Unlock()
-	if before == asking {
-		l.ctx.cancel(fmt.Errorf("%w: %w", ErrLost, reason))
-	}
 	if before != held {
 		return
 	}
-	l.ctx.cancel(fmt.Errorf("%w: %w", ErrLost, reason))
 	l.alarm.Stop()
 	c := l.core
 	c.keeper.remove(l)

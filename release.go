@@ -65,14 +65,13 @@ func (l *Lock) end(cause error) (*ending, error) {
 		return l.ending, nil
 	case lost:
 		l.mu.Unlock()
-		return nil, fmt.Errorf("%w: %w", ErrLost, l.reason)
+		return nil, context.Cause(l.ctx.Context)
 	}
-	l.state = released
+	l.become(released, cause)
 	l.ending = &ending{done: make(chan struct{})}
 	l.mu.Unlock()
 
 	l.alarm.Stop()
-	l.ctx.cancel(cause)
 	c := l.core
 	c.keeper.remove(l)
 	c.more()

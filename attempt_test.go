@@ -1,0 +1,138 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// Promise 6: calls return by their context, whatever the driver does.
+func TestPromptWhenDriverHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := func() { time.Sleep(10 * time.Second) }
+		var hanging atomic.Bool
+		hanging.Store(true)
+		clock := TimeClock{}
+		ok := grant(clock)
+		s := &script{
+			acquire: func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				if hanging.Load() {
+					hang()
+				}
+				return ok(ctx, c)
+			},
+			release: func(context.Context, *driver.Claim) error {
+				if hanging.Load() {
+					hang()
+				}
+				return nil
+			},
+		}
+		l := open(t, s)
+		calls := map[string]func(ctx context.Context) error{
+			"Acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, "x"); return err },
+			"Queued":  func(ctx context.Context) error { _, err := l.Acquire(ctx, "x"); return err },
+			"Try":     func(ctx context.Context) error { _, err := l.TryAcquire(ctx, "x"); return err },
+		}
+		cause := errors.New("cause of mine")
+		for name, call := range calls {
+			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, cause)
+			begin := time.Now()
+			err := call(ctx)
+			if took := time.Since(begin); took > time.Second+100*time.Millisecond {
+				t.Errorf("%s returned after %v", name, took)
+			}
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cause) {
+				t.Errorf("%s: %v", name, err)
+			}
+			var known *Error
+			if !errors.As(err, &known) || known.Name != "x" || known.Backend != "script" {
+				t.Errorf("%s: %#v", name, err)
+			}
+			cancel()
+		}
+		time.Sleep(time.Minute)
+		if n := s.count("abandon x"); n != 3 {
+			t.Errorf("%d claims undone, want 3", n)
+		}
+
+		hanging.Store(false)
+		lock := acquire(t, l, "x")
+		hanging.Store(true)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		err := lock.Release(ctx)
+		if took := time.Since(begin); took > time.Second+100*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Release: %v after %v", err, took)
+		}
+		hanging.Store(false)
+		closeAll(t, l)
+	})
+}
+
+// Promise 5: whatever Acquire returned an error for is undone, until it worked.
+func TestFailedAttemptIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := 5
+		s := &script{
+			acquire: func(context.Context, *driver.Claim) (driver.Grant, error) { return driver.Grant{}, errBroken },
+			abandon: func(context.Context, *driver.Claim) error {
+				if fails--; fails >= 0 {
+					return errBroken
+				}
+				return nil
+			},
+		}
+		l := open(t, s)
+		if _, err := l.Acquire(context.Background(), "x"); !errors.Is(err, errBroken) {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if n := s.count("abandon x"); n != 6 {
+			t.Errorf("undone %d times, want 6", n)
+		}
+		s.acquire = func(context.Context, *driver.Claim) (driver.Grant, error) { return driver.Grant{}, driver.ErrTaken }
+		if _, err := l.TryAcquire(context.Background(), "y"); !errors.Is(err, ErrNotAcquired) {
+			t.Error(err)
+		}
+		if s.count("abandon y") != 0 {
+			t.Error("undone although the driver said that nothing was left")
+		}
+		closeAll(t, l)
+	})
+}
+
+// A grant that comes when its time is already over is no lock.
+func TestGrantThatIsTooOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := TimeClock{}
+		ok := grant(clock)
+		n := 0
+		s := &script{acquire: func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			g, err := ok(ctx, c)
+			if n++; n < 3 {
+				g.Until = clock.Now()
+			}
+			return g, err
+		}}
+		l := open(t, s)
+		if lock := acquire(t, l, "x"); lock.Token() != 3 {
+			t.Errorf("token %d", lock.Token())
+		}
+		synctest.Wait()
+		if s.count("abandon x") != 2 {
+			t.Errorf("calls: %v", s.calls)
+		}
+		n = 0
+		if _, err := l.TryAcquire(context.Background(), "y"); !errors.Is(err, ErrLost) {
+			t.Error(err)
+		}
+		closeAll(t, l)
+	})
+}

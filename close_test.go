@@ -1,0 +1,119 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// Promise 15.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := TimeClock{}
+		ok := grant(clock)
+		s := &script{acquire: func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			if c.Name == "taken" {
+				<-ctx.Done()
+				return driver.Grant{}, ctx.Err()
+			}
+			return ok(ctx, c)
+		}}
+		l := open(t, s)
+		lock := acquire(t, l, "x")
+		errs := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := l.Acquire(context.Background(), "taken")
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		go closeAll(t, l)
+		for range 2 {
+			if err := <-errs; !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrReleased) || !errors.Is(cause, ErrClosed) {
+			t.Error(cause)
+		}
+		if s.count("release x") != 1 || s.count("close") != 1 {
+			t.Errorf("calls: %v", s.calls)
+		}
+		if err := lock.Release(context.Background()); err != nil {
+			t.Error("Release after Close:", err)
+		}
+		if _, err := l.Acquire(context.Background(), "x"); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		if _, err := l.TryAcquire(context.Background(), "x"); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		closeAll(t, l)
+	})
+}
+
+// Close returns by its context also when the server does not answer.
+func TestCloseWithoutServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{
+			release: func(ctx context.Context, _ *driver.Claim) error { <-ctx.Done(); return ctx.Err() },
+			abandon: func(context.Context, *driver.Claim) error { return errBroken },
+		}
+		l := open(t, s)
+		for i := range 1000 {
+			acquire(t, l, fmt.Sprint(i))
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		err := l.Close(ctx)
+		if took := time.Since(begin); took > time.Second+100*time.Millisecond {
+			t.Errorf("closed after %v", took)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// Promise 15: a lock granted while Close begins is released too, whoever of the
+// two comes first.
+func TestCloseDuringAcquire(t *testing.T) {
+	for range 500 {
+		var granted, freed atomic.Int64
+		free := func(context.Context, *driver.Claim) error { freed.Add(1); return nil }
+		s := &script{silent: true, release: free, abandon: free}
+		ok := grant(SystemClock())
+		s.acquire = func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			granted.Add(1)
+			return ok(ctx, c)
+		}
+		l := open(t, s, WithClock(SystemClock()))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				if _, err := l.TryAcquire(context.Background(), "x"); err != nil {
+					return
+				}
+			}
+		}()
+		for granted.Load() == 0 {
+			runtime.Gosched()
+		}
+		closeAll(t, l)
+		<-done
+		if granted.Load() != freed.Load() {
+			t.Fatalf("%d granted, %d freed", granted.Load(), freed.Load())
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// Promise 3: a renewal that hangs does not hide the loss.
+func TestLostAtDeadlineWhileRenewalHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{renew: func(ctx context.Context, _ []*driver.Claim, _ func(*driver.Claim, driver.Instant, error)) {
+			<-ctx.Done()
+			time.Sleep(time.Minute) // a client library that does not know of ctx
+		}}
+		l := open(t, s, WithTTL(3*time.Second))
+		begin := time.Now()
+		lock := acquire(t, l, "x")
+		<-lock.Context().Done()
+		if took := time.Since(begin); took > 3*time.Second || took < 2900*time.Millisecond {
+			t.Errorf("lost after %v, want a little before 3s", took)
+		}
+		if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) {
+			t.Errorf("cause is %v", cause)
+		}
+		if err := lock.Release(context.Background()); !errors.Is(err, ErrLost) {
+			t.Errorf("Release after loss: %v", err)
+		}
+		closeAll(t, l)
+	})
+}
+
+// A lock is renewed for as long as it is held, with one call for all of them.
+func TestRenewsManyInOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := TimeClock{}
+		var most atomic.Int64
+		s := &script{renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+			most.Store(max(most.Load(), int64(len(claims))))
+			for _, c := range claims {
+				report(c, clock.Now().Add(c.TTL), nil)
+			}
+		}}
+		l := open(t, s, WithTTL(3*time.Second))
+		var locks []*Lock
+		for i := range 100 {
+			locks = append(locks, acquire(t, l, fmt.Sprint(i)))
+		}
+		time.Sleep(time.Minute)
+		for _, lock := range locks {
+			if err := lock.Context().Err(); err != nil {
+				t.Fatalf("%s: %v, %v", lock.Name(), err, context.Cause(lock.Context()))
+			}
+		}
+		if most.Load() != 100 {
+			t.Errorf("at most %d locks renewed in one call, want 100", most.Load())
+		}
+		if n := s.count("renew"); n < 59 || n > 62 {
+			t.Errorf("%d renewals in a minute with a TTL of 3s, want 60", n)
+		}
+		for _, lock := range locks {
+			if err := lock.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+		n := s.count("renew")
+		time.Sleep(time.Minute)
+		if s.count("renew") != n {
+			t.Error("renewed with nothing held")
+		}
+		closeAll(t, l)
+	})
+}
+
+// A renewal that failed is tried again before the deadline.
+func TestRenewalIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := TimeClock{}
+		fail := 3
+		s := &script{renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+			if fail--; fail >= 0 {
+				report(claims[0], 0, errBroken)
+				return
+			}
+			report(claims[0], clock.Now().Add(claims[0].TTL), nil)
+		}}
+		l := open(t, s, WithTTL(3*time.Second))
+		lock := acquire(t, l, "x")
+		time.Sleep(10 * time.Second)
+		if err := lock.Context().Err(); err != nil {
+			t.Error(context.Cause(lock.Context()))
+		}
+		closeAll(t, l)
+	})
+}
+
+// WithLease: not renewed, lost when it is over, and freed on the server.
+func TestLeaseIsNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		l := open(t, s, WithTTL(3*time.Second))
+		lock := acquire(t, l, "x", WithLease(time.Minute))
+		begin := time.Now()
+		<-lock.Context().Done()
+		if took := time.Since(begin); took > time.Minute || took < 58*time.Second {
+			t.Errorf("lost after %v, want a minute", took)
+		}
+		synctest.Wait()
+		if s.count("renew") != 0 || s.count("abandon x") != 1 {
+			t.Errorf("calls: %v", s.calls)
+		}
+		closeAll(t, l)
+	})
+}
+
+// Renewals that hang do not pile up.
+func TestHangingRenewalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		s := &script{
+			traits: driver.Traits{Session: true},
+			renew: func(context.Context, []*driver.Claim, func(*driver.Claim, driver.Instant, error)) {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				time.Sleep(time.Minute)
+			},
+		}
+		l := open(t, s, WithTTL(3*time.Second))
+		acquire(t, l, "x")
+		time.Sleep(5 * time.Minute)
+		if n := most.Load(); n != renewals {
+			t.Errorf("up to %d hung at once, want %d", n, renewals)
+		}
+		closeAll(t, l)
+	})
+}

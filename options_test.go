@@ -1,0 +1,74 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// Bad input is refused before anything is sent.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		l := open(t, s)
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		for name, c := range map[string]struct {
+			ctx  context.Context
+			name string
+			opt  AcquireOption
+			want error
+		}{
+			"empty name":   {context.Background(), "", nil, ErrInvalidName},
+			"long name":    {context.Background(), string(make([]byte, MaxName+1)), nil, ErrInvalidName},
+			"short lease":  {context.Background(), "x", WithLease(0), ErrInvalidOption},
+			"long lease":   {context.Background(), "x", WithLease(MaxTTL + 1), ErrInvalidOption},
+			"nil option":   {context.Background(), "x", AcquireOption(nil), ErrInvalidOption},
+			"shared":       {context.Background(), "x", Shared(), ErrUnsupported},
+			"finished ctx": {over, "x", nil, context.Canceled},
+		} {
+			var opts []AcquireOption
+			if c.opt != nil || name == "nil option" {
+				opts = append(opts, c.opt)
+			}
+			if _, err := l.Acquire(c.ctx, c.name, opts...); !errors.Is(err, c.want) {
+				t.Errorf("%s: Acquire: %v", name, err)
+			}
+			if _, err := l.TryAcquire(c.ctx, c.name, opts...); !errors.Is(err, c.want) {
+				t.Errorf("%s: TryAcquire: %v", name, err)
+			}
+		}
+		if len(s.calls) != 0 {
+			t.Errorf("sent: %v", s.calls)
+		}
+		closeAll(t, l)
+	})
+	for name, opt := range map[string]Option{
+		"zero TTL": WithTTL(0), "negative TTL": WithTTL(-1), "long TTL": WithTTL(MaxTTL + 1),
+		"long owner": WithOwner(string(make([]byte, MaxOwner+1))), "nil": nil, "nil logger": WithLogger(nil), "nil clock": WithClock(nil),
+	} {
+		if _, err := NewConfig(opt); !errors.Is(err, ErrInvalidOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOptionOfAnotherBackend(t *testing.T) {
+	type mine struct{ n int }
+	cfg, err := NewConfig(BackendOption(func(m *mine) { m.n++ }), BackendOption(func(m *mine) { m.n++ }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(&script{}, cfg); !errors.Is(err, ErrInvalidOption) {
+		t.Errorf("option nobody asked for: %v", err)
+	}
+	var m mine
+	Settings(cfg, &m)
+	if m.n != 2 {
+		t.Errorf("applied %d options, want 2", m.n)
+	}
+	if _, err := New(&script{}, cfg); err != nil {
+		t.Error(err)
+	}
+}
