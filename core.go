@@ -74,11 +74,10 @@ func (c *core) Acquire(ctx context.Context, name string, opts ...AcquireOption) 
 		switch {
 		case err == nil:
 			return lock, nil
-		case errors.Is(err, ErrNotAcquired):
-			wait = true
-		case !errors.Is(err, errTooLate) || ctx.Err() != nil || c.isClosing():
+		case ctx.Err() != nil || c.isClosing() || wait && !errors.Is(err, errTooLate):
 			return nil, c.fail("acquire", name, err)
 		}
+		wait = true // an outage is waited out too
 	}
 }
 
