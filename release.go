@@ -29,7 +29,7 @@ type ending struct {
 // cancelled. In any case it returns after five seconds, or after the TTL if that
 // is shorter.
 func (l *Lock) Release(ctx context.Context) error {
-	e, err := l.end(ErrReleased)
+	e, err := l.end(ctx, ErrReleased)
 	if err != nil {
 		return l.core.fail("release", l.Name(), err)
 	}
@@ -55,8 +55,9 @@ func (e *ending) wait(ctx context.Context) error {
 	}
 }
 
-// end begins the release, once, with cause for the lock's context.
-func (l *Lock) end(cause error) (*ending, error) {
+// end begins the release, once, with cause for the lock's context. Where the
+// driver is prompt it is asked at once, for as long as ctx allows.
+func (l *Lock) end(ctx context.Context, cause error) (*ending, error) {
 	l.look()
 	l.mu.Lock()
 	switch l.state {
@@ -75,8 +76,9 @@ func (l *Lock) end(cause error) (*ending, error) {
 	c := l.core
 	c.keeper.remove(l)
 	c.more()
-	if c.traits.Prompt {
-		l.release()
+	if c.traits.Prompt && ctx.Err() == nil && c.driver.Release(ctx, l.claim) == nil {
+		close(l.ending.done)
+		c.done()
 	} else {
 		go l.release()
 	}
@@ -88,9 +90,6 @@ func (l *Lock) release() {
 	c := l.core
 	defer c.done()
 	defer close(l.ending.done)
-	if c.traits.Prompt && c.driver.Release(c.alive, l.claim) == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(c.alive, min(releaseBound, l.claim.TTL))
 	defer cancel()
 	var failed error
