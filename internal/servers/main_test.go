@@ -1,0 +1,193 @@
+package servers
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+const childEnv = "LOCKER_SERVERS_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		runtime.LockOSThread() // the first thread never ends: keep it out of this
+		go child()
+		select {}
+	}
+	// What is tested here is the starting.
+	for _, env := range []string{EnvRedis, EnvZooKeeper, EnvEtcd} {
+		os.Unsetenv(env)
+	}
+	code := m.Run()
+	if err := StopAll(); err != nil {
+		fmt.Println("StopAll:", err)
+		code = 1
+	}
+	if code == 0 {
+		if err := goleak.Find(goleak.IgnoreAnyFunction(BackgroundFunc)); err != nil {
+			fmt.Println(err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// child starts a server, ends threads as fast as it can, says where the server is, and
+// waits to be killed.
+func child() {
+	r, err := StartRedis(context.Background(), RedisOptions{})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	for range 10 {
+		endThreads(64)
+	}
+	fmt.Println(r.Addr(), r.PID(), filepath.Dir(r.Dir()))
+	select {}
+}
+
+// endThreads ends threads: more at once than there are idle ones, so that any of those
+// may be among them.
+func endThreads(n int) {
+	var locked, ended sync.WaitGroup
+	end := make(chan struct{})
+	for range n {
+		locked.Add(1)
+		ended.Go(func() {
+			runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+			locked.Done()
+			<-end
+		})
+	}
+	locked.Wait()
+	close(end)
+	ended.Wait()
+	// The thread is gone a moment after its goroutine.
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(pollEvery) {
+		if threads, _ := filepath.Glob("/proc/self/task/*"); len(threads) < n {
+			return
+		}
+	}
+}
+
+func TestServersEndWithTheirProcess(t *testing.T) {
+	Need(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	defer func() {
+		if !killed {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	var addr, dir string
+	var pid int
+	if _, err2 := fmt.Sscan(line, &addr, &pid, &dir); err != nil || err2 != nil {
+		t.Fatalf("the child said %q: %v", line, err)
+	}
+	if conn, err := net.Dial("tcp", addr); err != nil {
+		t.Fatal(err)
+	} else {
+		conn.Close()
+	}
+
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	killed = true
+	err = poll(within(t, 10*time.Second), func(context.Context) error {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+			return fmt.Errorf("the server at %s, process %d, outlives the process that started it", addr, pid)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// What it left behind is removed by the next who comes, unless it is quite new.
+	sweep()
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("a new folder was removed: %v", err)
+	}
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(dir, long, long); err != nil {
+		t.Fatal(err)
+	}
+	sweep()
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the folder of a dead process was left: %v", err)
+	}
+}
+
+func TestSweepSparesTheLiving(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	dir, err := os.MkdirTemp("", dirPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockFile(filepath.Join(dir, "lock"), syscall.LOCK_EX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(dir, long, long); err != nil {
+		t.Fatal(err)
+	}
+	sweep()
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("the folder of a living process was removed: %v", err)
+	}
+}
+
+func TestStartSaysWhyItFailed(t *testing.T) {
+	Need(t)
+	_, err := StartRedis(within(t, 20*time.Second), RedisOptions{Args: []string{"--no-such-option", "1"}})
+	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+func TestStartRespectsItsContext(t *testing.T) {
+	Need(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	start := time.Now()
+	if _, err := StartRedis(ctx, RedisOptions{Args: []string{"--maxclients", "10"}}); err == nil {
+		t.Error("a start with a finished context succeeded")
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
