@@ -1,0 +1,222 @@
+package history
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Verdict is what Check found.
+type Verdict struct {
+	Legal bool
+	// Unsure: there was no time to decide.
+	Unsure bool
+	// Picture is the path of an HTML page that shows the history, if it is not legal and
+	// a folder was given.
+	Picture string
+}
+
+// The operations of the specification, beside which there is nothing.
+type input struct {
+	acquire bool // else the end of a holding
+	name    string
+	id      int // of the holding, from 1
+	token   int64
+	who     string
+	how     string // in which way the holding ended, or the acquisition failed
+	failed  bool   // the acquisition returned an error
+}
+
+// state is that of one name.
+type state struct {
+	owner   int // the holding, 0 for nobody
+	highest int64
+}
+
+// model is the specification: a lock with tokens. An acquisition that succeeds needs a
+// name that nobody holds and a token that is higher than all before. One that failed
+// may or may not have held the name for a moment, which constrains nobody, so it
+// changes nothing. What a holding's end is, and when it can be at the earliest, is
+// said in ends. Locks without tokens are held to exclusion alone.
+func model(fenced bool) porcupine.Model {
+	return porcupine.Model{
+		Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
+			names := make(map[string][]porcupine.Operation)
+			for _, op := range ops {
+				name := op.Input.(input).name
+				names[name] = append(names[name], op)
+			}
+			var parts [][]porcupine.Operation
+			for _, part := range names {
+				parts = append(parts, part)
+			}
+			return parts
+		},
+		Init: func() any { return state{} },
+		Step: func(s, in, _ any) (bool, any) {
+			st, op := s.(state), in.(input)
+			switch {
+			case op.failed:
+				return true, st
+			case op.acquire:
+				return st.owner == 0 && (op.token > st.highest || !fenced), state{op.id, op.token}
+			default:
+				return st.owner == op.id, state{0, st.highest}
+			}
+		},
+		DescribeOperation: func(in, _ any) string {
+			op := in.(input)
+			switch {
+			case op.failed:
+				return fmt.Sprintf("%s: acquire failed: %s", op.who, op.how)
+			case op.acquire:
+				return fmt.Sprintf("%s: acquire, token %d", op.who, op.token)
+			default:
+				return fmt.Sprintf("%s: %s, token %d", op.who, op.how, op.token)
+			}
+		},
+		DescribeState: func(s any) string {
+			st := s.(state)
+			if st.owner == 0 {
+				return fmt.Sprintf("free, highest token %d", st.highest)
+			}
+			return fmt.Sprintf("held, token %d", st.highest)
+		},
+	}
+}
+
+// ends returns when and how a holding ended for the specification: at some moment
+// between from and to. ok is false if it had not ended when the run did.
+//
+// The earliest moment is the last at which the holder was proven to hold; for one
+// that never looked, or that a fault destroyed, it may lie before.
+func (h *History) ends(l *Holding, slack time.Duration) (from, to int64, how string, ok bool) {
+	from = l.Call
+	if l.Alive != 0 {
+		from = max(l.Grant, l.Alive)
+	}
+	switch {
+	case l.Lost != 0:
+		to, how = l.Lost, "lost"
+	case l.Freed:
+		from, to, how = l.Release, l.Released, "release"
+	case l.Released != 0:
+		to, how = l.Released+int64(slack), "release unknown"
+	case l.Died != 0:
+		to, how = l.Died+int64(slack), "died"
+	case l.Release != 0:
+		to, how = l.Release+int64(slack), "release never returned"
+	default:
+		return 0, 0, "", false
+	}
+	if at, destroyed := h.destroyed(l); destroyed && at < from {
+		from, how = at, how+", destroyed before"
+	}
+	return from, max(from, to), how, true
+}
+
+// Check decides whether the history is one that a lock with tokens can have, within
+// about the time given for each name. slack is how long after a release with no answer,
+// or a death, the end of the holding may be; the TTL and a little. If the history is not
+// legal a picture of it is left in the folder, if that is not "".
+func (h *History) Check(slack, within time.Duration, folder string) (Verdict, error) {
+	m := model(h.fenced())
+	v := Verdict{Legal: true}
+	for name, ops := range h.operations(slack) {
+		result, info := porcupine.CheckOperationsVerbose(m, ops, within)
+		switch result {
+		case porcupine.Ok:
+			continue
+		case porcupine.Unknown:
+			v.Unsure = true
+			continue
+		}
+		v.Legal = false
+		if folder == "" || v.Picture != "" {
+			continue
+		}
+		f, err := os.CreateTemp(folder, "history-"+clean(name)+"-*.html")
+		if err != nil {
+			return v, fmt.Errorf("draw history: %w", err)
+		}
+		v.Picture = f.Name()
+		if err := porcupine.Visualize(m, info, f); err != nil {
+			return v, fmt.Errorf("draw history: %w", err)
+		}
+		if err := f.Close(); err != nil {
+			return v, fmt.Errorf("draw history: %w", err)
+		}
+	}
+	return v, nil
+}
+
+// operations returns what happened to each name, in the terms of the model.
+func (h *History) operations(slack time.Duration) map[string][]porcupine.Operation {
+	names := make(map[string][]porcupine.Operation)
+	lanes := make(map[string]int) // one row of the picture for each process
+	lane := func(proc string) int {
+		n, ok := lanes[proc]
+		if !ok {
+			n = len(lanes)
+			lanes[proc] = n
+		}
+		return n
+	}
+	add := func(proc string, in input, from, to int64) {
+		names[in.name] = append(names[in.name], porcupine.Operation{ClientId: lane(proc), Input: in, Call: from, Return: to})
+	}
+	end := h.End + int64(slack) + 1
+	for i, l := range h.Holdings {
+		in := input{acquire: true, id: i + 1, name: l.Name, token: l.Token, who: l.Proc}
+		add(l.Proc, in, l.Call, l.Grant)
+		from, to, how, ok := h.ends(l, slack)
+		if !ok {
+			from, to, how = l.Proven(), end, "still held at the end"
+			if at, destroyed := h.destroyed(l); destroyed {
+				from = min(from, at)
+			}
+		}
+		in.acquire, in.how = false, how
+		add(l.Proc+" ends", in, from, to)
+	}
+	for _, a := range h.Failed {
+		to := a.End
+		switch {
+		case to == 0 && a.Died != 0:
+			to = max(a.Call, a.Died) + int64(slack)
+		case to == 0:
+			to = end
+		}
+		how := a.Err
+		if a.Taken {
+			how = "taken"
+		}
+		add(a.Proc, input{acquire: true, failed: true, name: a.Name, who: a.Proc, how: how}, a.Call, to)
+	}
+	for _, ops := range names {
+		sort.SliceStable(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })
+	}
+	return names
+}
+
+func (h *History) fenced() bool {
+	for _, l := range h.Holdings {
+		if l.Token != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func clean(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, name)
+}

@@ -1,0 +1,195 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+)
+
+// Holding is one acquisition that succeeded, as its user saw it. Times that are 0 did
+// not come.
+type Holding struct {
+	Proc  string
+	Op    int
+	Name  string
+	Token int64
+
+	Call     int64 // Acquire was called
+	Grant    int64 // Acquire had returned
+	Alive    int64 // the last moment for which a look has proven that the context was alive
+	Lost     int64 // the holder was told of the loss
+	Release  int64 // Release was called
+	Released int64 // Release had returned
+	Freed    bool  // with no error: the server said that the name was ours till then
+	Died     int64 // the process was killed
+}
+
+// Proven returns how far the holding is proven to reach: its Grant if no look ever
+// found the context alive.
+func (h *Holding) Proven() int64 {
+	if h.Freed && h.Lost == 0 {
+		return max(h.Grant, h.Release)
+	}
+	return max(h.Grant, h.Alive)
+}
+
+// proven reports whether there was any moment for which it is proven.
+func (h *Holding) proven() bool { return h.Alive != 0 || h.Freed && h.Lost == 0 }
+
+func (h *Holding) String() string {
+	return fmt.Sprintf("%q token %d of %s#%d", h.Name, h.Token, h.Proc, h.Op)
+}
+
+// Attempt is one acquisition that failed, or of which no end is known.
+type Attempt struct {
+	Proc  string
+	Op    int
+	Name  string
+	Call  int64
+	End   int64 // 0: it never returned
+	Died  int64 // its process was killed
+	Taken bool  // it said that the name was taken
+	Err   string
+}
+
+// History is what happened in one run.
+type History struct {
+	Holdings []*Holding // by Grant
+	Failed   []*Attempt
+	Faults   []Event // by time
+	End      int64   // the time of the last event
+}
+
+// Read puts together the files of one run that match the pattern.
+func Read(pattern string) (*History, error) {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	var events []Event
+	for _, file := range files {
+		if events, err = readFile(events, file); err != nil {
+			return nil, fmt.Errorf("read history: %w", err)
+		}
+	}
+	return Of(events)
+}
+
+func readFile(events []Event, path string) ([]Event, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for lines.Scan() {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", path, lines.Text(), err)
+		}
+		events = append(events, e)
+	}
+	return events, lines.Err()
+}
+
+// Of puts together the events of one run. Events of one process are in their order
+// already. A process that is not said to have died has recorded all that happened to
+// it: a holding of which no end is recorded lasted until the end of the run.
+func Of(events []Event) (*History, error) {
+	type key struct {
+		proc string
+		op   int
+	}
+	h := &History{}
+	attempts := make(map[key]*Attempt)
+	holdings := make(map[key]*Holding)
+	died := make(map[string]int64)
+	for _, e := range events {
+		h.End = max(h.End, e.T, e.Until)
+		k := key{e.Proc, e.Op}
+		if e.Kind == Called {
+			if attempts[k] != nil {
+				return nil, fmt.Errorf("history: %s#%d is called twice", e.Proc, e.Op)
+			}
+			attempts[k] = &Attempt{Proc: e.Proc, Op: e.Op, Name: e.Name, Call: e.T}
+			continue
+		}
+		switch e.Kind {
+		case Fault:
+			h.Faults = append(h.Faults, e)
+			continue
+		case Died:
+			died[e.Proc] = e.T
+			continue
+		case Granted, Refused:
+			a := attempts[k]
+			if a == nil {
+				return nil, fmt.Errorf("history: %s#%d is %s but was never called", e.Proc, e.Op, e.Kind)
+			}
+			if e.Kind == Refused {
+				a.End, a.Taken, a.Err = e.T, e.Gone, e.Err
+				continue
+			}
+			delete(attempts, k)
+			holdings[k] = &Holding{Proc: e.Proc, Op: e.Op, Name: a.Name, Token: e.Token, Call: a.Call, Grant: e.T}
+			continue
+		}
+		l := holdings[k]
+		if l == nil {
+			return nil, fmt.Errorf("history: %s#%d is %s but was never granted", e.Proc, e.Op, e.Kind)
+		}
+		switch e.Kind {
+		case Alive:
+			l.Alive = max(l.Alive, e.T)
+		case Lost:
+			l.Lost, l.Alive = e.T, max(l.Alive, e.Alive)
+		case Release:
+			l.Release, l.Alive = e.T, max(l.Alive, e.Alive)
+		case Released:
+			l.Released, l.Freed = e.T, e.Err == ""
+		default:
+			return nil, fmt.Errorf("history: unknown kind %q", e.Kind)
+		}
+	}
+	for k, l := range holdings {
+		l.Died = died[k.proc]
+		if l.Died == 0 && l.Lost == 0 && l.Release == 0 {
+			l.Alive = h.End // nobody has told its holder anything else
+		}
+		h.Holdings = append(h.Holdings, l)
+	}
+	for k, a := range attempts {
+		a.Died = died[k.proc]
+		h.Failed = append(h.Failed, a)
+	}
+	sort.Slice(h.Holdings, func(i, j int) bool { return h.Holdings[i].Grant < h.Holdings[j].Grant })
+	sort.Slice(h.Failed, func(i, j int) bool { return h.Failed[i].Call < h.Failed[j].Call })
+	sort.SliceStable(h.Faults, func(i, j int) bool { return h.Faults[i].T < h.Faults[j].T })
+	return h, nil
+}
+
+// byName divides the holdings, each part still by Grant.
+func (h *History) byName() map[string][]*Holding {
+	names := make(map[string][]*Holding)
+	for _, l := range h.Holdings {
+		names[l.Name] = append(names[l.Name], l)
+	}
+	return names
+}
+
+// destroyed returns the first moment at which a fault may have taken l away at the
+// server, if there is one before its end.
+func (h *History) destroyed(l *Holding) (at int64, ok bool) {
+	for _, f := range h.Faults {
+		if !f.Destroys || f.Name != "" && f.Name != l.Name {
+			continue
+		}
+		if f.T <= l.Proven() && max(f.T, f.Until) >= l.Call {
+			return max(f.T, l.Call), true
+		}
+	}
+	return 0, false
+}
