@@ -1,0 +1,32 @@
+# make test     everything that a change must pass (installs what is missing)
+# make compare  the comparison with other libraries; ARGS="..." is passed on
+# make short    the tests that need no server
+# The others are parts of these, or take longer.
+
+SHELL := /bin/bash
+RACE ?= -race
+
+.PHONY: setup test short bench compare faults conformance
+
+setup:
+	@scripts/setup.sh
+
+test: setup
+	@scripts/test.sh
+
+short:
+	go test $(RACE) -short ./...
+
+bench: setup
+	go test -run '^$$' -bench . -benchmem $(ARGS) ./...
+
+compare: setup
+	go -C benchmarks run ./compare $(ARGS)
+
+# Every fault in its full length; make test runs a short form of each.
+faults: setup
+	LOCKER_FAULTS=full go test -v -timeout 30m $(ARGS) ./faults/...
+
+# The one suite against every backend.
+conformance: setup
+	go test $(RACE) -timeout 30m -run Conformance $(ARGS) ./...

@@ -1,0 +1,43 @@
+#!/bin/bash
+# Everything that a change must pass: format, vet, staticcheck, and all tests under
+# the race detector, in this module and in those nested in it.
+set -eu
+cd "$(dirname "$0")/.."
+
+# The version that is known to work with the Go in go.mod.
+staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# One package at a time: what is tested is timing too, and a JVM that starts for one
+# package is a pause for another. P=2 make test runs two.
+parallel=${P:-1}
+limit=${TIMEOUT:-12m}
+
+step() { echo "== $*"; }
+
+modules=$(git ls-files '*go.mod' 2>/dev/null || true)
+[ -n "$modules" ] || modules=$(find . -name go.mod -not -path '*/testdata/*')
+
+step gofmt
+unformatted=$(gofmt -l .)
+if [ -n "$unformatted" ]; then
+	echo "not formatted (gofmt -w):"
+	echo "$unformatted"
+	exit 1
+fi
+
+for mod in $modules; do
+	dir=$(dirname "$mod")
+	step "vet $dir"
+	go -C "$dir" vet ./...
+	step "staticcheck $dir"
+	(cd "$dir" && go run $staticcheck ./...)
+done
+
+for mod in $modules; do
+	dir=$(dirname "$mod")
+	tested=$(go -C "$dir" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+	[ -n "$tested" ] || continue
+	step "test $dir"
+	go -C "$dir" build -race -o /dev/null ./... # on all cores, before the tests go one by one
+	go -C "$dir" test -race -p "$parallel" -timeout "$limit" ./...
+done
