@@ -29,10 +29,10 @@ type core struct {
 
 	mu     sync.Mutex
 	closed bool
-	busy   int           // calls and clean-ups under way
-	idle   chan struct{} // closed when closed and no longer busy
-	quiet  bool          // idle has been closed
-	queues map[string]*queue
+	busy   int               // calls and clean-ups under way
+	idle   chan struct{}     // closed when closed and no longer busy
+	quiet  bool              // idle has been closed
+	queues map[string]*queue // of the names asked for now; nil where nobody waits
 }
 
 // New makes a Locker of a driver. It is for the authors of backends: users call
@@ -97,17 +97,11 @@ func (c *core) TryAcquire(ctx context.Context, name string, opts ...AcquireOptio
 // admit refuses what can be refused without asking anybody, and counts the call
 // as under way.
 func (c *core) admit(ctx context.Context, name string, opts []AcquireOption) (acquisition, error) {
-	var a acquisition
+	a, err := options(opts)
 	if name == "" || len(name) > MaxName {
 		return a, fmt.Errorf("%w: %d bytes, want 1 to %d", ErrInvalidName, len(name), MaxName)
 	}
-	for _, opt := range opts {
-		if opt == nil {
-			return a, fmt.Errorf("%w: nil option", ErrInvalidOption)
-		}
-		opt(&a)
-	}
-	if err := a.check(); err != nil {
+	if err != nil {
 		return a, err
 	}
 	if a.shared && !c.traits.Shared {

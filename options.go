@@ -159,6 +159,21 @@ func Shared() AcquireOption {
 	return func(a *acquisition) { a.shared = true }
 }
 
+// options adds up the options of one acquisition. Most have none.
+func options(opts []AcquireOption) (acquisition, error) {
+	if len(opts) == 0 {
+		return acquisition{}, nil
+	}
+	a := new(acquisition)
+	for _, opt := range opts {
+		if opt == nil {
+			return *a, fmt.Errorf("%w: nil option", ErrInvalidOption)
+		}
+		opt(a)
+	}
+	return *a, a.check()
+}
+
 func (a *acquisition) check() error {
 	if a.leased && (a.lease < MinTTL || a.lease > MaxTTL) {
 		return fmt.Errorf("%w: lease %v is not between %v and %v", ErrInvalidOption, a.lease, MinTTL, MaxTTL)

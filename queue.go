@@ -13,11 +13,15 @@ type queue struct {
 // a nil error the caller has to leave.
 func (c *core) join(ctx context.Context, name string) error {
 	c.mu.Lock()
-	q := c.queues[name]
-	if q == nil {
-		c.queues[name] = &queue{}
+	q, others := c.queues[name]
+	if !others {
+		c.queues[name] = nil
 		c.mu.Unlock()
 		return nil
+	}
+	if q == nil {
+		q = &queue{}
+		c.queues[name] = q
 	}
 	turn := make(chan struct{})
 	q.waiting = append(q.waiting, turn)
@@ -60,7 +64,7 @@ func (c *core) leave(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.queues[name]
-	if len(q.waiting) == 0 {
+	if q == nil || len(q.waiting) == 0 {
 		delete(c.queues, name)
 		return
 	}
