@@ -1,0 +1,158 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+const (
+	// glance is how often a waiter looks at least, whatever it was told.
+	glance = 20 * time.Second
+	// patience is after which time the server forgets a queue of which no waiter
+	// has looked.
+	patience = 3 * glance
+	// quiet is how long a subscription may be silent before a look tests it.
+	quiet = 5 * time.Second
+)
+
+// Acquire asks at once, without queueing. Only if the name is taken, and the claim
+// is to wait, it subscribes, if that is not done already, and joins the queue.
+func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+	b.checkPolicy()
+	t := b.ticket(c)
+	if c.Wait && b.listener.listens(t.channelOf(b)) {
+		return b.wait(ctx, t)
+	}
+	a, err := b.try(ctx, t)
+	switch {
+	case err == nil && a.token > 0:
+		return t.grant(a.token, a.sent), nil
+	case !c.Wait && err != nil:
+		return driver.Grant{}, err
+	case !c.Wait:
+		return driver.Grant{}, driver.ErrTaken
+	case err != nil && !mends(err):
+		return driver.Grant{}, err
+	}
+	return b.wait(ctx, t)
+}
+
+// try asks without queueing. A connection that the pool did not know to be closed is
+// no reason to fail.
+func (b *backend) try(ctx context.Context, t *ticket) (a answer, err error) {
+	for range 3 {
+		if a, err = b.ask(ctx, t, dontWait); err == nil || !cut(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return a, err
+}
+
+// wait queues until the claim is granted.
+func (b *backend) wait(ctx context.Context, t *ticket) (driver.Grant, error) {
+	w := b.listener.join(t.claim.ID, t.channelOf(b), t.clock)
+	defer b.listener.leave(w)
+	var failed error // what is in the way, for the time being
+	pause := backoff(minPause)
+	how := wait
+	for {
+		if err := b.listener.ready(ctx, w); err != nil {
+			return driver.Grant{}, reason(err, failed)
+		}
+		a, err := b.ask(ctx, t, how)
+		switch {
+		case err == nil && a.token > 0:
+			return t.grant(a.token, a.sent), nil
+		case err == nil && !a.queued:
+			return driver.Grant{}, errors.New("the server did not queue the request")
+		case err == nil:
+			failed, pause = nil, minPause
+			if how == waitAndProbe {
+				b.listener.probed(w, a)
+			}
+		case !mends(err):
+			return driver.Grant{}, reason(ctx.Err(), err)
+		default:
+			failed = err
+		}
+
+		how = wait
+		next := a.nextLook()
+		if err != nil {
+			next = pause.next()
+		}
+		timer := time.NewTimer(next)
+		select {
+		case h := <-w.granted:
+			timer.Stop()
+			if grant, ok := b.handedOver(t, a, h); ok {
+				return grant, nil
+			}
+		case <-w.look:
+		case <-timer.C:
+			if err == nil && b.listener.silent(w) {
+				how = waitAndProbe
+			}
+		case <-ctx.Done():
+			timer.Stop()
+			return driver.Grant{}, reason(ctx.Err(), failed)
+		}
+		timer.Stop()
+	}
+}
+
+// nextLook is when a waiter looks by itself: when the holder's time is over, if it
+// does not renew. The first in the queue looks at once then. The others leave it
+// the time to, but within a second one of them stands in for it.
+func (a answer) nextLook() time.Duration {
+	if a.left < 0 || a.left > glance {
+		return glance + rand.N(glance/4)
+	}
+	if a.ahead == 0 {
+		return a.left + 5*time.Millisecond + rand.N(20*time.Millisecond)
+	}
+	return a.left + 300*time.Millisecond + rand.N(500*time.Millisecond)
+}
+
+// handedOver makes a grant of the message h to a waiter whose last answer from
+// the server was a; not ok means that the waiter had better ask.
+//
+// The server began to count when it sent h: no earlier than the request before,
+// plus the time that the server's clock has measured since. A message from before
+// the last answer is about a holding that has come and gone.
+func (b *backend) handedOver(t *ticket, a answer, h handover) (driver.Grant, bool) {
+	b.see(h.token)
+	if !a.queued || h.at < a.now {
+		return driver.Grant{}, false
+	}
+	sent := a.sent.Add(time.Duration(h.at-a.now) * time.Microsecond)
+	g := t.grant(h.token, min(sent, h.received))
+	return g, g.Until.Sub(b.clock.Now()) > t.claim.TTL/2
+}
+
+// reason puts what ended a wait and what it was held up by into one error.
+func reason(end, failed error) error {
+	switch {
+	case failed == nil:
+		return end
+	case end == nil || errors.Is(failed, end):
+		return failed
+	}
+	return fmt.Errorf("%w; the last reason: %w", end, failed)
+}
+
+// backoff is a pause that grows.
+type backoff time.Duration
+
+const minPause, maxPause = backoff(10 * time.Millisecond), backoff(time.Second)
+
+func (p *backoff) next() time.Duration {
+	d := time.Duration(*p)
+	*p = min(*p*2, maxPause)
+	return d/2 + rand.N(d)
+}

@@ -1,0 +1,26 @@
+-- Confirms holdings, any number at once, and lengthens those of which a third is
+-- over. It never makes a key that is not there.
+--
+--   KEYS[i]      lock, as in shared.lua
+--   ARGV[2i-1]   the claim that is to hold it
+--   ARGV[2i]     its time to live, in milliseconds
+--
+-- Answers for each the milliseconds that are left, or -1 if the claim does not
+-- hold it.
+
+local found = redis.call('MGET', unpack(KEYS))
+local left = {}
+for i, key in ipairs(KEYS) do
+  local holder = found[i]
+  if holder and string.sub(holder, 1, 32) == ARGV[2 * i - 1] then
+    local ttl = tonumber(ARGV[2 * i])
+    left[i] = redis.call('PTTL', key)
+    if left[i] * 3 < ttl * 2 then
+      redis.call('PEXPIRE', key, ttl)
+      left[i] = ttl
+    end
+  else
+    left[i] = -1
+  end
+end
+return left

@@ -1,0 +1,81 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable()
+	code := m.Run()
+	servers.StopAll()
+	if code != 0 {
+		log.Print("redis tests failed")
+	}
+	os.Exit(code)
+}
+
+// options are those of a client as most users have it, but for what servers
+// before version 8 do not know.
+func options(addr string) *goredis.Options {
+	return &goredis.Options{
+		Addr:                     addr,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+func connect(t testing.TB, addr string) *goredis.Client {
+	t.Helper()
+	return closing(t, goredis.NewClient(options(addr)))
+}
+
+type closer interface{ Close() error }
+
+func closing[C closer](t testing.TB, c C) C {
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// open makes a Locker that is closed when the test ends.
+func open(t testing.TB, client goredis.UniversalClient, opts ...locker.Option) locker.Locker {
+	t.Helper()
+	l, err := New(client, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := l.Close(ctx); err != nil {
+			t.Logf("close: %v", err)
+		}
+	})
+	return l
+}
+
+// within returns a context for the length of a test, bounded.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+var names atomic.Int64
+
+// fresh returns a name that no other test uses.
+func freshName(t testing.TB) string {
+	return fmt.Sprintf("%s/%d", t.Name(), names.Add(1))
+}

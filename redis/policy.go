@@ -1,0 +1,39 @@
+package redis
+
+import (
+	"log/slog"
+	"strings"
+)
+
+// checkPolicy has the operator warned, once, of a server that throws keys away when
+// its memory is full. It asks nothing if nobody would hear the warning.
+func (b *backend) checkPolicy() {
+	b.policy.Do(func() {
+		if !b.cfg.Logger.Enabled(b.life, slog.LevelWarn) {
+			return
+		}
+		b.working.Add(1)
+		go func() {
+			defer b.working.Done()
+			info, err := b.client.Info(b.life, "memory").Result()
+			if err != nil {
+				return // the user may not ask, or the server is away
+			}
+			policy := field(info, "maxmemory_policy")
+			if limit := field(info, "maxmemory"); limit != "0" && policy != "" && policy != "noeviction" {
+				b.cfg.Logger.Warn("locker: redis: the server may throw locks away when its memory is full; "+
+					"set maxmemory-policy to noeviction", "maxmemory-policy", policy, "maxmemory", limit)
+			}
+		}()
+	})
+}
+
+// field is the value of a line of INFO.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

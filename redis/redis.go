@@ -1,0 +1,201 @@
+// Package redis is the locker backend for one logical Redis: a single server, a
+// master that Sentinels look after, or a Cluster.
+//
+//	client := goredis.NewClient(&goredis.Options{Addr: "localhost:6379"})
+//	l, err := redis.New(client)
+//	lock, err := l.Acquire(ctx, "orders/42")
+//	defer lock.Release(ctx)
+//
+// Redis 6.2 or later is needed, for a Cluster 7.0 or later (sharded pub/sub).
+//
+// # What is on the server
+//
+// The names are divided among 256 buckets by a checksum; a bucket's two digits
+// are the hash tag of all keys of its names, so that in a Cluster they are in one
+// slot. For the name "orders/42", which is in bucket 6c:
+//
+//	locker:{6c}:lock:orders/42    who holds it: claim, token, owner; expires
+//	locker:{6c}:queue:orders/42   a list of those who wait; expires
+//	locker:{6c}:clock             the last token given in this bucket; stays
+//	locker:{6c}:gone:<claim>      for seconds: a claim that was given up while a
+//	                              request of it might still have been on its way
+//
+// What stays is at most 256 short strings however many names are used. The
+// clocks are what tokens are made of; deleting them is safe as long as the
+// server's time does not go back.
+//
+// # How it works
+//
+// Taking a free name is one script, releasing it another: two requests. Whoever
+// finds the name taken joins its queue and sleeps. The script that releases a name
+// makes the first in the queue the holder at once and tells it by a message; one
+// whose process no longer listens is passed over. A waiter looks for itself, too,
+// when the time that the holder had left is over, when its subscription was
+// interrupted, and every twenty seconds.
+//
+// A token is the server's time in microseconds, or one more than the last token if
+// that is greater. So tokens go on rising when a Redis comes back empty and after a
+// failover to a replica that had not seen the lock, as long as the servers' times
+// differ by less than the failover takes.
+//
+// # What Redis cannot do
+//
+// Replication is asynchronous. After a failover two holders of one name may
+// exist, both with a live Context: the new master may never have heard of the
+// first. Their tokens differ and are in order. The same is true after a restart
+// without the data, after an eviction (a maxmemory-policy other than noeviction is
+// reported through locker.WithLogger), and after the server's clock was set.
+//
+// # The client
+//
+// The client is the caller's: it is neither configured nor closed here. Its
+// MaxRetries do not apply to the requests sent here, its timeouts do. One
+// connection more than the pool's is open while something waits, and for some
+// seconds after, in a Cluster one for each node concerned. With a server older than
+// Redis 8 it is advisable to switch the client's maintenance notifications off
+// (Options.MaintNotificationsConfig), which saves a failing handshake on every
+// connection. A Ring is refused: it moves keys when a server is away, and with
+// them the lock.
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// DefaultPrefix is what every key begins with unless Prefix says otherwise.
+const DefaultPrefix = "locker"
+
+// checkEvery is how soon a holder learns that its key was deleted by hand.
+const checkEvery = 750 * time.Millisecond
+
+type settings struct {
+	prefix string
+}
+
+// Prefix sets what every key and channel begins with, DefaultPrefix without it.
+// Lockers with different prefixes do not know of each other. A prefix has 1 to 100
+// bytes and no braces.
+func Prefix(prefix string) locker.Option {
+	return locker.BackendOption(func(s *settings) { s.prefix = prefix })
+}
+
+// New returns a Locker on the server, or the Cluster, that client is connected to.
+// It does no I/O. The client must stay open until the Locker has been closed.
+func New(client goredis.UniversalClient, opts ...locker.Option) (locker.Locker, error) {
+	cfg, err := locker.NewConfig(opts...)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBackend(client, cfg)
+	if err != nil {
+		return nil, &locker.Error{Op: "open", Backend: "redis", Err: err}
+	}
+	return locker.New(b, cfg)
+}
+
+// backend is the driver.
+type backend struct {
+	client   goredis.UniversalClient
+	cfg      *locker.Config
+	clock    driver.Clock
+	layout   *layout
+	id       string // this Locker's, 16 hexadecimal digits
+	times    *serverTime
+	listener *listener
+
+	seen    atomic.Int64 // the highest token seen
+	policy  sync.Once
+	working sync.WaitGroup // what runs in the background
+	life    context.Context
+	die     context.CancelFunc
+}
+
+func newBackend(client goredis.UniversalClient, cfg *locker.Config) (*backend, error) {
+	s := settings{prefix: DefaultPrefix}
+	locker.Settings(cfg, &s)
+	if err := checkPrefix(s.prefix); err != nil {
+		return nil, err
+	}
+	sharded, err := kindOf(client)
+	if err != nil {
+		return nil, err
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: the program would have ended
+	b := &backend{
+		client: client,
+		cfg:    cfg,
+		clock:  cfg.Clock,
+		id:     hex.EncodeToString(id[:]),
+		layout: newLayout(s.prefix, sharded),
+		times:  newServerTime(cfg.Clock),
+	}
+	b.life, b.die = context.WithCancel(context.Background())
+	b.listener = newListener(b)
+	return b, nil
+}
+
+func checkPrefix(prefix string) error {
+	if prefix == "" || len(prefix) > 100 || strings.ContainsAny(prefix, "{}") {
+		return fmt.Errorf("%w: prefix %q, want 1 to 100 bytes without braces", locker.ErrInvalidOption, prefix)
+	}
+	return nil
+}
+
+// kindOf reports whether client speaks to a Cluster. A client that embeds one of
+// go-redis's is known by its methods.
+func kindOf(client goredis.UniversalClient) (sharded bool, err error) {
+	switch c := client.(type) {
+	case nil:
+		return false, fmt.Errorf("%w: nil client", locker.ErrInvalidOption)
+	case *goredis.Client:
+		if c == nil {
+			return false, fmt.Errorf("%w: nil client", locker.ErrInvalidOption)
+		}
+		return false, nil
+	case *goredis.ClusterClient:
+		if c == nil {
+			return false, fmt.Errorf("%w: nil client", locker.ErrInvalidOption)
+		}
+		return true, nil
+	case cluster:
+		return true, nil
+	case interface{ SetAddrs(map[string]string) }:
+		return false, fmt.Errorf("%w: a Ring moves locks when a server is away", locker.ErrInvalidOption)
+	}
+	return false, nil
+}
+
+func (b *backend) Traits() driver.Traits {
+	return driver.Traits{Backend: "redis", Fair: true, Fenced: true, Check: checkEvery}
+}
+
+// Close ends the subscription and what runs in the background.
+func (b *backend) Close(ctx context.Context) error {
+	b.die()
+	b.listener.close()
+	ended := make(chan struct{})
+	go func() {
+		b.working.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return errors.New("the client still hangs in a call: " + ctx.Err().Error())
+	}
+}
