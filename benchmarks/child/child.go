@@ -1,0 +1,171 @@
+// Package child runs parts of the comparison in processes of their own, so that these
+// can be killed. A child is this same program, started again with its role in the
+// environment; it ends when its parent does, because its standard input does.
+package child
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	envRole = "LOCKER_COMPARE_ROLE"
+	envArgs = "LOCKER_COMPARE_ARGS"
+)
+
+// Role is what a child does. It reads what the parent says line by line and answers
+// through say. Its ctx ends when the parent closes the input.
+type Role func(ctx context.Context, args []byte, heard <-chan string, say func(string)) error
+
+var (
+	mu    sync.Mutex
+	roles = map[string]Role{}
+)
+
+// Register makes a role known. It is called before Main.
+func Register(name string, r Role) {
+	mu.Lock()
+	defer mu.Unlock()
+	roles[name] = r
+}
+
+// Main plays the role that the environment asks for and does not return then. The
+// program (and TestMain, where tests start children) calls it first.
+func Main() {
+	name := os.Getenv(envRole)
+	if name == "" {
+		return
+	}
+	mu.Lock()
+	role := roles[name]
+	mu.Unlock()
+	if role == nil {
+		fmt.Fprintf(os.Stderr, "no role %q\n", name)
+		os.Exit(2)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	heard := make(chan string, 16)
+	go func() {
+		defer cancel()
+		defer close(heard)
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			heard <- in.Text()
+		}
+	}()
+	var out sync.Mutex
+	say := func(line string) {
+		out.Lock()
+		defer out.Unlock()
+		fmt.Println(line)
+	}
+	if err := role(ctx, []byte(os.Getenv(envArgs)), heard, say); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Process is a child that runs.
+type Process struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan string
+	errs  *strings.Builder
+	done  chan struct{}
+	err   error
+}
+
+// Start starts a child in a role. args are given to it as JSON.
+func Start(role string, args any) (*Process, error) {
+	encoded, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{cmd: exec.Command(self), lines: make(chan string, 64), errs: &strings.Builder{}, done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), envRole+"="+role, envArgs+"="+string(encoded))
+	p.cmd.Stderr = p.errs
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start a child: %w", err)
+	}
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			p.lines <- s.Text()
+		}
+		p.err = p.cmd.Wait()
+		close(p.done)
+		close(p.lines)
+	}()
+	return p, nil
+}
+
+// Say sends the child a line.
+func (p *Process) Say(line string) error {
+	_, err := io.WriteString(p.in, line+"\n")
+	return err
+}
+
+// Hear waits for a line from the child.
+func (p *Process) Hear(ctx context.Context) (string, error) {
+	select {
+	case line, ok := <-p.lines:
+		if !ok {
+			return "", fmt.Errorf("the child ended (%v): %s", p.err, strings.TrimSpace(p.errs.String()))
+		}
+		return line, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// Kill ends the child by SIGKILL. Its moment is before the return of this call.
+func (p *Process) Kill() error { return ignoreDone(p.cmd.Process.Kill()) }
+
+// Pause stops the child in its tracks, Resume lets it go on.
+func (p *Process) Pause() error { return ignoreDone(p.cmd.Process.Signal(syscall.SIGSTOP)) }
+
+// Resume lets a paused child go on.
+func (p *Process) Resume() error { return ignoreDone(p.cmd.Process.Signal(syscall.SIGCONT)) }
+
+// Close ends the child if it still runs and waits until it is gone.
+func (p *Process) Close() error {
+	err := errors.Join(p.in.Close(), p.Resume())
+	select {
+	case <-p.done:
+	case <-time.After(2 * time.Second):
+		err = errors.Join(err, p.Kill())
+		go func() { // nobody listens any more
+			for range p.lines {
+			}
+		}()
+		<-p.done
+	}
+	return err
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,63 @@
+// Command compare measures this project's backends beside other lock libraries on real
+// servers, which it starts by itself, and says what each costs and where it breaks.
+//
+//	go -C benchmarks run ./compare              about three minutes
+//	go -C benchmarks run ./compare -full        everything, about half an hour
+//	go -C benchmarks run ./compare -backends redis -experiments alone,contended -quick
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/seed80cd6120/locker/benchmarks/catalog"
+	"github.com/seed80cd6120/locker/benchmarks/child"
+	"github.com/seed80cd6120/locker/benchmarks/experiment"
+	"github.com/seed80cd6120/locker/benchmarks/machine"
+	"github.com/seed80cd6120/locker/benchmarks/report"
+)
+
+func main() {
+	experiment.RegisterRoles(catalog.Find)
+	child.Main()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parse(args, os.Stdout)
+	if errors.Is(err, errHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	plan, leftOut, err := o.plan()
+	if err != nil {
+		return err
+	}
+	p := newProgress(os.Stderr)
+	plan.Progress = p.tell
+	outcome, err := plan.Run(ctx)
+	p.end()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if err != nil {
+		leftOut = append(leftOut, "interrupted: what had not been measured by then")
+	}
+	in := report.Input{Command: o.command(), Machine: machine.Look(), Plan: plan, Outcome: outcome, LeftOut: leftOut}
+	d := report.Build(in)
+	if err := report.Terminal(os.Stdout, d); err != nil {
+		return err
+	}
+	return o.write(in, d)
+}

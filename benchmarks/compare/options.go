@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/seed80cd6120/locker/benchmarks/catalog"
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/experiment"
+	"github.com/seed80cd6120/locker/benchmarks/report"
+	"github.com/seed80cd6120/locker/benchmarks/site"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// options are the flags. Each may be given with one dash or with two.
+type options struct {
+	Full        bool     `help:"Measure everything thoroughly; about half an hour instead of three minutes." xor:"depth"`
+	Quick       bool     `help:"Measure as little as is still worth something; for tuning a backend." xor:"depth"`
+	Backends    string   `help:"Backends to measure: names separated by commas, all or none." default:"all" placeholder:"LIST"`
+	Rivals      string   `help:"Other libraries to measure: names separated by commas, all or none. With some backends only, those on the same servers." default:"all" placeholder:"LIST"`
+	Experiments string   `help:"Experiments to run: names separated by commas, or all." default:"all" placeholder:"LIST"`
+	Repeat      int      `help:"Repetitions of every experiment, instead of its own number." placeholder:"N"`
+	Redis       []string `help:"Addresses of Redis servers that run already (one, or five for RedLock); locks are taken on them, nothing else is touched." placeholder:"HOST:PORT"`
+	ZooKeeper   []string `name:"zookeeper" help:"Addresses of ZooKeeper servers that run already." placeholder:"HOST:PORT"`
+	Etcd        []string `help:"Addresses of etcd servers that run already." placeholder:"HOST:PORT"`
+	Out         string   `help:"Folder for the reports (Markdown, JSON, HTML, plots); none writes no files." default:"results" placeholder:"DIR"`
+	List        bool     `help:"Say what there is to measure, and end."`
+
+	args []string
+}
+
+var errHelp = errors.New("help was asked for")
+
+// parse reads the command line. With -help or -list it answers on w and returns errHelp.
+func parse(args []string, w io.Writer) (*options, error) {
+	o := &options{args: args}
+	ended := false
+	parser, err := kong.New(o,
+		kong.Name("compare"),
+		kong.Description("Measures lock backends and libraries on real servers, which it starts by itself."),
+		kong.Writers(w, w),
+		kong.Exit(func(int) { ended = true }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	_, err = parser.Parse(twoDashes(args))
+	if ended {
+		return nil, errHelp
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.List {
+		list(w)
+		return nil, errHelp
+	}
+	return o, nil
+}
+
+// twoDashes lets -full be written for --full, as other Go programs have it.
+func twoDashes(args []string) []string {
+	out := slices.Clone(args)
+	for i, a := range out {
+		if len(a) > 2 && a[0] == '-' && a[1] != '-' {
+			out[i] = "-" + a
+		}
+	}
+	return out
+}
+
+func list(w io.Writer) {
+	fmt.Fprintln(w, "backends:   ", strings.Join(catalog.Families(contender.Ours), " "))
+	fmt.Fprintln(w, "rivals:     ", strings.Join(catalog.Families(contender.Rival), " "))
+	fmt.Fprintln(w, "experiments:", strings.Join(experimentNames(), " "))
+	fmt.Fprintln(w, "\nA backend or rival can also be named with its servers:")
+	for _, c := range catalog.All() {
+		if c.Role == contender.Ours || c.Role == contender.Rival {
+			fmt.Fprintf(w, "  %-24s %s\n", c.Name, c.Note)
+		}
+	}
+}
+
+func experimentNames() []string {
+	var names []string
+	for _, e := range experiment.All() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+func (o *options) command() string {
+	return strings.Join(append([]string{"go -C benchmarks run ./compare"}, o.args...), " ")
+}
+
+func (o *options) depth() experiment.Depth {
+	switch {
+	case o.Full:
+		return experiment.Full
+	case o.Quick:
+		return experiment.Quick
+	}
+	return experiment.Short
+}
+
+// plan turns the flags into what to run, and says what that leaves out.
+func (o *options) plan() (experiment.Plan, []string, error) {
+	p := experiment.Plan{Depth: o.depth(), Repeat: o.Repeat, Given: site.Given{}}
+	if o.Repeat < 0 {
+		return p, nil, fmt.Errorf("-repeat: %d is less than zero", o.Repeat)
+	}
+	var err error
+	if p.Contenders, err = catalog.Choose(catalog.All(), o.Backends, o.Rivals); err != nil {
+		return p, nil, err
+	}
+	if p.Experiments, err = chooseExperiments(o.Experiments); err != nil {
+		return p, nil, err
+	}
+	for service, given := range map[contender.Service]struct {
+		env   string
+		addrs []string
+	}{
+		contender.Redis:     {servers.EnvRedis, o.Redis},
+		contender.ZooKeeper: {servers.EnvZooKeeper, o.ZooKeeper},
+		contender.Etcd:      {servers.EnvEtcd, o.Etcd},
+	} {
+		if len(given.addrs) == 0 {
+			for a := range strings.SplitSeq(os.Getenv(given.env), ",") {
+				if a = strings.TrimSpace(a); a != "" {
+					given.addrs = append(given.addrs, a)
+				}
+			}
+		} else if err := os.Setenv(given.env, strings.Join(given.addrs, ",")); err != nil {
+			return p, nil, err
+		}
+		p.Given[service] = given.addrs
+	}
+	var leftOut []string
+	if p.Depth != experiment.Full {
+		leftOut = append(leftOut, fmt.Sprintf("the %s form measures fewer cases, shorter and less often: -full measures all", p.Depth))
+	}
+	return p, leftOut, nil
+}
+
+func chooseExperiments(list string) ([]experiment.Experiment, error) {
+	if list == "" || list == "all" {
+		return experiment.All(), nil
+	}
+	var chosen []experiment.Experiment
+	for w := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(experiment.All(), func(e experiment.Experiment) bool { return e.Name == w })
+		if i < 0 {
+			return nil, fmt.Errorf("-experiments: %q is none of %s", w, strings.Join(experimentNames(), ", "))
+		}
+		chosen = append(chosen, experiment.All()[i])
+	}
+	return chosen, nil
+}
+
+// write leaves the files of the report.
+func (o *options) write(in report.Input, d *report.Document) error {
+	return nil
+}

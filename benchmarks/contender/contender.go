@@ -1,0 +1,136 @@
+// Package contender is what all locks in the comparison have in common: ours, those
+// of other libraries, the naive recipes, and the bare calls without which a lock
+// cannot be.
+//
+// It is thin on purpose. A contender is opened on the addresses of some servers and
+// then takes names and gives them back; everything else (how it waits, whether it
+// renews, what its tokens are worth) is its own and is what the experiments show.
+package contender
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Role says why something is in the comparison.
+type Role string
+
+const (
+	Ours    Role = "ours"    // a backend of this project
+	Rival   Role = "rival"   // another library
+	Floor   Role = "floor"   // the bare calls; does not exclude anybody who waits
+	Exhibit Role = "exhibit" // a recipe that articles warn of
+)
+
+// Service is a kind of server.
+type Service string
+
+const (
+	Memory    Service = "memory"
+	Redis     Service = "redis"
+	ZooKeeper Service = "zookeeper"
+	Etcd      Service = "etcd"
+)
+
+// Setup is what servers a contender runs on. Contenders with the same Setup share
+// the servers of a run.
+type Setup struct {
+	Service Service
+	Nodes   int
+	Variant Variant
+}
+
+// Variant is how the servers of a Setup differ from what is usual.
+type Variant string
+
+const (
+	Usual     Variant = ""
+	BlackHole Variant = "blackhole" // the first node accepts connections and never answers
+	NoSync    Variant = "nosync"    // ZooKeeper with forceSync=no
+)
+
+// String is short enough for a column: "redis-5-blackhole".
+func (s Setup) String() string {
+	if s.Service == Memory {
+		return string(Memory)
+	}
+	name := fmt.Sprintf("%s-%d", s.Service, s.Nodes)
+	if s.Variant != Usual {
+		name += "-" + string(s.Variant)
+	}
+	return name
+}
+
+// Contender is one line of the comparison.
+type Contender struct {
+	// Name is unique: "redis", "redsync-5", "zk.Lock-3".
+	Name string
+	// Family is the Name less the setup: "redsync". It is what -backends and
+	// -rivals choose by.
+	Family string
+	Role   Role
+	Setup  Setup
+	// Note says how it was configured, where a user would have had a choice.
+	Note string
+	// Traits is what may be asked of it.
+	Traits Traits
+	// Open makes one client with connections of its own.
+	Open func(ctx context.Context, cfg Config) (Client, error)
+}
+
+// Traits say which experiments make sense for a contender.
+type Traits struct {
+	// Waits: Acquire blocks until the name is free. Floors do not.
+	Waits bool
+	// Renews: a holding outlives its TTL without the caller doing anything.
+	Renews bool
+	// Fenced: a holding has a token that grows.
+	Fenced bool
+	// MinTTL is the shortest TTL that the server or the library accepts.
+	MinTTL time.Duration
+}
+
+// Config is what a client is opened with.
+type Config struct {
+	Addrs []string
+	TTL   time.Duration
+}
+
+// Client is one user of the lock service. Its methods may be called from several
+// goroutines.
+type Client interface {
+	// Acquire waits until name is free and takes it.
+	Acquire(ctx context.Context, name string) (Held, error)
+	// Close ends the client in the way its library means it to be ended. Names
+	// still held are not released first.
+	Close() error
+}
+
+// Held is one holding. *locker.Lock is one.
+type Held interface {
+	// Token fences; 0 if there is none.
+	Token() int64
+	// Release gives the name back.
+	Release(ctx context.Context) error
+}
+
+// Trier is a Client that can ask without waiting. The error is ErrTaken if the name
+// is held.
+type Trier interface {
+	Try(ctx context.Context, name string) (Held, error)
+}
+
+// Dated is a Held that says until when it holds.
+type Dated interface {
+	Deadline() time.Time
+}
+
+// Watched is a Held that tells of its loss.
+type Watched interface {
+	// Context ends when the holding does.
+	Context() context.Context
+}
+
+// ErrTaken is returned by Try.
+var ErrTaken = fmt.Errorf("taken")

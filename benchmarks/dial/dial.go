@@ -1,0 +1,57 @@
+// Package dial makes the clients on which all contenders of one kind of server stand,
+// so that none of them has a better connection than another.
+package dial
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Redis makes a go-redis client with its defaults, but for the maintenance
+// notifications, which a Redis 7 answers with an error that would be logged.
+func Redis(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:                     addr,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// Etcd makes an etcd client with its defaults.
+func Etcd(ctx context.Context, addrs []string) (*clientv3.Client, error) {
+	cfg := clientv3.Config{Endpoints: addrs, DialTimeout: 5 * time.Second, Logger: zap.NewNop()}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("etcd client: %w", err)
+	}
+	return client, nil
+}
+
+// ZooKeeper connects with go-zookeeper's own defaults and waits for the session.
+func ZooKeeper(ctx context.Context, addrs []string, session time.Duration) (*zk.Conn, error) {
+	conn, events, err := zk.Connect(addrs, session, zk.WithLogger(silent{}))
+	if err != nil {
+		return nil, fmt.Errorf("connect to ZooKeeper: %w", err)
+	}
+	for {
+		select {
+		case ev := <-events:
+			if ev.State == zk.StateHasSession {
+				return conn, nil
+			}
+		case <-ctx.Done():
+			conn.Close()
+			return nil, fmt.Errorf("connect to ZooKeeper: %w", ctx.Err())
+		}
+	}
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}

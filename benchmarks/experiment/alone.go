@@ -1,0 +1,88 @@
+package experiment
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/measure"
+)
+
+func alone() Experiment {
+	return Experiment{
+		Name:     "alone",
+		Title:    "Alone",
+		Question: "What does a lock cost when nobody else wants it? Is ZooKeeper slower than Redis, since every create and delete goes through the leader to its followers?",
+		Method:   "One client takes and releases one name again and again. Requests are counted in a pass of their own, which is not timed.",
+		Metrics: append([]Metric{
+			{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquire and release, pairs a second"},
+		}, append(latency("acquire+release", "one pair"),
+			Metric{Name: "requests", Better: -1, Meaning: "requests at the servers for one pair, over all nodes"})...),
+		Cases:  func(Depth) []Case { return []Case{{}} },
+		Repeat: func(d Depth) int { return pick(d, 5, 5, 9) },
+		Fits: func(d Depth, c contender.Contender, _ Case) bool {
+			if c.Family == "redsync" && c.Setup.Variant == contender.BlackHole {
+				return d == Full // it waits five seconds for each call
+			}
+			return c.Role != contender.Exhibit
+		},
+		Do: doAlone,
+	}
+}
+
+func doAlone(ctx context.Context, c *Cell) error {
+	client, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	name := c.LockName()
+	pair := func() error {
+		held, err := client.Acquire(ctx, name)
+		if err != nil {
+			return err
+		}
+		return held.Release(ctx)
+	}
+	slow := c.Contender.Role == contender.Rival && c.Setup() == contender.BlackHole
+	warm, counted := 20, 50
+	if slow {
+		warm, counted = 0, 1
+	}
+	for range warm {
+		if err := pair(); err != nil {
+			return err
+		}
+	}
+	requests, err := c.Site.Requests(ctx, func() error {
+		for range counted {
+			if err := pair(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.Put("requests", float64(requests)/float64(counted))
+
+	h := measure.NewHistogram()
+	runtime.GC()
+	window := pick(c.Depth, 250*time.Millisecond, 250*time.Millisecond, time.Second)
+	start := time.Now()
+	for last := start; last.Sub(start) < window; {
+		if err := pair(); err != nil {
+			return err
+		}
+		now := time.Now()
+		h.Record(now.Sub(last))
+		last = now
+	}
+	c.Put("rate", float64(h.Count())/time.Since(start).Seconds())
+	c.PutLatency("acquire+release", h)
+	return nil
+}
+
+// Setup is the variant of the servers.
+func (c *Cell) Setup() contender.Variant { return c.Contender.Setup.Variant }

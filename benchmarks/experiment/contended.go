@@ -1,0 +1,241 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/measure"
+)
+
+const oneClient = "goroutines of one client"
+
+func contended() Experiment {
+	return Experiment{
+		Name:     "contended",
+		Title:    "Contended",
+		Question: "How fast does a lock go from hand to hand, and does everybody get the same of it?",
+		Method: "Each client takes the name and gives it back at once, as often as it can. " +
+			"Separate clients have connections of their own but live in one process, so that their moments can be compared; where they are goroutines of one client, they share it. " +
+			"Requests are counted in a pass of their own, which is not timed.",
+		Metrics: append([]Metric{
+			{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of all clients together"},
+		}, append(append(latency("acquire", "from asking to holding"), latency("hand-over", "from the call of Release to the next holder having it")...),
+			Metric{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
+			Metric{Name: "unluckiest", Better: 1, Meaning: "share of the client that got least, 1 being an equal share"},
+			Metric{Name: "luckiest", Better: -1, Meaning: "share of the client that got most"},
+			Metric{Name: "largest/smallest", Better: -1, Meaning: "the one share divided by the other"},
+			Metric{Name: "two inside", Better: -1, Meaning: "how often somebody got the lock while another held it"},
+			Metric{Name: "stuck", Better: -1, Meaning: "clients that still waited two seconds after the lock had been free for the last time"})...),
+		Cases: func(d Depth) []Case {
+			sixteen := Case{Name: "16 clients", N: 16}
+			shared := Case{Name: "16 " + oneClient, N: 16, How: oneClient}
+			if d != Full {
+				return []Case{sixteen, shared}
+			}
+			return []Case{{Name: "2 clients", N: 2}, sixteen, {Name: "64 clients", N: 64}, shared}
+		},
+		Repeat: func(d Depth) int { return pick(d, 3, 3, 5) },
+		Fits: func(d Depth, c contender.Contender, k Case) bool {
+			if c.Setup.Service == contender.Memory && k.How != oneClient {
+				return false // separate memory Lockers know nothing of each other
+			}
+			if d == Short && k.How == oneClient && (c.Role == contender.Rival && c.Family != "etcd.Mutex" || c.Setup.Nodes == 3) {
+				return false // shows nothing that separate clients do not
+			}
+			return c.Traits.Waits && c.Role != contender.Exhibit && c.Setup.Variant != contender.BlackHole
+		},
+		Do: doContended,
+	}
+}
+
+func doContended(ctx context.Context, c *Cell) error {
+	clients, err := c.crowd(ctx)
+	if err != nil {
+		return err
+	}
+	name := c.LockName()
+
+	var counted *tally
+	requests, err := c.Site.Requests(ctx, func() (err error) {
+		counted, err = compete(ctx, clients, name, 200*time.Millisecond)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.Put("requests", float64(requests)/float64(counted.all))
+
+	runtime.GC()
+	t, err := compete(ctx, clients, name, pick(c.Depth, time.Second, 800*time.Millisecond, 2*time.Second))
+	if err != nil {
+		return err
+	}
+	c.Put("rate", t.rate)
+	c.PutLatency("acquire", t.acquire)
+	c.PutLatency("hand-over", t.handOver)
+	least, greatest, ratio := measure.Shares(t.counts)
+	c.Put("unluckiest", least)
+	c.Put("luckiest", greatest)
+	c.Put("largest/smallest", ratio)
+	c.Put("two inside", float64(t.overlaps+counted.overlaps))
+	c.Put("stuck", float64(t.stuck+counted.stuck))
+	return nil
+}
+
+// crowd opens the clients of a case: N of them, or one N times.
+func (c *Cell) crowd(ctx context.Context) ([]contender.Client, error) {
+	if c.Case.How != oneClient {
+		return c.OpenN(ctx, c.Case.N)
+	}
+	one, err := c.Open(ctx)
+	all := make([]contender.Client, c.Case.N)
+	for i := range all {
+		all[i] = one
+	}
+	return all, err
+}
+
+// tally is what came of a competition.
+type tally struct {
+	rate     float64
+	counts   []int64 // of each client, within the window
+	all      int64   // also those after the window
+	overlaps int64
+	stuck    int64
+	acquire  *measure.Histogram
+	handOver *measure.Histogram
+}
+
+// stuckAfter is how long a competition waits at its end for those who wait for a lock that
+// nobody holds.
+const stuckAfter = 2 * time.Second
+
+// compete has all clients take name in turn for as long as window says. Whoever then
+// still waits gets the lock once more, which is not counted.
+func compete(ctx context.Context, clients []contender.Client, name string, window time.Duration) (*tally, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &race{
+		name:   name,
+		tally:  tally{counts: make([]int64, len(clients)), acquire: measure.NewHistogram(), handOver: measure.NewHistogram()},
+		origin: time.Now(),
+		fail:   cancel,
+	}
+	var wg sync.WaitGroup
+	for i, client := range clients {
+		wg.Go(func() { r.run(ctx, client, i) })
+	}
+	start := time.Now()
+	_ = pause(ctx, window)
+	r.over.Store(true)
+	took := time.Since(start)
+	r.awaitEnd(ctx, &wg, cancel)
+
+	if r.err != nil {
+		return nil, r.err
+	}
+	var sum int64
+	for _, count := range r.counts {
+		sum += count
+	}
+	if sum == 0 {
+		return nil, errors.New("nobody got the lock")
+	}
+	r.rate = float64(sum) / took.Seconds()
+	r.all, r.overlaps = r.got.Load(), r.double.Load()
+	return &r.tally, nil
+}
+
+// race is the state of a competition.
+type race struct {
+	tally
+	name     string
+	origin   time.Time
+	released atomic.Int64 // when Release was called last, since origin
+	inside   atomic.Int64
+	double   atomic.Int64
+	got      atomic.Int64
+	over     atomic.Bool
+	late     atomic.Bool // those who wait now are stuck
+	fail     func()
+
+	mu  sync.Mutex
+	err error // the first one
+}
+
+func (r *race) run(ctx context.Context, client contender.Client, i int) {
+	acquire, handOver := measure.NewHistogram(), measure.NewHistogram()
+	var err error
+	for err == nil && !r.over.Load() {
+		err = r.turn(ctx, client, i, acquire, handOver)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acquire.Merge(acquire)
+	r.handOver.Merge(handOver)
+	if err != nil && r.late.Load() {
+		r.stuck++
+		return
+	}
+	if err != nil && r.err == nil {
+		r.err = err
+		r.fail()
+	}
+}
+
+// turn takes the lock and gives it back once.
+func (r *race) turn(ctx context.Context, client contender.Client, i int, acquire, handOver *measure.Histogram) error {
+	asked := time.Now()
+	held, err := client.Acquire(ctx, r.name)
+	if err != nil {
+		return fmt.Errorf("acquire: %w", err)
+	}
+	got := time.Now()
+	if r.inside.Add(1) > 1 {
+		r.double.Add(1)
+	}
+	r.got.Add(1)
+	if !r.over.Load() {
+		r.counts[i]++
+		acquire.Record(got.Sub(asked))
+		if last := r.released.Load(); last > 0 {
+			handOver.Record(got.Sub(r.origin) - time.Duration(last))
+		}
+	}
+	r.inside.Add(-1)
+	r.released.Store(int64(time.Since(r.origin)))
+	if err := held.Release(ctx); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return nil
+}
+
+// awaitEnd waits until all have come back. Those who are still waiting although nobody
+// has had the lock for a while are stuck, and are called off.
+func (r *race) awaitEnd(ctx context.Context, wg *sync.WaitGroup, cancel func()) {
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	for {
+		before := r.got.Load()
+		select {
+		case <-done:
+			return
+		case <-time.After(stuckAfter):
+		}
+		if r.got.Load() == before && ctx.Err() == nil {
+			r.late.Store(true)
+			cancel()
+			<-done
+			return
+		}
+	}
+}

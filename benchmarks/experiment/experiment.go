@@ -1,0 +1,195 @@
+// Package experiment has what is measured. Each experiment is named after the
+// trade-off that it shows and stands in a file of its own; [Run] puts them together.
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/measure"
+	"github.com/seed80cd6120/locker/benchmarks/site"
+)
+
+// Depth is how thoroughly to measure.
+type Depth int
+
+const (
+	Quick Depth = iota // for somebody who is tuning one backend
+	Short              // about three minutes for everything
+	Full
+)
+
+func (d Depth) String() string { return [...]string{"quick", "short", "full"}[d] }
+
+// pick returns the value for a depth.
+func pick[T any](d Depth, quick, short, full T) T { return [...]T{quick, short, full}[d] }
+
+// Metric is one figure of an experiment.
+type Metric struct {
+	Name string // in the JSON file and in the tables
+	Unit string // "", "/s", "ms", "%", ...
+	// Better is 1 if more is better, -1 if less is, 0 if it is neither.
+	Better int
+	// Meaning is one sentence for the report.
+	Meaning string
+}
+
+// Case is one setting of an experiment.
+type Case struct {
+	Name string
+	N    int
+	TTL  time.Duration
+	How  string
+}
+
+// DefaultTTL is what clients are opened with where a case says nothing else.
+const DefaultTTL = 15 * time.Second
+
+// Experiment is one chapter of the comparison.
+type Experiment struct {
+	Name     string // "alone": for the command line
+	Title    string
+	Question string // what a reader wants to know
+	Method   string // how it was measured
+	Metrics  []Metric
+	Cases    func(Depth) []Case
+	// Repeat is how often each cell is measured; the contenders take turns.
+	Repeat func(Depth) int
+	// Fits says whether a case makes sense for a contender.
+	Fits func(Depth, contender.Contender, Case) bool
+	// Together: the contenders are measured at the same time, because all they do
+	// is wait.
+	Together bool
+	// Own: the experiment breaks its servers and starts them itself; Cell.Site is nil.
+	Own bool
+	// Do measures one cell once.
+	Do func(ctx context.Context, c *Cell) error
+}
+
+// All returns the experiments in the order of the report.
+func All() []Experiment {
+	return []Experiment{
+		alone(),
+		contended(),
+		waiting(),
+		herd(),
+		death(),
+		fairness(),
+	}
+}
+
+// Cell is one repetition of one case with one contender.
+type Cell struct {
+	Experiment *Experiment
+	Case       Case
+	Contender  contender.Contender
+	Rep        int
+	Depth      Depth
+	Site       *site.Site
+
+	results *measure.Results
+	mu      sync.Mutex
+	clients []contender.Client
+}
+
+var names atomic.Int64
+
+// LockName returns a name that was not used before.
+func (c *Cell) LockName() string {
+	return fmt.Sprintf("compare/%s/%s/%d", c.Experiment.Name, c.Contender.Name, names.Add(1))
+}
+
+// TTL of the clients of this cell.
+func (c *Cell) TTL() time.Duration {
+	ttl := c.Case.TTL
+	if ttl == 0 {
+		ttl = DefaultTTL
+	}
+	return max(ttl, c.Contender.Traits.MinTTL)
+}
+
+// Open makes a client, which is closed when the cell is done.
+func (c *Cell) Open(ctx context.Context) (contender.Client, error) {
+	client, err := c.Contender.Open(ctx, contender.Config{Addrs: c.Site.Addrs, TTL: c.TTL()})
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clients = append(c.clients, client)
+	return client, nil
+}
+
+// OpenN makes n clients.
+func (c *Cell) OpenN(ctx context.Context, n int) ([]contender.Client, error) {
+	all := make([]contender.Client, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, 32) // so that a thousand do not knock at once
+	for i := range all {
+		wg.Go(func() {
+			turns <- struct{}{}
+			all[i], errs[i] = c.Open(ctx)
+			<-turns
+		})
+	}
+	wg.Wait()
+	return all, errors.Join(errs...)
+}
+
+// close ends the clients of the cell. What a library says on closing is not our
+// business here.
+func (c *Cell) close() {
+	c.mu.Lock()
+	clients := c.clients
+	c.clients = nil
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, client := range clients {
+		wg.Go(func() { _ = client.Close() })
+	}
+	wg.Wait()
+}
+
+func (c *Cell) key(metric string) measure.Key {
+	return measure.Key{Experiment: c.Experiment.Name, Case: c.Case.Name, Contender: c.Contender.Name, Metric: metric}
+}
+
+// Put notes the value of a metric.
+func (c *Cell) Put(metric string, v float64) { c.results.Add(c.key(metric), v) }
+
+// PutLatency notes p50 and p99 of a metric, in milliseconds, and keeps the histogram.
+func (c *Cell) PutLatency(metric string, h *measure.Histogram) {
+	if h.Count() == 0 {
+		return
+	}
+	c.Put(metric+" p50", millis(h.Quantile(.5)))
+	c.Put(metric+" p99", millis(h.Quantile(.99)))
+	c.results.AddHistogram(c.key(metric), h)
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// latency returns the two metrics that PutLatency notes.
+func latency(metric, meaning string) []Metric {
+	return []Metric{
+		{Name: metric + " p50", Unit: "ms", Better: -1, Meaning: meaning + ": half of all took at most this"},
+		{Name: metric + " p99", Unit: "ms", Better: -1, Meaning: meaning + ": all but one in a hundred took at most this"},
+	}
+}
+
+// usual leaves out the floors, which cannot wait, and the setups that were made for one
+// experiment only.
+func usual(_ Depth, c contender.Contender, _ Case) bool {
+	return c.Traits.Waits && c.Setup.Variant == contender.Usual && c.Role != contender.Exhibit
+}
+
+// distributed also leaves out what lives in one process.
+func distributed(d Depth, c contender.Contender, k Case) bool {
+	return usual(d, c, k) && c.Setup.Service != contender.Memory
+}

@@ -1,0 +1,84 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/measure"
+)
+
+func fairness() Experiment {
+	return Experiment{
+		Name:     "fairness",
+		Title:    "Fairness",
+		Question: "Does the lock go to those who asked first?",
+		Method:   "Clients queue one after another behind a holder, 20 ms apart. Then it lets go, each holds the lock for 2 ms, and the order of the grants is compared with that of arrival.",
+		Metrics: []Metric{
+			{Name: "out of order", Unit: "%", Better: -1, Meaning: "pairs of clients served in the wrong order: 0 is the order of arrival, about 50 is chance"},
+			{Name: "overtaken", Better: -1, Meaning: "by how many later arrivals the unluckiest was overtaken"},
+			{Name: "longest wait", Unit: "ms", Better: -1, Meaning: "from the first release until the last had its turn"},
+		},
+		Cases: func(d Depth) []Case {
+			n := pick(d, 24, 24, 48)
+			return []Case{{Name: fmt.Sprintf("%d clients", n), N: n}}
+		},
+		Repeat: func(d Depth) int {
+			return pick(d, 1, 1, 5)
+		},
+		Fits: func(d Depth, c contender.Contender, k Case) bool {
+			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
+		},
+		Do: doFairness,
+	}
+}
+
+func doFairness(ctx context.Context, c *Cell) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	name, n := c.LockName(), c.Case.N
+	clients, err := c.OpenN(ctx, n+1)
+	if err != nil {
+		return err
+	}
+	held, err := clients[n].Acquire(ctx, name)
+	if err != nil {
+		return fmt.Errorf("first holder: %w", err)
+	}
+	q := newQueue(n)
+	defer q.wg.Wait()
+	defer cancel()
+	for i, client := range clients[:n] {
+		q.join(ctx, client, name, i)
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	if err := settle(ctx, n); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := held.Release(ctx); err != nil {
+		return err
+	}
+	var served []int
+	for range n {
+		t, err := q.next(ctx)
+		if err != nil {
+			return err
+		}
+		served = append(served, t.waiter)
+		if err := pause(ctx, 2*time.Millisecond); err != nil {
+			return err
+		}
+		if err := t.release(ctx); err != nil {
+			return err
+		}
+	}
+	share, overtaken := measure.Inversions(served)
+	c.Put("out of order", 100*share)
+	c.Put("overtaken", float64(overtaken))
+	c.Put("longest wait", millis(time.Since(start)))
+	return nil
+}

@@ -1,0 +1,103 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+)
+
+// calm is how long after the next holder has the lock requests still count as caused by
+// the release.
+const calm = 100 * time.Millisecond
+
+func herd() Experiment {
+	return Experiment{
+		Name:     "herd",
+		Title:    "The herd",
+		Question: "How many are woken by one release?",
+		Method: "Waiters queue behind a holder. It releases, one of them gets the lock and keeps it. Counted are the requests from the release until a tenth of a second after " +
+			"the next holder had the lock; and at a second release, which is also timed, the messages that the servers sent unasked. " +
+			"The naive recipes of the articles are there to show the herd: in one all waiters watch one node, in the other all watch the list of the queue.",
+		Metrics: []Metric{
+			{Name: "requests", Better: -1, Meaning: "requests caused by one release"},
+			{Name: "notifications", Better: -1, Meaning: "messages sent by the servers unasked, to within a few"},
+			{Name: "hand-over", Unit: "ms", Better: -1, Meaning: "from the call of Release to the next holder having the lock"},
+		},
+		Cases: func(d Depth) []Case {
+			hundred := Case{Name: "100 waiters", N: 100}
+			if d != Full {
+				return []Case{hundred}
+			}
+			return []Case{{Name: "10 waiters", N: 10}, hundred, {Name: "1000 waiters", N: 1000}}
+		},
+		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
+		Fits: func(d Depth, c contender.Contender, k Case) bool {
+			if c.Role == contender.Exhibit {
+				return true
+			}
+			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
+		},
+		Do: doHerd,
+	}
+}
+
+func doHerd(ctx context.Context, c *Cell) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	name, n := c.LockName(), c.Case.N
+	clients, err := c.OpenN(ctx, n+1)
+	if err != nil {
+		return err
+	}
+	held, err := clients[n].Acquire(ctx, name)
+	if err != nil {
+		return fmt.Errorf("first holder: %w", err)
+	}
+	q := newQueue(n)
+	defer q.wg.Wait()
+	defer cancel()
+	for i, client := range clients[:n] {
+		q.join(ctx, client, name, i)
+	}
+	if err := settle(ctx, n); err != nil {
+		return err
+	}
+
+	var second turn
+	requests, err := c.Site.Requests(ctx, func() (err error) {
+		if err := held.Release(ctx); err != nil {
+			return err
+		}
+		if second, err = q.next(ctx); err != nil {
+			return err
+		}
+		return pause(ctx, calm)
+	})
+	if err != nil {
+		return err
+	}
+	c.Put("requests", float64(requests))
+	if err := settle(ctx, n); err != nil {
+		return err
+	}
+
+	notifications, err := c.Site.Notifications(ctx, func() error {
+		start := time.Now()
+		if err := second.release(ctx); err != nil {
+			return err
+		}
+		third, err := q.next(ctx)
+		if err != nil {
+			return err
+		}
+		c.Put("hand-over", millis(third.at.Sub(start)))
+		return pause(ctx, calm)
+	})
+	if err != nil {
+		return err
+	}
+	c.Put("notifications", float64(notifications))
+	return nil // the others go without a turn
+}

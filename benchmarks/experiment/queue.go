@@ -1,0 +1,95 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+)
+
+// queue is a holder and those who wait behind it. A waiter that gets the lock says so
+// on turns and holds it until it is told to go on, or is cancelled.
+type queue struct {
+	turns chan turn
+	wg    sync.WaitGroup
+	stop  context.CancelFunc
+	drain chan struct{} // closed: nobody holds any longer than it must
+	once  sync.Once
+}
+
+// turn is one waiter that holds the lock.
+type turn struct {
+	waiter int
+	at     time.Time
+	held   contender.Held
+	done   chan struct{} // close it once held has been released
+	err    error
+}
+
+func newQueue(n int) *queue {
+	return &queue{turns: make(chan turn, n), drain: make(chan struct{})}
+}
+
+// join has a client wait for name as number i.
+func (q *queue) join(ctx context.Context, client contender.Client, name string, i int) {
+	q.wg.Go(func() {
+		held, err := client.Acquire(ctx, name)
+		t := turn{waiter: i, at: time.Now(), held: held, err: err, done: make(chan struct{})}
+		if err != nil {
+			q.turns <- t
+			return
+		}
+		select {
+		case <-q.drain: // nobody wants to hold: go on before telling
+			t.err = held.Release(ctx)
+			close(t.done)
+			q.turns <- t
+			return
+		default:
+		}
+		q.turns <- t
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// hurry makes everybody who gets the lock from now on release it by itself.
+func (q *queue) hurry() { q.once.Do(func() { close(q.drain) }) }
+
+// next waits for somebody to get the lock.
+func (q *queue) next(ctx context.Context) (turn, error) {
+	select {
+	case t := <-q.turns:
+		if t.err != nil {
+			return t, fmt.Errorf("waiter %d: %w", t.waiter, t.err)
+		}
+		return t, nil
+	case <-ctx.Done():
+		return turn{}, fmt.Errorf("nobody got the lock: %w", ctx.Err())
+	}
+}
+
+// release gives back what a waiter held and lets it go.
+func (t turn) release(ctx context.Context) error {
+	defer close(t.done)
+	return t.held.Release(ctx)
+}
+
+// settle waits until n waiters can be taken to wait at the server. What happens inside
+// a library cannot be seen, so this is a time.
+func settle(ctx context.Context, n int) error {
+	return pause(ctx, 300*time.Millisecond+time.Duration(n)*2*time.Millisecond)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

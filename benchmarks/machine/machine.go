@@ -1,0 +1,101 @@
+// Package machine says on what a comparison was run.
+package machine
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Info names the machine.
+type Info struct {
+	CPU      string        `json:"cpu"`
+	Cores    int           `json:"cores"`
+	MemoryGB float64       `json:"memory_gb"`
+	System   string        `json:"system"`
+	Go       string        `json:"go"`
+	Fsync    time.Duration `json:"fsync_ns"` // the median of some, in the folder where servers keep their data
+	Revision string        `json:"revision"` // of the project, "" if not known
+}
+
+// Look finds out.
+func Look() Info {
+	i := Info{
+		CPU:    first("/proc/cpuinfo", "model name"),
+		Cores:  runtime.NumCPU(),
+		System: runtime.GOOS + "/" + runtime.GOARCH,
+		Go:     runtime.Version(),
+		Fsync:  fsync(),
+	}
+	if v := first("/etc/os-release", "PRETTY_NAME"); v != "" {
+		i.System += ", " + strings.Trim(v, `"`)
+	}
+	var kb float64
+	if _, err := fmt.Sscan(first("/proc/meminfo", "MemTotal"), &kb); err == nil {
+		i.MemoryGB = kb / (1 << 20)
+	}
+	if b, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range b.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				i.Revision = s.Value[:12]
+			}
+		}
+	}
+	return i
+}
+
+// String is one line.
+func (i Info) String() string {
+	cpu := i.CPU
+	if cpu == "" {
+		cpu = "unknown CPU"
+	}
+	s := fmt.Sprintf("%s, %d cores, %.0f GB, %s, %s", cpu, i.Cores, i.MemoryGB, i.System, i.Go)
+	if i.Fsync > 0 {
+		s += fmt.Sprintf(", one fsync takes %v", i.Fsync.Round(10*time.Microsecond))
+	}
+	return s
+}
+
+// first returns what stands after name on the first line that begins with it.
+func first(file, name string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), name); ok {
+			return strings.TrimLeft(rest, " \t:=")
+		}
+	}
+	return ""
+}
+
+// fsync measures what a small write to the disk takes.
+func fsync() time.Duration {
+	f, err := os.CreateTemp("", "locker-fsync")
+	if err != nil {
+		return 0
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	var took []time.Duration
+	for range 31 {
+		start := time.Now()
+		if _, err := f.Write(make([]byte, 512)); err != nil {
+			return 0
+		}
+		if err := f.Sync(); err != nil {
+			return 0
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}

@@ -1,0 +1,60 @@
+// Package ours puts the backends of this project into the comparison.
+package ours
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+)
+
+// All returns our backends in the order of the report.
+func All() []contender.Contender {
+	return []contender.Contender{
+		memoryContender(),
+	}
+}
+
+// client is a Locker with what has to be closed after it.
+type client struct {
+	locker.Locker
+	after func() error
+}
+
+func (c client) Acquire(ctx context.Context, name string) (contender.Held, error) {
+	l, err := c.Locker.Acquire(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (c client) Try(ctx context.Context, name string) (contender.Held, error) {
+	l, err := c.TryAcquire(ctx, name)
+	if errors.Is(err, locker.ErrNotAcquired) {
+		return nil, contender.ErrTaken
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Close releases what is held, as Close of a Locker does.
+func (c client) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := c.Locker.Close(ctx)
+	if c.after != nil {
+		err = errors.Join(err, c.after())
+	}
+	return err
+}
+
+var (
+	_ contender.Dated   = (*locker.Lock)(nil)
+	_ contender.Watched = (*locker.Lock)(nil)
+	_ contender.Trier   = client{}
+)

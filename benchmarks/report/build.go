@@ -1,0 +1,180 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/experiment"
+	"github.com/seed80cd6120/locker/benchmarks/machine"
+	"github.com/seed80cd6120/locker/benchmarks/measure"
+	"github.com/seed80cd6120/locker/benchmarks/site"
+)
+
+// Input is what a report is made of.
+type Input struct {
+	Command string // by which it was made
+	Machine machine.Info
+	Plan    experiment.Plan
+	Outcome *experiment.Outcome
+	LeftOut []string // what was not measured and how to get it
+}
+
+// Build makes the document.
+func Build(in Input) *Document {
+	d := &Document{
+		Title: "Locks compared",
+		Intro: []string{
+			fmt.Sprintf("Measured on %s, %s, in %v (%s form).", in.Outcome.Started.Format("2006-01-02"), in.Machine, in.Outcome.Took.Round(time.Second), in.Plan.Depth),
+			"Servers: " + versions(in.Outcome.Versions) + ".",
+		},
+	}
+	d.Sections = append(d.Sections, method(in))
+	for i := range in.Plan.Experiments {
+		if s, ok := chapter(in, &in.Plan.Experiments[i]); ok {
+			d.Sections = append(d.Sections, s)
+		}
+	}
+	if s, ok := missing(in); ok {
+		d.Sections = append(d.Sections, s)
+	}
+	return d
+}
+
+func versions(all map[string]string) string {
+	var list []string
+	for _, v := range all {
+		if v != "none" && v != "" && !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	slices.Sort(list)
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// method is the chapter on how things were measured.
+func method(in Input) Section {
+	s := Section{
+		Title: "How it was measured",
+		Brief: true,
+		Text: []string{
+			"Everything ran on one machine: clients, servers and, where there are several nodes, all of them. There is no network between them but the loopback, so what is compared is the number of round trips, of writes to the disk, and the work that each takes; a real network adds its own time to every round trip.",
+			"The contenders take turns (A B A B): each repetition of a case is done with all of them before the next one begins. Figures are medians of the repetitions, followed by half of their range in percent (±). Ratios are medians of the ratios of paired repetitions. Latencies are kept in HDR histograms. Requests are counted by the servers, not by the clients. Every server was started for this run, empty.",
+			"Command: `" + in.Command + "`",
+		},
+	}
+	used := map[contender.Service]bool{}
+	for _, c := range in.Plan.Contenders {
+		used[c.Setup.Service] = true
+	}
+	for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd} {
+		if used[service] {
+			s.List = append(s.List, fmt.Sprintf("%s: %s", service, site.Durability[service]))
+		}
+	}
+	t := Table{Caption: "Contenders", Head: []string{"name", "is", "servers", "notes"}, Left: true}
+	for _, c := range in.Plan.Contenders {
+		t.Rows = append(t.Rows, []string{c.Name, string(c.Role), c.Setup.String(), c.Note})
+	}
+	s.Tables = []Table{t}
+	return s
+}
+
+// chapter is one experiment: a table for each case.
+func chapter(in Input, e *experiment.Experiment) (Section, bool) {
+	s := Section{Title: e.Title, Brief: true, Text: []string{e.Question, e.Method}}
+	for _, k := range e.Cases(in.Plan.Depth) {
+		t, ok := caseTable(in, e, k)
+		if ok {
+			s.Tables = append(s.Tables, t)
+		}
+	}
+	if len(s.Tables) == 0 {
+		return s, false
+	}
+	for _, m := range e.Metrics {
+		name := m.Name
+		if m.Unit != "" {
+			name += " (" + m.Unit + ")"
+		}
+		s.List = append(s.List, fmt.Sprintf("%s: %s", name, m.Meaning))
+	}
+	for _, f := range in.Outcome.Results.Failures() {
+		if f.Experiment == e.Name {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s, %s: %s", f.Contender, f.Case, oneLine(f.Reason)))
+		}
+	}
+	s.Plots = plots(in, e)
+	return s, true
+}
+
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 300 {
+		s = s[:300] + "..."
+	}
+	return s
+}
+
+func caseTable(in Input, e *experiment.Experiment, k experiment.Case) (Table, bool) {
+	t := Table{Caption: k.Name, Head: []string{""}}
+	var shown []experiment.Metric
+	for _, m := range e.Metrics {
+		for _, c := range in.Plan.Contenders {
+			if in.Outcome.Results.Has(key(e, k, c, m)) {
+				shown = append(shown, m)
+				head := m.Name
+				if m.Unit != "" {
+					head += " " + m.Unit
+				}
+				t.Head = append(t.Head, head)
+				break
+			}
+		}
+	}
+	for _, c := range in.Plan.Contenders {
+		row := []string{c.Name}
+		any := false
+		for _, m := range shown {
+			values := in.Outcome.Results.Values(key(e, k, c, m))
+			any = any || len(values) > 0
+			row = append(row, figure(values))
+		}
+		if any {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t, len(t.Rows) > 0
+}
+
+func key(e *experiment.Experiment, k experiment.Case, c contender.Contender, m experiment.Metric) measure.Key {
+	return measure.Key{Experiment: e.Name, Case: k.Name, Contender: c.Name, Metric: m.Name}
+}
+
+// figure writes the median and spread of a series.
+func figure(values []float64) string {
+	if len(values) == 0 {
+		return ""
+	}
+	median := measure.Median(values)
+	least, greatest := measure.Spread(values)
+	return number(median) + spread(median, least, greatest)
+}
+
+// missing is the chapter on what was left out.
+func missing(in Input) (Section, bool) {
+	s := Section{Title: "Left out", List: slices.Clone(in.LeftOut)}
+	for _, f := range in.Outcome.Results.Failures() {
+		if f.Experiment == "" {
+			s.List = append(s.List, oneLine(f.Reason))
+		} else {
+			s.List = append(s.List, fmt.Sprintf("%s, %s, %s failed: %s", f.Experiment, f.Case, f.Contender, oneLine(f.Reason)))
+		}
+	}
+	return s, len(s.List) > 0
+}

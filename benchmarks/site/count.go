@@ -1,0 +1,246 @@
+package site
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+)
+
+// Requests returns how many requests of clients the servers handled while f ran, as
+// the servers themselves counted: for Redis the commands that MONITOR shows less those
+// that scripts call inside, for ZooKeeper the packets that "srvr" has received (the
+// pings of sessions among them), for etcd the messages received over gRPC
+// (keep-alives of leases among them).
+//
+// MONITOR slows Redis down, so nothing should be timed in f.
+func (s *Site) Requests(ctx context.Context, f func() error) (int64, error) {
+	if s.Setup.Service == contender.Redis {
+		return s.redisRequests(ctx, f)
+	}
+	before, err := s.received(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := s.received(ctx)
+	return after - before, err
+}
+
+// received is the sum over all servers since they started.
+func (s *Site) received(ctx context.Context) (int64, error) {
+	var sum int64
+	if s.ZooKeeper != nil {
+		for _, z := range s.ZooKeeper.Members {
+			n, err := z.Requests(ctx)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+	}
+	if s.Etcd != nil {
+		for _, e := range s.Etcd.Members {
+			n, err := e.Requests(ctx)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
+func (s *Site) redisRequests(ctx context.Context, f func() error) (int64, error) {
+	var taps []*tap
+	defer func() {
+		for _, t := range taps {
+			t.conn.Close()
+		}
+	}()
+	for i := range s.Redis {
+		t, err := s.newTap(ctx, i)
+		if err != nil {
+			return 0, fmt.Errorf("count requests: %w", err)
+		}
+		taps = append(taps, t)
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	var sum int64
+	for _, t := range taps {
+		n, err := t.finish(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("count requests: %w", err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// tap is one MONITOR.
+type tap struct {
+	site *Site
+	node int
+	conn net.Conn
+	mark string // in the command by which the end is found
+	done chan error
+	n    int64
+}
+
+func (s *Site) newTap(ctx context.Context, node int) (*tap, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", s.Redis[node].Addr())
+	if err != nil {
+		return nil, err
+	}
+	t := &tap{site: s, node: node, conn: conn, mark: rand.Text(), done: make(chan error, 1)}
+	r := bufio.NewReader(conn)
+	if _, err := io.WriteString(conn, "MONITOR\r\n"); err == nil {
+		_, err = r.ReadString('\n') // +OK
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	go t.read(r)
+	return t, nil
+}
+
+func (t *tap) read(r *bufio.Reader) {
+	for {
+		line, err := r.ReadSlice('\n')
+		for err == bufio.ErrBufferFull { // a long value: the head of the line is enough
+			_, err = r.ReadSlice('\n')
+		}
+		if err != nil {
+			t.done <- err
+			return
+		}
+		end, counts := classify(string(line), t.mark)
+		if end {
+			t.done <- nil
+			return
+		}
+		if counts {
+			t.n++
+		}
+	}
+}
+
+// classify says whether a line of MONITOR is our mark, and whether it is a command that
+// a client sent (and not a script).
+func classify(line, mark string) (end, counts bool) {
+	_, rest, ok := strings.Cut(line, " [")
+	where, command, ok2 := strings.Cut(rest, "] ")
+	if !ok || !ok2 {
+		return false, false
+	}
+	if strings.Contains(command, mark) {
+		return true, false
+	}
+	return false, !strings.HasSuffix(where, " lua")
+}
+
+// finish sends the mark and counts up to it.
+func (t *tap) finish(ctx context.Context) (int64, error) {
+	if _, err := t.site.Redis[t.node].Do(ctx, "ECHO", t.mark); err != nil {
+		return 0, err
+	}
+	select {
+	case err := <-t.done:
+		return t.n, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(10 * time.Second):
+		return 0, fmt.Errorf("MONITOR has fallen behind")
+	}
+}
+
+// Notifications returns how many messages the servers sent to clients unasked while f
+// ran: for Redis and ZooKeeper what they sent less what they received, for etcd the
+// messages on watches less the requests for such. It is right to within the few that
+// are on their way.
+func (s *Site) Notifications(ctx context.Context, f func() error) (int64, error) {
+	before, err := s.unasked(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := s.unasked(ctx)
+	return max(0, after-before), err
+}
+
+func (s *Site) unasked(ctx context.Context) (int64, error) {
+	var sum int64
+	for _, r := range s.Redis {
+		v, err := r.Do(ctx, "INFO", "stats")
+		if err != nil {
+			return 0, err
+		}
+		text, _ := v.(string)
+		sum += number(field(text, "total_writes_processed:")) - number(field(text, "total_reads_processed:"))
+	}
+	if s.ZooKeeper != nil {
+		for _, z := range s.ZooKeeper.Members {
+			fields, err := z.Status(ctx)
+			if err != nil {
+				return 0, err
+			}
+			sum += number(fields["Sent"]) - number(fields["Received"])
+		}
+	}
+	if s.Etcd != nil {
+		for _, e := range s.Etcd.Members {
+			body, err := get(ctx, e.Endpoint()+"/metrics")
+			if err != nil {
+				return 0, err
+			}
+			sum += watchMessages(string(body), "sent") - watchMessages(string(body), "received")
+		}
+	}
+	return sum, nil
+}
+
+// watchMessages is the count of messages on watches in one direction.
+func watchMessages(metrics, direction string) int64 {
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, "grpc_server_msg_"+direction+"_total{") && strings.Contains(line, `grpc_method="Watch"`) {
+			return number(line[strings.LastIndexByte(line, ' ')+1:])
+		}
+	}
+	return 0
+}
+
+func number(text string) int64 {
+	v, _ := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	return int64(v)
+}
+
+func get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	tr := &http.Transport{DisableKeepAlives: true}
+	defer tr.CloseIdleConnections()
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(resp.Body)
+}

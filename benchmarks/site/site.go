@@ -1,0 +1,200 @@
+// Package site starts the servers of a comparison, as users would run them, and counts
+// what they are asked.
+//
+// The servers are those of internal/servers, but with the durations and the fsync that
+// their own documentation gives a user; see [Durability].
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// Durability says, for the report, how each kind of server treats its disk, and what
+// else about it is not the default.
+var Durability = map[contender.Service]string{
+	contender.Redis:     "no append-only file, no snapshots: nothing is synced, as with Redis's defaults between two snapshots",
+	contender.ZooKeeper: "every write synced before it is answered (forceSync=yes, the default), but where the name says nosync; tickTime 500 ms instead of 2 s, so that sessions of two seconds are allowed",
+	contender.Etcd:      "every write synced before it is answered (the default)",
+}
+
+// Site is the servers of one Setup.
+type Site struct {
+	Setup contender.Setup
+	// Addrs is what clients connect to.
+	Addrs []string
+	// Version is what the server said of itself.
+	Version string
+
+	Redis     []*servers.Redis
+	ZooKeeper *servers.ZooKeeperEnsemble
+	Etcd      *servers.EtcdCluster
+
+	hole net.Listener // stands in for a node that never answers
+	lent bool         // the servers belong to another Site
+}
+
+// Given are addresses of servers that run already, by kind. They are neither emptied nor
+// stopped.
+type Given map[contender.Service][]string
+
+// Start starts what setup says and returns when it serves.
+func Start(ctx context.Context, setup contender.Setup, given Given) (*Site, error) {
+	s := &Site{Setup: setup}
+	var err error
+	switch setup.Service {
+	case contender.Memory:
+		s.Version = "none"
+	case contender.Redis:
+		err = s.startRedis(ctx)
+	case contender.ZooKeeper:
+		err = s.startZooKeeper(ctx, len(given[setup.Service]) >= setup.Nodes && setup.Variant == contender.Usual)
+	case contender.Etcd:
+		err = s.startEtcd(ctx, len(given[setup.Service]) >= setup.Nodes)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.Version = s.version(ctx)
+	return s, nil
+}
+
+// Derive makes a Site out of the servers of another one: the first node is replaced by
+// one that accepts and never answers.
+func (s *Site) Derive(v contender.Variant) (*Site, error) {
+	if v != contender.BlackHole || s.Setup.Service != contender.Redis {
+		return nil, fmt.Errorf("site: no %s of %s", v, s.Setup)
+	}
+	hole, err := blackHole()
+	if err != nil {
+		return nil, err
+	}
+	d := *s
+	d.Setup.Variant = v
+	d.hole, d.lent = hole, true
+	d.Addrs = append([]string{hole.Addr().String()}, s.Addrs[1:]...)
+	return &d, nil
+}
+
+// blackHole listens, accepts and reads, and never answers.
+func blackHole() (net.Listener, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				buf := make([]byte, 4096)
+				for {
+					if _, err := conn.Read(buf); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l, nil
+}
+
+func (s *Site) startRedis(ctx context.Context) (err error) {
+	if s.Redis, err = servers.StartRedisSet(ctx, s.Setup.Nodes, servers.RedisOptions{}); err != nil {
+		return err
+	}
+	for _, r := range s.Redis {
+		s.Addrs = append(s.Addrs, r.Addr())
+	}
+	return nil
+}
+
+func (s *Site) startZooKeeper(ctx context.Context, given bool) error {
+	opts := servers.ZooKeeperOptions{Tick: 500 * time.Millisecond, Sync: s.Setup.Variant != contender.NoSync, FullJIT: true}
+	if given {
+		opts = servers.ZooKeeperOptions{}
+	}
+	if s.Setup.Nodes == 1 {
+		z, err := servers.StartZooKeeper(ctx, opts)
+		if err != nil {
+			return err
+		}
+		s.ZooKeeper = &servers.ZooKeeperEnsemble{Members: []*servers.ZooKeeper{z}}
+	} else {
+		var err error
+		if s.ZooKeeper, err = servers.StartZooKeeperEnsemble(ctx, s.Setup.Nodes, opts); err != nil {
+			return err
+		}
+	}
+	s.Addrs = s.ZooKeeper.Addrs()
+	return nil
+}
+
+func (s *Site) startEtcd(ctx context.Context, given bool) (err error) {
+	if s.Etcd, err = servers.StartEtcdCluster(ctx, s.Setup.Nodes, servers.EtcdOptions{Sync: !given}); err != nil {
+		return err
+	}
+	s.Addrs = s.Etcd.Addrs()
+	return nil
+}
+
+// Close ends the servers that were started here.
+func (s *Site) Close() error {
+	var errs []error
+	if s.hole != nil {
+		errs = append(errs, s.hole.Close())
+	}
+	if s.lent {
+		return errors.Join(errs...)
+	}
+	for _, r := range s.Redis {
+		errs = append(errs, r.Close())
+	}
+	if s.ZooKeeper != nil {
+		errs = append(errs, s.ZooKeeper.Close())
+	}
+	if s.Etcd != nil {
+		errs = append(errs, s.Etcd.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// version asks the first server what it is; "" if it does not say.
+func (s *Site) version(ctx context.Context) string {
+	switch s.Setup.Service {
+	case contender.Redis:
+		v, _ := s.Redis[0].Do(ctx, "INFO", "server")
+		text, _ := v.(string)
+		return "Redis " + field(text, "redis_version:")
+	case contender.ZooKeeper:
+		text, _ := s.ZooKeeper.Members[0].Word(ctx, "srvr")
+		version, _, _ := strings.Cut(field(text, "Zookeeper version: "), "-")
+		return "ZooKeeper " + version
+	case contender.Etcd:
+		body, _ := get(ctx, s.Etcd.Members[0].Endpoint()+"/version")
+		_, v, _ := strings.Cut(string(body), `"etcdserver":"`)
+		v, _, _ = strings.Cut(v, `"`)
+		return "etcd " + v
+	}
+	return ""
+}
+
+// field returns the rest of the line that begins with name.
+func field(text, name string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), name); ok {
+			return rest
+		}
+	}
+	return ""
+}
