@@ -1,0 +1,173 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// fallback is how often a waiter who has heard nothing looks at the queue all the
+// same.
+const fallback = 2 * time.Minute
+
+// Acquire takes a place in the queue and waits until it is the first.
+func (d *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+	p := newPlace(c, d.base)
+	c.State = p
+	for {
+		w, err := d.session.usable(ctx, c.Wait)
+		if err != nil {
+			return driver.Grant{}, err
+		}
+		g, err := d.try(ctx, w, p)
+		again := errors.Is(err, errAgain) || c.Wait && errors.Is(err, errBroken)
+		if !again || ctx.Err() != nil {
+			return g, err
+		}
+	}
+}
+
+// try goes on with the claim for as long as one connection lasts.
+func (d *backend) try(ctx context.Context, w *wire, p *place) (driver.Grant, error) {
+	if !p.claim.Wait && !p.asked {
+		if err := d.free(ctx, w, p); err != nil {
+			return driver.Grant{}, err
+		}
+	}
+	children, err := d.enter(ctx, w, p)
+	for err == nil {
+		l := lineUp(children, p.claim.ID)
+		switch {
+		case l.own == "" || p.node != p.queue+"/"+l.own:
+			p.forget()
+			p.doubt = true
+			return driver.Grant{}, errAgain
+		case l.ahead == "":
+			return d.grant(ctx, w, p)
+		case !p.claim.Wait:
+			return driver.Grant{}, d.leave(ctx, w, p)
+		}
+		p.waited = true
+		var first bool
+		first, err = d.await(ctx, w, p, l)
+		switch {
+		case err != nil:
+		case first:
+			return d.grant(ctx, w, p)
+		default:
+			children, err = d.look(ctx, w, p, false)
+		}
+	}
+	return driver.Grant{}, err
+}
+
+// free asks whether the queue is empty, which costs less than to join it in vain.
+func (d *backend) free(ctx context.Context, w *wire, p *place) error {
+	children, err := d.look(ctx, w, p, true)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case err == nil && anyone(children):
+		return driver.ErrTaken
+	}
+	return err
+}
+
+// leave gives up a place that was taken in vain.
+func (d *backend) leave(ctx context.Context, w *wire, p *place) error {
+	p.finish()
+	del := deleteCall(p.node)
+	if err := w.ask(ctx, del); err != nil {
+		return tried("delete", p.node, err)
+	}
+	if del.err != nil && !errors.Is(del.err, zk.ErrNoNode) {
+		return tried("delete", p.node, del.err)
+	}
+	return driver.ErrTaken
+}
+
+// grant makes the first in the queue the holder.
+func (d *backend) grant(ctx context.Context, w *wire, p *place) (driver.Grant, error) {
+	if !p.grant() || !d.session.hold(p) {
+		p.ungrant()
+		p.forget()
+		p.doubt = true
+		return driver.Grant{}, errAgain
+	}
+	if d.session.contact.spent(d.clock.Now()) {
+		// A long wait, during which the leader has not been asked anything.
+		if err := w.ask(ctx, syncCall(p.queue)); err != nil {
+			p.ungrant()
+			d.session.drop(p)
+			return driver.Grant{}, tried("sync", p.queue, err)
+		}
+	}
+	g := driver.Grant{Token: p.token, Until: d.session.contact.until()}
+	if p.claim.Lease {
+		g.Until = d.lease(p, g.Until)
+	}
+	return g, nil
+}
+
+// await waits until the node before the claim's is gone. It says first if that
+// alone shows that the claim is the first now: either that node was the first, or
+// its owner said that it had been the first until it went.
+//
+// That the claim's own node is still there shows in the order of the news: all
+// that concerns the three watches comes in the order in which it happened, and
+// they were set with one request.
+func (d *backend) await(ctx context.Context, w *wire, p *place, l line) (first bool, err error) {
+	var left, passed atomic.Bool
+	var x watching
+	if self := p.watchSelf(w); self != nil {
+		x.nodes = append(x.nodes, self)
+	}
+	ahead := &watcher{path: p.queue + "/" + l.ahead, tell: func(int32) {
+		left.Store(true)
+		p.poke()
+	}}
+	x.nodes = append(x.nodes, ahead)
+	var pass *watcher
+	if !l.second && !d.old.Load() {
+		pass = &watcher{path: passedPath(ahead.path), tell: func(int32) {
+			passed.Store(p.lost() == nil)
+			p.poke()
+		}}
+		x.marks = append(x.marks, pass)
+	}
+	w.post(w.watch(x))
+	defer func() {
+		w.unwatch(ahead) // what the server keeps goes with that node
+		if w.unwatch(pass) {
+			w.post(unwatchCall(pass.path))
+		}
+	}()
+
+	patience := time.NewTimer(fallback)
+	defer patience.Stop()
+	for {
+		select {
+		case <-p.stir:
+		case <-w.dead:
+			return false, errBroken
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-patience.C:
+			return false, nil
+		}
+		switch {
+		case passed.Load():
+			return true, nil
+		case p.lost() != nil:
+			p.forget()
+			p.doubt = true
+			return false, errAgain
+		case left.Load():
+			return l.second, nil
+		}
+	}
+}

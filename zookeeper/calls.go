@@ -1,0 +1,108 @@
+package zookeeper
+
+import (
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+)
+
+const (
+	flagEphemeralSequential int32 = zk.FlagEphemeralSequential
+	flagContainer           int32 = zk.FlagContainer
+)
+
+func pathCall(op int32, path string) *call {
+	c := newCall(op)
+	c.req.string(path)
+	return c
+}
+
+func syncCall(path string) *call { return pathCall(opSync, path) }
+
+func listCall(queue string) *call {
+	c := pathCall(opGetChildren, queue)
+	c.req.bool(false)
+	return c
+}
+
+// children is the answer to listCall.
+func (c *call) children() ([]string, error) {
+	d := c.reply()
+	all := d.strings()
+	return all, d.err
+}
+
+func statCall(path string) *call {
+	c := pathCall(opExists, path)
+	c.req.bool(false)
+	return c
+}
+
+func deleteCall(path string) *call {
+	c := pathCall(opDelete, path)
+	c.req.int32(-1)
+	return c
+}
+
+// passCall removes node in a way that tells those who watch passedPath that it was
+// the first until now.
+func passCall(node string, acl []zk.ACL) *call {
+	c := newCall(opMulti)
+	c.req.op(opCreate)
+	c.req.create(passedPath(node), "", acl, 0)
+	for _, path := range []string{passedPath(node), node} {
+		c.req.op(opDelete)
+		c.req.string(path)
+		c.req.int32(-1)
+	}
+	c.req.op(-1)
+	return c
+}
+
+// removed says what came of deleteCall or passCall.
+func (c *call) removed() error {
+	if c.err == nil && c.op == opMulti {
+		return c.reply().multi()
+	}
+	return c.err
+}
+
+func unwatchCall(path string) *call {
+	c := pathCall(opRemoveWatches, path)
+	c.req.int32(watchData)
+	return c
+}
+
+// createCall makes the claim's node.
+func (d *backend) createCall(p *place) *call {
+	op := opCreate2
+	if d.old.Load() {
+		op = opCreate
+	}
+	c := newCall(op)
+	c.req.create(p.queue+"/"+p.claim.ID+mark, p.claim.Owner, d.acl, flagEphemeralSequential)
+	return c
+}
+
+// queueCall makes the queue: a container, which the server removes when it has been
+// empty for a while.
+func (d *backend) queueCall(p *place) *call {
+	op, flags := opCreateContainer, flagContainer
+	if d.plain.Load() {
+		op, flags = opCreate, 0
+	}
+	c := newCall(op)
+	c.req.create(p.queue, "", d.acl, flags)
+	return c
+}
+
+// baseCall makes one of the nodes above the queues.
+func (d *backend) baseCall(path string) *call {
+	c := newCall(opCreate)
+	c.req.create(path, "", d.acl, 0)
+	return c
+}
+
+func tried(what, path string, err error) error {
+	return fmt.Errorf("%s %s: %w", what, path, err)
+}

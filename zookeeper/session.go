@@ -1,0 +1,378 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// A session is the Locker's one session with ZooKeeper. The library keeps it, over
+// one connection after the other; the session here knows which connection is in use,
+// tells the holders when the session is lost, and counts how long it is safe.
+type session struct {
+	clock    driver.Clock
+	log      *slog.Logger
+	settings settings
+	servers  int
+	contact  contact
+	life     context.Context // ends when close begins
+	quit     context.CancelFunc
+	events   <-chan zk.Event
+	conn     *zk.Conn
+
+	mu       sync.Mutex
+	id       int64
+	timeout  time.Duration
+	wire     *wire         // confirmed by the server and in use
+	newest   *wire         // made last, in use or not yet
+	turn     chan struct{} // closed and made anew when wire, refused or failures changes
+	refused  error         // said by the servers, and no waiting will mend it
+	failure  error         // why there was no connection the last time it was tried
+	failures int           // tries since a connection worked
+	holders  map[*place]struct{}
+}
+
+// dialSession makes the session. It does not wait for the servers.
+func dialSession(servers []string, ttl time.Duration, clock driver.Clock, log *slog.Logger, set settings) (*session, error) {
+	s := &session{
+		clock:    clock,
+		log:      log,
+		settings: set,
+		servers:  len(servers),
+		turn:     make(chan struct{}),
+		holders:  make(map[*place]struct{}),
+		timeout:  ttl,
+	}
+	s.life, s.quit = context.WithCancel(context.Background())
+	var err error
+	// The buffers are for the library's own requests only, all of which are short.
+	s.conn, s.events, err = zk.Connect(servers, ttl,
+		zk.WithDialer(s.dial), zk.WithHostProvider(&hosts{life: s.life}),
+		zk.WithLogger(logAdapter{log}), zk.WithLogInfo(false),
+		zk.WithMaxBufferSize(4<<10), zk.WithMaxConnBufferSize(4<<10))
+	return s, err
+}
+
+// hosts hands the servers to the library in turn. The library's own sleeps for a
+// second before it tries a single server again, and forgets the name that a
+// certificate is made out to.
+type hosts struct {
+	life    context.Context
+	mu      sync.Mutex
+	servers []string
+	next    int
+}
+
+func (h *hosts) Init(servers []string) error {
+	h.servers = servers
+	h.next = rand.IntN(len(servers))
+	return nil
+}
+
+func (h *hosts) Len() int   { return len(h.servers) }
+func (h *hosts) Connected() {}
+
+// Next also says whether the library should pause, and look whether it was closed.
+// The pauses are made in dial.
+func (h *hosts) Next() (server string, pause bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	server = h.servers[h.next%len(h.servers)]
+	h.next++
+	return server, h.life.Err() != nil
+}
+
+// dial connects to a server, for the library.
+func (s *session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	if err := s.rest(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(s.life, timeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil && s.settings.tls != nil {
+		conn, err = s.secure(ctx, conn, address)
+	}
+	if err != nil {
+		s.failed(fmt.Errorf("connect to %s: %w", address, err))
+		return nil, err
+	}
+	w := newWire(s, conn)
+	s.mu.Lock()
+	s.newest = w
+	patience := max(s.timeout/3, time.Second)
+	s.mu.Unlock()
+	// A server that does not answer must not keep us from trying another.
+	w.late = time.AfterFunc(patience, func() {
+		w.fail(fmt.Errorf("%s did not open the session within %v", address, patience))
+	})
+	return w, nil
+}
+
+func (s *session) secure(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
+	config := s.settings.tls.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	return secured, nil
+}
+
+// rest pauses before a round of tries, longer each time, after a round in which no
+// server could be used.
+func (s *session) rest() error {
+	s.mu.Lock()
+	rounds := s.failures / s.servers
+	due := rounds > 0 && s.failures%s.servers == 0
+	s.mu.Unlock()
+	var pause time.Duration
+	if due {
+		pause = min(25*time.Millisecond<<min(rounds, 5), 500*time.Millisecond)
+	}
+	select {
+	case <-s.life.Done():
+		return zk.ErrClosing
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+// failed notes that a server could not be used.
+func (s *session) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures++
+	s.failure = err
+	s.stir()
+}
+
+// stir wakes those who wait for a change. It is called with mu held.
+func (s *session) stir() {
+	close(s.turn)
+	s.turn = make(chan struct{})
+}
+
+// opened is called when a server has answered the request to open or go on with the
+// session, before the library knows.
+func (s *session) opened(w *wire, id int64, timeout time.Duration) {
+	if id == 0 {
+		s.log.Warn("zookeeper: session expired")
+		s.lose(0, zk.ErrSessionExpired)
+		s.mu.Lock()
+		s.id = 0
+		s.mu.Unlock()
+		w.fail(zk.ErrSessionExpired)
+		return
+	}
+	s.lose(id, fmt.Errorf("the session is another one: %w", zk.ErrSessionExpired))
+	s.contact.begin(w.began, timeout, lagFor(s.settings.tick, timeout))
+	var first []*call
+	for _, a := range s.settings.auth {
+		c := newCall(opAuth)
+		c.req.int32(0)
+		c.req.string(a.scheme)
+		c.req.string(a.data)
+		first = append(first, c)
+	}
+	// The servers of an ensemble are written here; one that stands alone has none.
+	c := newCall(opGetData)
+	c.req.string("/zookeeper/config")
+	c.req.bool(false)
+	w.post(append(first, c)...)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id != id {
+		s.log.Info("zookeeper: new session", "id", fmt.Sprintf("%#x", uint64(id)), "timeout", timeout)
+	}
+	s.id, s.timeout, s.wire = id, timeout, w
+	s.stir()
+}
+
+// judge looks at every answer. An error ends the wire.
+func (s *session) judge(w *wire, c *call) error {
+	switch {
+	case c.op == opAuth && c.err != nil:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refused = c.err
+		s.stir()
+		return c.err
+	case c.op == opGetData:
+		if c.err == nil && !strings.Contains(c.reply().string(), "server.") {
+			s.contact.alone()
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failures, s.failure, s.refused, w.proved = 0, nil, nil, true
+	case errors.Is(c.err, errBroken): // the server knows the session no more
+		return c.err
+	}
+	return nil
+}
+
+// ended is called when a wire is dead.
+func (s *session) ended(w *wire, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.life.Err() != nil:
+	case s.wire == w:
+		s.wire = nil
+		s.failure = err
+		if !w.proved {
+			s.failures++
+		}
+		s.log.Info("zookeeper: disconnected", "error", err)
+	case !errors.Is(err, zk.ErrSessionExpired):
+		s.failures++
+		s.failure = err
+	}
+	s.stir()
+}
+
+// usable waits for a connection. Without patience it gives up when every server has
+// been tried in vain.
+func (s *session) usable(ctx context.Context, patient bool) (*wire, error) {
+	for {
+		s.mu.Lock()
+		w, turn, failure := s.wire, s.turn, s.failure
+		refused := s.refused
+		tired := !patient && s.failures >= s.servers
+		s.mu.Unlock()
+		switch {
+		case w != nil && w.alive():
+			return w, nil
+		case refused != nil:
+			return nil, refused
+		case tired:
+			return nil, noServer(failure)
+		}
+		select {
+		case <-turn:
+		case <-s.life.Done():
+			return nil, zk.ErrClosing
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), noServer(failure))
+		}
+	}
+}
+
+func (w *wire) alive() bool {
+	select {
+	case <-w.dead:
+		return false
+	default:
+		return true
+	}
+}
+
+func noServer(why error) error {
+	if why == nil {
+		return zk.ErrNoServer
+	}
+	return fmt.Errorf("%w: %w", zk.ErrNoServer, why)
+}
+
+// now returns the connection in use, nil if there is none, and the session's id, 0
+// if there is none.
+func (s *session) now() (*wire, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wire != nil && !s.wire.alive() {
+		return nil, s.id
+	}
+	return s.wire, s.id
+}
+
+// state returns the session's id and timeout, and how often a server was tried in
+// vain.
+func (s *session) state() (id int64, failures int, timeout time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id, s.failures, s.timeout
+}
+
+// hold has p told of the end of its session; false if that is already past.
+func (s *session) hold(p *place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id != p.session {
+		return false
+	}
+	s.holders[p] = struct{}{}
+	return true
+}
+
+func (s *session) drop(p *place) {
+	s.mu.Lock()
+	delete(s.holders, p)
+	s.mu.Unlock()
+}
+
+// lose tells every holder that is not of session id.
+func (s *session) lose(id int64, reason error) {
+	s.mu.Lock()
+	var gone []*place
+	for p := range s.holders {
+		if p.session != id {
+			gone = append(gone, p)
+			delete(s.holders, p)
+		}
+	}
+	s.mu.Unlock()
+	for _, p := range gone {
+		p.end(reason)
+	}
+}
+
+// close ends the session, by ctx.
+func (s *session) close(ctx context.Context) error {
+	s.quit()
+	over := make(chan struct{})
+	go func() {
+		s.conn.Close() // waits for the server, a second at most
+		for range s.events {
+		}
+		close(over)
+	}()
+	var err error
+	select {
+	case <-over:
+		return nil
+	case <-time.After(time.Second):
+		// The library's loops end when their connection does.
+	case <-ctx.Done():
+		err = fmt.Errorf("close the session: %w", context.Cause(ctx))
+	}
+	s.mu.Lock()
+	w := s.newest
+	s.mu.Unlock()
+	if w != nil {
+		w.fail(zk.ErrClosing)
+	}
+	if err == nil {
+		<-over
+	}
+	return err
+}
+
+type logAdapter struct{ log *slog.Logger }
+
+func (l logAdapter) Printf(format string, args ...any) {
+	l.log.Debug("zookeeper: client: " + fmt.Sprintf(format, args...))
+}

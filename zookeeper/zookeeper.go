@@ -1,0 +1,200 @@
+// Package zookeeper takes locks on ZooKeeper.
+//
+//	l, err := zookeeper.Connect(ctx, []string{"zk1:2181", "zk2:2181", "zk3:2181"})
+//	lock, err := l.Acquire(ctx, "orders/42")
+//	defer lock.Release(ctx)
+//
+// Those who want a name queue up under a node for it, /locker/orders%2F42, each with
+// an ephemeral sequential node that carries the owner's text. The first holds the
+// name. Each of the others watches the node before its own, so that a release wakes
+// one of them; and a waiter whom its predecessor's end makes the first knows that
+// without asking. The fencing token is the czxid of the holder's node.
+//
+// # The session
+//
+// A Locker makes its own connection and has one session, which all its locks share.
+// The TTL of the Locker is the session timeout that it asks for; the servers have
+// limits of their own, by default from 2 to 20 of their ticks, and what they grant is
+// what counts. A holder that dies keeps its locks for that long, and up to a tick
+// longer. When the session expires all locks are lost; waiters queue again in a new
+// one.
+//
+// A lock counts as lost when the leader may have let the session expire: the session
+// timeout after the last request that the leader is certain to know of. Pings and
+// reads are answered by followers on their own, so while locks are held a request
+// that the leader has to answer is sent now and then, one per session.
+//
+// # Leases
+//
+// WithLease works, but the session is renewed all the same. When a lease is longer
+// than the session timeout and the process is stopped for longer than the
+// session lasts, the loss is told soon after it goes on, but not at the first look:
+// let the token protect what is written.
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
+)
+
+type settings struct {
+	chroot string
+	auth   []credential
+	acl    []zk.ACL
+	tls    *tls.Config
+	tick   time.Duration
+	err    error
+}
+
+type credential struct{ scheme, data string }
+
+func (s *settings) fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf("%w: %s", locker.ErrInvalidOption, fmt.Sprintf(format, args...))
+	}
+}
+
+// WithChroot puts all nodes below path, which is made if it is not there. Lockers
+// with different paths have nothing to do with each other.
+func WithChroot(path string) locker.Option {
+	return locker.BackendOption(func(s *settings) {
+		if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' || strings.Contains(path, "//") {
+			s.fail("chroot %q is not a path like /app", path)
+		}
+		s.chroot = strings.TrimSuffix(path, "/")
+	})
+}
+
+// WithDigest authenticates with a user's name and password, on every connection.
+// The servers believe any; the nodes' ACLs decide what it is good for.
+func WithDigest(user, password string) locker.Option {
+	return WithAuth("digest", []byte(user+":"+password))
+}
+
+// WithAuth authenticates by any scheme that the servers know.
+func WithAuth(scheme string, data []byte) locker.Option {
+	auth := credential{scheme, string(data)}
+	return locker.BackendOption(func(s *settings) { s.auth = append(s.auth, auth) })
+}
+
+// WithACL sets the permissions of the nodes that are made. Without it everybody may
+// do everything. Those who share locks need to read, create and delete.
+func WithACL(acl ...zk.ACL) locker.Option {
+	return locker.BackendOption(func(s *settings) {
+		if len(acl) == 0 {
+			s.fail("empty ACL")
+		}
+		s.acl = acl
+	})
+}
+
+// WithTLS encrypts the connections. The server's name is checked against the host
+// part of its address unless config has one.
+func WithTLS(config *tls.Config) locker.Option {
+	return locker.BackendOption(func(s *settings) {
+		if config == nil {
+			s.fail("nil TLS configuration")
+		}
+		s.tls = config
+	})
+}
+
+// WithTick tells the servers' tickTime, which they do not tell themselves. Without
+// it half the session timeout is assumed, and 3 s at most, which is right for
+// servers that tick no slower and grant no sessions of less than two ticks. With it
+// locks survive longer interruptions on an ensemble with short ticks.
+func WithTick(tick time.Duration) locker.Option {
+	return locker.BackendOption(func(s *settings) {
+		if tick <= 0 || tick > time.Minute {
+			s.fail("tick %v is not between 0 and 1m", tick)
+		}
+		s.tick = tick
+	})
+}
+
+// Connect connects to the ensemble of which servers, host:port each, are members,
+// and opens a session. Port 2181 may be left out. When no server can be used it
+// keeps trying for as long as ctx allows; without a deadline it gives up when each of
+// them has failed.
+func Connect(ctx context.Context, servers []string, opts ...locker.Option) (locker.Locker, error) {
+	d, cfg, err := connect(ctx, servers, opts)
+	if err != nil {
+		return nil, &locker.Error{Op: "open", Backend: "zookeeper", Err: err}
+	}
+	l, err := locker.New(d, cfg)
+	if err != nil {
+		_ = d.Close(ctx)
+		return nil, err
+	}
+	return l, nil
+}
+
+func connect(ctx context.Context, servers []string, opts []locker.Option) (*backend, *locker.Config, error) {
+	cfg, err := locker.NewConfig(opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := settings{acl: zk.WorldACL(zk.PermAll)}
+	locker.Settings(cfg, &set)
+	if len(servers) == 0 {
+		set.fail("no servers")
+	}
+	for _, s := range servers {
+		if s == "" || strings.ContainsAny(s, "/, ") {
+			set.fail("server %q is not host:port", s)
+		}
+	}
+	if set.err != nil {
+		return nil, nil, set.err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, nil, err
+	}
+	s, err := dialSession(servers, cfg.TTL, cfg.Clock, cfg.Logger, set)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &backend{session: s, clock: cfg.Clock, base: set.chroot + folder, acl: set.acl}
+	if err := d.probe(ctx); err != nil {
+		_ = d.Close(ctx)
+		return nil, nil, err
+	}
+	_, _, timeout := s.state()
+	d.check = min(timeout/6, 750*time.Millisecond)
+	if timeout > cfg.TTL {
+		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL", "ttl", cfg.TTL, "session", timeout)
+	}
+	return d, cfg, nil
+}
+
+// probe waits until a server has taken the session and the credentials, and finds
+// out whether it knows the requests of version 3.5.
+func (d *backend) probe(ctx context.Context) error {
+	_, patient := ctx.Deadline()
+	for {
+		w, err := d.session.usable(ctx, patient)
+		if err != nil {
+			return err
+		}
+		c := unwatchCall("/")
+		err = w.ask(ctx, c)
+		switch {
+		case errors.Is(err, errBroken):
+			continue // it hung up; why, the session knows
+		case err != nil:
+			return err
+		case errors.Is(c.err, errUnimplemented):
+			d.old.Store(true)
+			d.plain.Store(true)
+			continue
+		}
+		return nil
+	}
+}
