@@ -99,7 +99,7 @@ func (d *backend) create(ctx context.Context, w *wire, p *place) ([]string, erro
 		if !missing {
 			calls = calls[1:]
 		}
-		p.repeated = p.repeated || p.asked
+		p.repeated = p.repeated || p.doubt
 		p.asked, p.doubt, p.made = true, true, p.made || missing
 		if err := w.ask(ctx, calls...); err != nil {
 			return nil, tried("create a node in", p.queue, err)
@@ -119,8 +119,7 @@ func (d *backend) create(ctx context.Context, w *wire, p *place) ([]string, erro
 			p.doubt = false
 			return nil, tried("create a node in", p.queue, create.err)
 		}
-		// Nothing was made, and nothing will be.
-		p.doubt, p.repeated = false, false
+		p.doubt = false // nothing was made
 		switch {
 		case missing && errors.Is(queue.err, zk.ErrNoNode):
 			if err := d.makeBase(ctx, w); err != nil {
@@ -185,7 +184,8 @@ func (d *backend) makeBase(ctx context.Context, w *wire) error {
 	return nil
 }
 
-// purge removes every node of the claim, and the queue if the claim made it in vain.
+// purge removes every node of the claim, and the queue if the claim made it for nothing: servers
+// do not remove a container that was never used.
 func (d *backend) purge(ctx context.Context, w *wire, p *place) error {
 	children, err := d.look(ctx, w, p, true)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -201,7 +201,7 @@ func (d *backend) purge(ctx context.Context, w *wire, p *place) error {
 		}
 	}
 	nodes := len(calls)
-	if p.made && len(children) == nodes || d.plain.Load() {
+	if p.made && len(children) == 0 || d.plain.Load() {
 		calls = append(calls, deleteCall(p.queue)) // refused while anybody is in it
 	}
 	if len(calls) == 0 {
