@@ -33,6 +33,9 @@ for mod in $modules; do
 	(cd "$dir" && go run $staticcheck ./...)
 done
 
+step "build . for another system"
+GOOS=darwin go build ./...
+
 for mod in $modules; do
 	dir=$(dirname "$mod")
 	tested=$(go -C "$dir" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)

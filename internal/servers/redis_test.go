@@ -174,6 +174,15 @@ func TestRedisSet(t *testing.T) {
 			}
 		}
 	}
+	ctx := within(t, 10*time.Second)
+	one, err := all[0].Requests(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := SumRequests(ctx, all[0].Server, all[0].Server)
+	if err != nil || two != 2*one {
+		t.Errorf("the sum of %d twice is %d, %v", one, two, err)
+	}
 	if len(seen) != 5 {
 		t.Errorf("addresses: %v", seen)
 	}

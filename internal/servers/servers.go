@@ -347,3 +347,16 @@ func (s *Server) start(ctx context.Context, wait bool) error {
 	}
 	return err
 }
+
+// SumRequests adds up what the given servers answer to [Server.Requests].
+func SumRequests(ctx context.Context, all ...*Server) (int64, error) {
+	var sum int64
+	for _, s := range all {
+		n, err := s.Requests(ctx)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
