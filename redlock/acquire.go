@@ -1,0 +1,220 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+const (
+	// coarse is what is taken off every validity because Redis counts whole
+	// milliseconds.
+	coarse = 2 * time.Millisecond
+	// tokenTries is how many times a token is raised before the votes are given
+	// back. Each time somebody else has raised a clock of the bucket meanwhile.
+	tokenTries = 4
+)
+
+// Acquire asks once or waits.
+func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, error) {
+	c := b.newClaim(dc, b.tokens.stamp())
+	if !dc.Wait {
+		return b.try(ctx, c)
+	}
+	b.join(c)
+	w := waiter{b: b, c: c}
+	grant, err := w.wait(ctx)
+	if err != nil {
+		b.leave(c)
+	}
+	return grant, err
+}
+
+// try asks once. What the nodes gave is given back if it was too little.
+func (b *backend) try(ctx context.Context, c *claim) (driver.Grant, error) {
+	grant, replies, err := b.bid(ctx, c, false)
+	if err == nil {
+		return grant, nil
+	}
+	undo := b.clean(c)
+	taken, yes := count(replies)
+	if ctx.Err() != nil || taken == 0 || taken+yes < b.quorum {
+		return driver.Grant{}, failed(ctx, err)
+	}
+	// Another has it, or at least some of it. Who asks next should not find ours.
+	undo.wait(ctx, b.bound)
+	if ctx.Err() != nil {
+		return driver.Grant{}, failed(ctx, err)
+	}
+	return driver.Grant{}, driver.ErrTaken
+}
+
+func failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return err
+}
+
+func count(replies []reply) (taken, yes int) {
+	for _, rep := range replies {
+		if rep.yes {
+			yes++
+		} else if rep.err == nil {
+			taken++
+		}
+	}
+	return taken, yes
+}
+
+// bid asks all nodes for the lock: one round when our guess of the token is above
+// the clocks of a majority, and otherwise a second one for the token.
+func (b *backend) bid(ctx context.Context, c *claim, queue bool) (driver.Grant, []reply, error) {
+	start := b.clock.Now()
+	var token int64
+	text := ""
+	if b.fenced {
+		token = b.tokens.guess()
+		text = strconv.FormatInt(token, 10)
+	}
+	stand := "0"
+	if queue {
+		stand = "1"
+	}
+	r := b.newRound(ctx, c, &round{
+		script: bidScript,
+		args:   bidScript.call([]string{c.lock, c.clock, c.wait, c.gone}, c.value, c.ttl, text, stand),
+		judge:  judgeBid,
+		heard:  b.lateVote(c),
+	})
+	err := r.mutex().TryLockContext(ctx)
+	replies := r.replies()
+	b.learn(token, replies)
+	if err != nil {
+		return driver.Grant{}, replies, failed(ctx, b.quorumError(replies))
+	}
+	written := 0
+	for _, rep := range replies {
+		if rep.yes && !rep.low {
+			written++
+		}
+	}
+	if !b.fenced || written >= b.quorum {
+		grant, err := b.grant(c, start, token)
+		return grant, replies, err
+	}
+	grant, err := b.confirm(ctx, c, max(token, highest(replies)))
+	return grant, replies, err
+}
+
+// lateVote rouses a waiter of which another node turned out to be free after it
+// had been decided that too few were.
+func (b *backend) lateVote(c *claim) func(int, reply) {
+	if !c.Wait {
+		return nil
+	}
+	return func(_ int, rep reply) {
+		if rep.yes {
+			c.wake(func() { c.votes++ })
+		}
+	}
+}
+
+// confirm writes a token above floor on the nodes that gave us the lock, and
+// counts their time anew. A majority of such writes is what makes a holder.
+func (b *backend) confirm(ctx context.Context, c *claim, floor int64) (driver.Grant, error) {
+	var replies []reply
+	for try := range tokenTries {
+		start := b.clock.Now()
+		var token int64
+		text := ""
+		if b.fenced {
+			token = max(floor+1+int64(try)*100, b.tokens.guess())
+			text = strconv.FormatInt(token, 10)
+		}
+		r := b.newRound(ctx, c, &round{
+			script: confirmScript,
+			args:   confirmScript.call([]string{c.lock, c.clock}, c.head, c.ttl, text),
+			judge:  judgeConfirm,
+		})
+		ok, _ := r.mutex().ExtendContext(ctx)
+		replies = r.replies()
+		if ok {
+			return b.grant(c, start, token)
+		}
+		b.learn(token, replies)
+		floor = max(token, highest(replies))
+		if _, yes := count(replies); yes < b.quorum || ctx.Err() != nil {
+			break
+		}
+	}
+	return driver.Grant{}, failed(ctx, fmt.Errorf("no token: %w", b.quorumError(replies)))
+}
+
+func (b *backend) learn(token int64, replies []reply) {
+	for _, rep := range replies {
+		if rep.low {
+			b.tokens.refused(token, rep.clock)
+		}
+	}
+}
+
+func highest(replies []reply) int64 {
+	var clock int64
+	for _, rep := range replies {
+		clock = max(clock, rep.clock)
+	}
+	return clock
+}
+
+// grant is the holding that began to count at start, if any of it is left.
+func (b *backend) grant(c *claim, start driver.Instant, token int64) (driver.Grant, error) {
+	until := start.Add(c.TTL - coarse)
+	if b.clock.Now() >= until {
+		return driver.Grant{}, fmt.Errorf("a majority said yes, but only after the TTL of %v was over", c.TTL)
+	}
+	c.mu.Lock()
+	c.token = token
+	c.mu.Unlock()
+	return driver.Grant{Token: token, Until: until}, nil
+}
+
+func judgeBid(v any) reply {
+	switch v := v.(type) {
+	case int64:
+		if v == 1 {
+			return reply{yes: true}
+		}
+		return reply{err: errWithdrawn}
+	case []any:
+		if len(v) == 2 {
+			clock, _ := v[1].(int64)
+			return reply{yes: true, low: true, clock: clock}
+		}
+		if len(v) == 3 {
+			holder, _ := v[1].(string)
+			left, _ := v[2].(int64)
+			return reply{holder: holder, left: time.Duration(left) * time.Millisecond}
+		}
+	}
+	return reply{err: strange(v)}
+}
+
+func judgeConfirm(v any) reply {
+	switch v := v.(type) {
+	case int64:
+		return reply{yes: v == 1}
+	case []any:
+		if len(v) == 2 {
+			clock, _ := v[1].(int64)
+			return reply{yes: true, low: true, clock: clock}
+		}
+	}
+	return reply{err: strange(v)}
+}
+
+func strange(v any) error { return fmt.Errorf("unexpected answer %v (%T)", v, v) }

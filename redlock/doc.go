@@ -1,0 +1,2 @@
+// Package redlock takes locks on a majority of independent Redis servers.
+package redlock

@@ -1,0 +1,36 @@
+-- Ask for the lock on this node.
+--
+-- KEYS  1 the lock   2 the bucket's clock   3 who waits   4 the mark that this claim was withdrawn
+-- ARGV  1 our value  2 TTL in ms
+--       3 the token that we guess ("" without fencing, "0" when we have no guess)
+--       4 "1" to stand in the queue when the lock is taken
+--
+-- Answers 1: ours, and the token is written; {2, clock}: ours, but the token is
+-- not above the clock (or so far above it that our idea of the time must be
+-- wrong); {0, holder, ms left}: another's; -1: this claim was withdrawn before
+-- the request came.
+if redis.call('exists', KEYS[4]) == 1 then
+  return -1
+end
+local held = redis.call('get', KEYS[1])
+if held and held ~= ARGV[1] then
+  if ARGV[4] == '1' then
+    redis.call('zadd', KEYS[3], 0, ARGV[1])
+    redis.call('pexpire', KEYS[3], 600000)
+  end
+  return {0, held, redis.call('pttl', KEYS[1])}
+end
+-- Free, or ours already: handed to us by a holder who left, or by a request of
+-- ours whose reply was lost.
+redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
+if ARGV[3] == '' then
+  return 1
+end
+local t = redis.call('time')
+local clock = math.max(tonumber(redis.call('get', KEYS[2]) or 0), t[1] * 1000000 + t[2])
+local token = tonumber(ARGV[3])
+if token > clock and token <= clock + 1000000 then
+  redis.call('set', KEYS[2], ARGV[3])
+  return 1
+end
+return {2, clock}

@@ -1,0 +1,309 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+const (
+	// maxBatch is how many requests go out in one write at most.
+	maxBatch = 128
+	// maxQueue bounds what waits for a node that does not answer.
+	maxQueue = 1 << 14
+)
+
+var (
+	errHung    = errors.New("does not answer: an earlier request is still waiting, this one was not sent")
+	errSlow    = errors.New("no answer in time")
+	errNotSent = errors.New("not sent in time")
+	errFull    = errors.New("too many requests wait for this node")
+	errClosed  = errors.New("closed before it was sent again")
+)
+
+// node is one of the servers. Requests to it go out in the order in which they
+// were made and one batch at a time: what gathers while a batch is under way goes
+// out together in the next. That is what makes a lagging node cheap, keeps calls
+// from piling up at one that hangs, and makes sure that what undoes a request
+// never overtakes it.
+type node struct {
+	name   string
+	client goredis.UniversalClient
+	ctx    context.Context // ends with the backend
+	bound  time.Duration   // longer without an answer and the node counts as hung
+
+	open  *sync.WaitGroup // requests at all nodes that are not answered
+	calls sync.WaitGroup  // goroutines of this node
+
+	mu      sync.Mutex
+	queue   []*request
+	parked  []*request // failed and to be repeated
+	running bool       // somebody is at it
+	since   time.Time  // when the batch under way was sent
+	closed  bool       // nothing is repeated any more
+	retry   time.Duration
+}
+
+// job is what requests are made of: one question, put to several nodes.
+type job interface {
+	// command is called just before the request goes out to node i. Script and
+	// arguments may be shared: they are not changed. A nil script means a plain
+	// command.
+	command(i int) (*script, []any)
+	// answered is called once for each request that was not cancelled. With an
+	// error, sent says whether the server may have got it.
+	answered(i int, v any, err error, sent bool)
+}
+
+// request is a job at one node.
+type request struct {
+	job   job
+	i     int
+	until time.Time // if not zero: try again until then
+	state atomic.Int32
+}
+
+const (
+	queued int32 = iota
+	sent
+	cancelled
+)
+
+// cancel takes a request back that has not gone out yet, and says whether it
+// could. The job hears no more of it.
+func (r *request) cancel() bool { return r.state.CompareAndSwap(queued, cancelled) }
+
+// once is a command that go-redis does not repeat by itself. So an answer means
+// that it was carried out once, and no copy of it is still on its way.
+type once struct{ *goredis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+// submit sends r as soon as the node's turn has come. A request that is not to be
+// repeated is refused at once when the node hangs.
+func (n *node) submit(r *request) {
+	n.open.Add(1)
+	n.mu.Lock()
+	var err error
+	switch {
+	case r.until.IsZero() && n.hungLocked():
+		err = errHung
+	case len(n.queue) >= maxQueue:
+		err = errFull
+	}
+	if err != nil {
+		n.mu.Unlock()
+		if r.state.CompareAndSwap(queued, sent) {
+			n.answer(r, nil, n.fail(err), false)
+		} else {
+			n.open.Done()
+		}
+		return
+	}
+	n.queue = append(n.queue, r)
+	start := !n.running
+	if start {
+		n.running = true
+		n.calls.Add(1)
+	}
+	n.mu.Unlock()
+	if start {
+		go n.run()
+	}
+}
+
+func (n *node) hung() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hungLocked()
+}
+
+func (n *node) hungLocked() bool {
+	return n.running && !n.since.IsZero() && time.Since(n.since) > n.bound
+}
+
+// busy says whether a batch is under way.
+func (n *node) busy() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.running
+}
+
+func (n *node) run() {
+	defer n.calls.Done()
+	var room [8]*request
+	for {
+		batch := n.take(room[:0])
+		if len(batch) == 0 {
+			return
+		}
+		n.exchange(batch)
+	}
+}
+
+// take moves what is to go out next from the queue to batch.
+func (n *node) take(batch []*request) []*request {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := 0
+	for ; i < len(n.queue) && len(batch) < maxBatch; i++ {
+		if r := n.queue[i]; r.state.CompareAndSwap(queued, sent) {
+			batch = append(batch, r)
+		} else {
+			n.open.Done()
+		}
+	}
+	rest := copy(n.queue, n.queue[i:])
+	clear(n.queue[rest:])
+	n.queue = n.queue[:rest]
+	if len(batch) == 0 {
+		n.running = false
+		n.since = time.Time{}
+	} else {
+		n.since = time.Now()
+	}
+	return batch
+}
+
+// exchange sends a batch and hands out the answers.
+func (n *node) exchange(batch []*request) {
+	cmds := make([]once, len(batch))
+	scripts := make([]*script, len(batch))
+	for k, r := range batch {
+		s, args := r.job.command(r.i)
+		scripts[k] = s
+		cmds[k] = once{goredis.NewCmd(n.ctx, args...)}
+	}
+	n.do(cmds)
+	n.teach(batch, scripts, cmds)
+	for k, r := range batch {
+		n.deliver(r, cmds[k])
+	}
+}
+
+func (n *node) do(cmds []once) {
+	if len(cmds) == 1 {
+		_ = n.client.Process(n.ctx, cmds[0]) // the command has the error
+		return
+	}
+	pipe := n.client.Pipeline()
+	for _, c := range cmds {
+		_ = pipe.Process(n.ctx, c)
+	}
+	_, _ = pipe.Exec(n.ctx)
+}
+
+// teach repeats with their source the calls of scripts that the server did not
+// know. Of two requests of one job owner the later may have been understood (another
+// client has just taught the server): the earlier is then not repeated, for it
+// must not come after the one that undoes it.
+func (n *node) teach(batch []*request, scripts []*script, cmds []once) {
+	var at []int
+	var again []once
+	for k := range batch {
+		if err := cmds[k].Err(); err == nil || !goredis.HasErrorPrefix(err, "NOSCRIPT") {
+			continue
+		}
+		if overtaken(cmds, k) {
+			continue
+		}
+		at = append(at, k)
+		again = append(again, once{goredis.NewCmd(n.ctx, scripts[k].spelledOut(cmds[k].Args())...)})
+	}
+	if len(again) == 0 {
+		return
+	}
+	n.do(again)
+	for j, k := range at {
+		cmds[k] = again[j]
+	}
+}
+
+// overtaken says whether a later command of the batch concerning the same lock
+// has been carried out.
+func overtaken(cmds []once, k int) bool {
+	const firstKey = 3
+	if len(cmds[k].Args()) <= firstKey {
+		return false
+	}
+	for _, c := range cmds[k+1:] {
+		if c.Err() == nil && len(c.Args()) > firstKey && c.Args()[firstKey] == cmds[k].Args()[firstKey] {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) deliver(r *request, cmd once) {
+	v, err := cmd.Result()
+	if errors.Is(err, goredis.Nil) {
+		err = nil
+	}
+	if err == nil {
+		n.mu.Lock()
+		n.retry = 0
+		n.mu.Unlock()
+		n.answer(r, v, nil, true)
+		return
+	}
+	if !r.until.IsZero() && time.Now().Before(r.until) && !hopeless(err) && n.again(r) {
+		return
+	}
+	n.answer(r, nil, n.fail(err), !refused(err))
+}
+
+// again keeps a request that has to get through, to be sent after a while.
+func (n *node) again(r *request) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
+	}
+	r.state.Store(queued)
+	n.parked = append(n.parked, r)
+	n.retry = min(max(2*n.retry, 10*time.Millisecond), time.Second)
+	if len(n.parked) == 1 {
+		time.AfterFunc(n.retry, n.unpark)
+	}
+	return true
+}
+
+func (n *node) unpark() {
+	n.mu.Lock()
+	n.queue = append(n.queue, n.parked...)
+	n.parked = nil
+	start := !n.running && len(n.queue) > 0
+	if start {
+		n.running = true
+		n.calls.Add(1)
+	}
+	n.mu.Unlock()
+	if start {
+		go n.run()
+	}
+}
+
+// finish gives up what has failed before and would be tried again.
+func (n *node) finish() {
+	n.mu.Lock()
+	n.closed = true
+	parked := n.parked
+	n.parked = nil
+	n.mu.Unlock()
+	for _, r := range parked {
+		n.answer(r, nil, n.fail(errClosed), false)
+	}
+}
+
+// fail says which node it was.
+func (n *node) fail(err error) error { return fmt.Errorf("node %s: %w", n.name, err) }
+
+func (n *node) answer(r *request, v any, err error, sent bool) {
+	r.job.answered(r.i, v, err, sent)
+	n.open.Done()
+}

@@ -1,0 +1,270 @@
+package redlock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// settings are what the options of this package change.
+type settings struct {
+	prefix   string
+	bound    time.Duration
+	unfenced bool
+	err      error
+}
+
+// WithPrefix sets what all keys and channels begin with, "redlock" without it. All
+// programs that are to exclude each other need the same.
+func WithPrefix(prefix string) locker.Option {
+	return locker.BackendOption(func(s *settings) {
+		if prefix == "" || len(prefix) > 64 {
+			s.refuse("prefix of %d bytes, want 1 to 64", len(prefix))
+		}
+		for i := range len(prefix) {
+			if prefix[i] == '{' || prefix[i] == '}' {
+				s.refuse("prefix %q holds a brace, which would change where Redis looks for the hash tag", prefix)
+			}
+		}
+		s.prefix = prefix
+	})
+}
+
+// WithNodeTimeout sets how long a node may take to answer before the others decide
+// without it. Without it, it is a fiftieth of the TTL, but at least 50 ms and at
+// most 500 ms.
+func WithNodeTimeout(d time.Duration) locker.Option {
+	return locker.BackendOption(func(s *settings) {
+		if d < time.Millisecond || d > time.Minute {
+			s.refuse("node timeout %v is not between 1ms and 1m", d)
+		}
+		s.bound = d
+	})
+}
+
+// WithoutFencing makes a Locker whose locks have no token: Token is 0. It saves
+// the nodes a little work. Holders with and without tokens exclude each other.
+func WithoutFencing() locker.Option {
+	return locker.BackendOption(func(s *settings) { s.unfenced = true })
+}
+
+func (s *settings) refuse(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf("%w: redlock: %s", locker.ErrInvalidOption, fmt.Sprintf(format, args...))
+	}
+}
+
+// New makes a Locker over independent Redis masters, one client for each. An odd
+// number of three or more is what the algorithm is for. An even number works, but
+// survives no more dead nodes than the odd number below it; of two nodes both are
+// needed, so that it is more fragile than one; one is a single Redis, with its
+// weakness. Such numbers are logged as a warning.
+//
+// All programs have to be given the same nodes. New does not talk to any of them.
+// The clients stay the caller's: Close does not close them.
+func New(clients []goredis.UniversalClient, opts ...locker.Option) (locker.Locker, error) {
+	cfg, err := locker.NewConfig(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: %w", err)
+	}
+	b, err := newBackend(clients, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return locker.New(b, cfg)
+}
+
+func newBackend(clients []goredis.UniversalClient, cfg *locker.Config) (*backend, error) {
+	s := settings{prefix: "redlock", bound: min(max(cfg.TTL/50, 50*time.Millisecond), 500*time.Millisecond)}
+	locker.Settings(cfg, &s)
+	if s.err == nil {
+		s.err = checkClients(clients)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+
+	n := len(clients)
+	if n < 3 || n%2 == 0 {
+		cfg.Logger.Warn("redlock: an odd number of three or more nodes is advised", "nodes", n, "dead nodes survived", (n-1)/2)
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	b := &backend{
+		clock:   cfg.Clock,
+		log:     cfg.Logger,
+		prefix:  s.prefix,
+		bound:   s.bound,
+		fenced:  !s.unfenced,
+		quorum:  n/2 + 1,
+		channel: hex.EncodeToString(id[:]),
+		claims:  make(map[string]*claim),
+	}
+	b.tokens.start = time.Now()
+	b.ctx, b.stop = context.WithCancel(context.Background())
+	for i, c := range clients {
+		b.nodes = append(b.nodes, &node{name: nameOf(c, i), client: c, ctx: b.ctx, bound: b.bound, open: &b.open})
+	}
+	b.bell = newBell(b)
+	return b, nil
+}
+
+func checkClients(clients []goredis.UniversalClient) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: redlock: %s", locker.ErrInvalidOption, fmt.Sprintf(format, args...))
+	}
+	if len(clients) == 0 || len(clients) > maxNodes {
+		return bad("%d clients, want 1 to %d", len(clients), maxNodes)
+	}
+	seen := make(map[any]int)
+	for i, c := range clients {
+		if c == nil || reflect.ValueOf(c).Kind() == reflect.Pointer && reflect.ValueOf(c).IsNil() {
+			return bad("client %d is nil", i)
+		}
+		switch c.(type) {
+		case *goredis.ClusterClient, *goredis.Ring:
+			return bad("client %d is for many servers, but a node has to be one", i)
+		}
+		keys := []any{c}
+		if single, ok := c.(*goredis.Client); ok {
+			if o := single.Options(); o.Addr != failover {
+				keys = append(keys, o.Network+" "+o.Addr)
+			}
+		}
+		for _, k := range keys {
+			if reflect.TypeOf(k).Comparable() {
+				if j, twice := seen[k]; twice {
+					return bad("clients %d and %d are for the same server", j, i)
+				}
+				seen[k] = i
+			}
+		}
+	}
+	return nil
+}
+
+// failover is what go-redis gives as the address of a client that asks Sentinels.
+const failover = "FailoverClient"
+
+func nameOf(c goredis.UniversalClient, i int) string {
+	if single, ok := c.(*goredis.Client); ok && single.Options().Addr != failover {
+		return single.Options().Addr
+	}
+	return fmt.Sprintf("%d", i)
+}
+
+// backend is the driver.
+type backend struct {
+	nodes   []*node
+	quorum  int
+	clock   driver.Clock
+	log     *slog.Logger
+	prefix  string
+	bound   time.Duration
+	fenced  bool
+	channel string // that of this backend: the last part of its name
+	tokens  tokens
+	bell    *bell
+
+	ctx  context.Context // ends with the backend
+	stop context.CancelFunc
+	open sync.WaitGroup // requests without an answer
+
+	mu     sync.Mutex
+	claims map[string]*claim // by ID: those that wait, and those held that have waited
+}
+
+// check is how often the core asks whether the locks are still there, so that one
+// whose keys were deleted by hand is told of within a second.
+const check = 750 * time.Millisecond
+
+// Traits says what this backend is.
+func (b *backend) Traits() driver.Traits {
+	return driver.Traits{Backend: "redlock", Fenced: b.fenced, Check: check}
+}
+
+// Close waits until what is under way has been answered.
+func (b *backend) Close(ctx context.Context) error {
+	for _, n := range b.nodes {
+		n.finish()
+	}
+	b.bell.close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.open.Wait()
+		for _, n := range b.nodes {
+			n.calls.Wait()
+		}
+		b.bell.wait()
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("%w; these nodes have not answered:%s", ctx.Err(), b.hanging())
+	}
+	b.stop()
+	return err
+}
+
+func (b *backend) hanging() string {
+	var names string
+	for _, n := range b.nodes {
+		if n.busy() {
+			names += " " + n.name
+		}
+	}
+	return names
+}
+
+// join makes c known to the bell, and leave forgets it.
+func (b *backend) join(c *claim) {
+	b.mu.Lock()
+	b.claims[c.ID] = c
+	b.mu.Unlock()
+}
+
+func (b *backend) leave(c *claim) {
+	if !c.Wait {
+		return
+	}
+	b.mu.Lock()
+	delete(b.claims, c.ID)
+	b.mu.Unlock()
+}
+
+func (b *backend) claim(id string) *claim {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.claims[id]
+}
+
+// quorumError says what the nodes answered.
+func (b *backend) quorumError(replies []reply) error {
+	e := &QuorumError{Nodes: len(b.nodes)}
+	for _, rep := range replies {
+		switch {
+		case rep.err != nil:
+			e.Errs = append(e.Errs, rep.err)
+		case rep.yes:
+			e.Yes++
+		default:
+			e.No++
+		}
+	}
+	return e
+}
+
+var errWithdrawn = errors.New("this claim has been withdrawn")

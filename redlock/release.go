@@ -1,0 +1,214 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// Release gives the lock up on all nodes and returns as soon as a majority has
+// said that it was ours. The nodes that have not answered by then hear of it in
+// the background, again and again until the lock's time is over.
+func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
+	c := dc.State.(*claim)
+	b.leave(c)
+	h := b.newHeirs(c, len(b.nodes))
+	args, tomb := b.releaseCalls(c, h, false)
+	r := b.newRound(ctx, c, &round{
+		script: releaseScript,
+		args:   args,
+		tomb:   tomb,
+		undoes: true,
+		judge:  judgeRelease,
+		heard:  h.add,
+	})
+	if ok, _ := r.mutex().UnlockContext(ctx); ok {
+		return nil
+	}
+	replies := r.replies()
+	gone, ours := count(replies)
+	switch {
+	case gone >= b.quorum:
+		return driver.ErrGone
+	case ours > 0 && gone+ours >= b.quorum:
+		return nil
+	}
+	return failed(ctx, b.quorumError(replies))
+}
+
+// Abandon makes sure that nothing of the claim is left on any node that can be
+// reached, nor comes of a request that is still on its way. On one that cannot be
+// reached until the TTL is over, it is the TTL that has removed it.
+func (b *backend) Abandon(ctx context.Context, dc *driver.Claim) error {
+	c, _ := dc.State.(*claim)
+	if c == nil {
+		return nil // never asked for
+	}
+	b.leave(c)
+	if missing := b.clean(c).wait(ctx, 2*b.bound); missing != 0 {
+		return fmt.Errorf("%d of %d nodes could not be cleaned yet: %s", missing.len(), len(b.nodes), b.names(missing))
+	}
+	return nil
+}
+
+func (b *backend) names(s nodeSet) string {
+	var text string
+	for i, n := range b.nodes {
+		if s.has(i) {
+			if text != "" {
+				text += ", "
+			}
+			text += n.name
+		}
+	}
+	return text
+}
+
+// forget is for how long a node remembers that a claim was withdrawn: longer than
+// a request can linger in a network.
+const forget = time.Minute
+
+// releaseCalls are the calls that give up what c has: the plain one, and the one
+// for nodes at which a request of c may still arrive.
+func (b *backend) releaseCalls(c *claim, h *heirs, stay bool) (args, tomb []any) {
+	call := func(remember time.Duration) []any {
+		token, again := "", "0"
+		if h.token > 0 {
+			token = strconv.FormatInt(h.token, 10)
+		}
+		if stay {
+			again = "1"
+		}
+		return releaseScript.call([]string{c.lock, c.clock, c.wait, c.gone},
+			c.head, c.value, token, strconv.FormatInt(remember.Milliseconds(), 10), again, b.prefix+":wake:")
+	}
+	return call(0), call(forget + c.TTL)
+}
+
+func judgeRelease(v any) reply {
+	switch v := v.(type) {
+	case int64:
+		return reply{yes: v == 1}
+	case []any:
+		if len(v) == 2 {
+			holder, _ := v[1].(string)
+			return reply{holder: holder}
+		}
+		if len(v) == 3 {
+			heir, _ := v[1].(string)
+			written, _ := v[2].(int64)
+			return reply{yes: true, handed: true, holder: heir, fenced: written == 1}
+		}
+	}
+	return reply{err: strange(v)}
+}
+
+// yield gives back the votes that c has on some nodes, to those who wait there. c
+// goes on waiting.
+func (b *backend) yield(c *claim, nodes nodeSet) {
+	if nodes == 0 {
+		return
+	}
+	c.mu.Lock()
+	c.yielded = true
+	c.mu.Unlock()
+	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
+	p.args, p.tomb = b.releaseCalls(c, p.heirs, b.bell.listening())
+	p.tomb = p.args // c lives on
+	p.submit(nodes, time.Time{}, nil)
+}
+
+// cleanup is the removal of all traces of a claim.
+type cleanup struct {
+	mu      sync.Mutex
+	missing nodeSet
+	done    chan struct{}
+}
+
+// clean begins it, the first time.
+func (b *backend) clean(c *claim) *cleanup {
+	nodes := c.traces()
+	c.mu.Lock()
+	if c.cleanup != nil {
+		defer c.mu.Unlock()
+		return c.cleanup
+	}
+	k := &cleanup{missing: nodes, done: make(chan struct{})}
+	c.cleanup = k
+	for i, n := range c.open {
+		if n > 0 {
+			c.unclear = c.unclear.with(i)
+		}
+	}
+	c.mu.Unlock()
+	if nodes == 0 {
+		close(k.done)
+		return k
+	}
+	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
+	p.args, p.tomb = b.releaseCalls(c, p.heirs, false)
+	p.submit(nodes, time.Now().Add(c.TTL+b.bound), k.cleaned)
+	return k
+}
+
+func (k *cleanup) cleaned(i int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.missing = k.missing.without(i); k.missing == 0 {
+		close(k.done)
+	}
+}
+
+// wait returns the nodes that are not clean when the bound or ctx is over.
+func (k *cleanup) wait(ctx context.Context, bound time.Duration) nodeSet {
+	timer := time.NewTimer(bound)
+	defer timer.Stop()
+	select {
+	case <-k.done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.missing
+}
+
+// pass is a release that nobody counts.
+type pass struct {
+	b          *backend
+	c          *claim
+	heirs      *heirs
+	args, tomb []any
+	done       func(i int)
+}
+
+func (p *pass) submit(nodes nodeSet, until time.Time, done func(int)) {
+	p.done = done
+	for i, n := range p.b.nodes {
+		if nodes.has(i) {
+			n.submit(&request{job: p, i: i, until: until})
+		}
+	}
+}
+
+func (p *pass) command(i int) (*script, []any) {
+	if p.c.doubtful(i) {
+		return releaseScript, p.tomb
+	}
+	return releaseScript, p.args
+}
+
+func (p *pass) answered(i int, v any, err error, sent bool) {
+	rep := reply{err: err, sent: sent}
+	if err == nil {
+		rep = judgeRelease(v)
+	}
+	p.heirs.add(i, rep)
+	if p.done != nil {
+		p.done(i)
+	}
+}

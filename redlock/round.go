@@ -1,0 +1,270 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	rsredis "github.com/go-redsync/redsync/v4/redis"
+)
+
+// round is one question to all nodes, put and counted by a redsync.Mutex that is
+// made for it and used by nobody else. For the Mutex, round is its nodes: each
+// voter is a pool and a connection of it.
+type round struct {
+	b      *backend
+	c      *claim
+	script *script
+	args   []any
+	tomb   []any // instead of args where a request may still be on its way
+	undoes bool  // releasing: has to get through some time
+	judge  func(v any) reply
+	heard  func(i int, rep reply) // told of every answer; may be nil
+
+	voters []voter
+	timer  *time.Timer
+	unhook func() bool
+
+	mu   sync.Mutex
+	yes  int
+	open int  // voters without an answer
+	over bool // nobody waits any longer
+}
+
+// reply is what a node said.
+type reply struct {
+	yes    bool
+	low    bool   // yes, but clock is above the token
+	clock  int64  // with low
+	holder string // who has it instead; with a release: who has it now
+	left   time.Duration
+	handed bool // a release: it was ours and has gone to holder
+	fenced bool // with handed: the successor's token is written
+	err    error
+	sent   bool // with err: the node may have got the request
+}
+
+// voter is one node in one round. It is what redsync takes for a pool and for a
+// connection.
+type voter struct {
+	r   *round
+	req request
+
+	wait     sync.WaitGroup // until there is an answer or the round is over
+	given    bool           // redsync has asked this node
+	answered bool
+	freed    bool // wait is done
+	rep      reply
+}
+
+var (
+	_ rsredis.Pool = (*voter)(nil)
+	_ rsredis.Conn = (*conn)(nil)
+
+	errForeign   = errors.New("redlock: redsync asked for what this adapter does not offer")
+	errUndecided = errors.New("redlock: decided without this node")
+)
+
+// newRound prepares a question. The bound and ctx both end the waiting for it.
+func (b *backend) newRound(ctx context.Context, c *claim, r *round) *round {
+	r.b, r.c = b, c
+	r.voters = make([]voter, len(b.nodes))
+	r.open = len(r.voters)
+	var until time.Time
+	if r.undoes {
+		until = time.Now().Add(c.TTL)
+	}
+	for i := range r.voters {
+		v := &r.voters[i]
+		v.r = r
+		v.req.job, v.req.i, v.req.until = r, i, until
+		v.wait.Add(1)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timer = time.AfterFunc(b.bound, r.expire)
+	if ctx.Done() != nil {
+		r.unhook = context.AfterFunc(ctx, r.expire)
+	}
+	return r
+}
+
+// mutex gives redsync the round's voters as its nodes.
+func (r *round) mutex() *redsync.Mutex {
+	pools := make([]rsredis.Pool, len(r.voters))
+	for i := range r.voters {
+		pools[i] = &r.voters[i]
+	}
+	value := r.c.value
+	return redsync.New(pools...).NewMutex(r.c.lock,
+		redsync.WithExpiry(r.c.TTL),
+		redsync.WithValue(value),
+		redsync.WithGenValueFunc(func() (string, error) { return value, nil }),
+		failFast, anyTime)
+}
+
+var (
+	failFast = redsync.WithFailFast(true)
+	// The bound of each node is kept by the round; redsync's works through the
+	// ctx, which go-redis does not heed by default.
+	anyTime = redsync.WithTimeoutFactor(1)
+)
+
+// command and answered make round a job.
+func (r *round) command(i int) (*script, []any) {
+	if !r.undoes {
+		r.c.sending(i)
+		return r.script, r.args
+	}
+	if r.c.doubtful(i) {
+		return r.script, r.tomb
+	}
+	return r.script, r.args
+}
+
+func (r *round) answered(i int, v any, err error, sent bool) {
+	rep := reply{err: err, sent: sent}
+	if err == nil {
+		rep = r.judge(v)
+	}
+	r.c.asked(i, err != nil && sent)
+	r.mu.Lock()
+	r.settle(i, rep)
+	r.mu.Unlock()
+	if r.heard != nil {
+		r.heard(i, rep)
+	}
+}
+
+// settle notes the answer of node i. It wants mu.
+func (r *round) settle(i int, rep reply) {
+	v := &r.voters[i]
+	v.answered, v.rep = true, rep
+	v.free()
+	r.open--
+	if r.counts(rep) {
+		r.yes++
+	}
+	if r.open == 0 {
+		r.unwatch()
+	}
+	if r.yes+r.open < r.b.quorum && !r.undoes {
+		r.finish()
+	}
+}
+
+// counts: a vote for us. A lock whose token could not be written is held, but not
+// confirmed.
+func (r *round) counts(rep reply) bool {
+	return rep.yes && (!rep.low || r.script == bidScript)
+}
+
+func (v *voter) free() {
+	if !v.freed {
+		v.freed = true
+		v.wait.Done()
+	}
+}
+
+func (r *round) unwatch() {
+	r.timer.Stop()
+	if r.unhook != nil {
+		r.unhook()
+	}
+}
+
+// finish lets go of everybody who waits. It wants mu.
+func (r *round) finish() {
+	r.over = true
+	for i := range r.voters {
+		r.voters[i].free()
+	}
+}
+
+// expire ends the waiting. What has not gone out yet does not go out any more,
+// unless it undoes something.
+func (r *round) expire() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unwatch()
+	r.finish()
+	for i := range r.voters {
+		if v := &r.voters[i]; !v.answered && !r.undoes && v.req.cancel() {
+			if v.given {
+				r.c.asked(i, false)
+			}
+			r.settle(i, reply{err: r.b.nodes[i].fail(errNotSent)})
+		}
+	}
+}
+
+// replies is what has been answered so far. A node that has not answered is
+// counted as one that may have got the request.
+func (r *round) replies() []reply {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]reply, len(r.voters))
+	for i := range r.voters {
+		if v := &r.voters[i]; v.answered {
+			all[i] = v.rep
+		} else {
+			all[i] = reply{err: r.b.nodes[i].fail(errSlow), sent: true}
+		}
+	}
+	return all
+}
+
+// Get is redsync asking for a connection.
+func (v *voter) Get(context.Context) (rsredis.Conn, error) { return (*conn)(v), nil }
+
+// conn is a voter as redsync's connection.
+type conn voter
+
+// SetNX is redsync asking for the lock.
+func (c *conn) SetNX(string, string, time.Duration) (bool, error) {
+	rep := (*voter)(c).ask()
+	return rep.yes, rep.err
+}
+
+// Eval is redsync extending or releasing the lock; or, when it has counted too
+// few votes, undoing its SetNX, which is done elsewhere and more thoroughly.
+func (c *conn) Eval(*rsredis.Script, ...any) (any, error) {
+	if c.r.script == bidScript {
+		return int64(0), nil
+	}
+	rep := (*voter)(c).ask()
+	if c.r.counts(rep) {
+		return int64(1), nil
+	}
+	return int64(0), rep.err
+}
+
+func (v *voter) ask() reply {
+	r := v.r
+	r.mu.Lock()
+	v.given = true
+	if !v.answered {
+		r.c.asking(v.req.i)
+	}
+	r.mu.Unlock()
+	r.b.nodes[v.req.i].submit(&v.req)
+	v.wait.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !v.answered {
+		return reply{err: errUndecided}
+	}
+	return v.rep
+}
+
+// Close has nothing to close.
+func (c *conn) Close() error { return nil }
+
+// The rest of the interface is not used by the calls that are made here.
+
+func (c *conn) Get(string) (string, error)         { return "", errForeign }
+func (c *conn) Set(string, string) (bool, error)   { return false, errForeign }
+func (c *conn) ScriptLoad(*rsredis.Script) error   { return errForeign }
+func (c *conn) PTTL(string) (time.Duration, error) { return 0, errForeign }

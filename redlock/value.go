@@ -1,0 +1,174 @@
+package redlock
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// buckets is how many clocks and queues' hash tags there are. The clocks never
+// expire, so this bounds what stays on a server for ever.
+const buckets = 1024
+
+// The value stored under a lock's key, and in the queue, is
+//
+//	1763721350123456.0123456789abcdef0123456789abcdef.0123456789abcdef.00015000 host:4711
+//	when it began    the claim's ID                   whom to wake     its TTL  its owner
+//
+// all of fixed width but the last, so that scripts can take it apart, and in the
+// order of arrival when sorted. The first two fields are its head: no two claims
+// have the same, so comparing heads compares values.
+const (
+	headLen = 49
+	idStart = 17
+	idEnd   = 49
+)
+
+// claim is what the driver knows of one driver.Claim.
+type claim struct {
+	*driver.Claim
+	lock, clock, wait, gone string // keys
+	value, head, ttl        string
+	began                   driver.Instant // before the first request of it was made
+
+	mail chan struct{} // something below has changed; wakes the waiting Acquire
+
+	mu      sync.Mutex
+	open    []int8  // requests at each node that are not answered
+	touched nodeSet // nodes that may have carried out a request
+	unclear nodeSet // of these, those where one may still be on its way
+	token   int64   // of our holding
+	cleanup *cleanup
+
+	// What has happened since the waiting Acquire last looked.
+	handed    bool    // a holder has handed the lock over to us
+	handToken int64   // with that token
+	look      bool    // somebody says that it is worth asking again
+	votes     int     // nodes that said yes after the votes had been counted
+	stirred   nodeSet // nodes that have begun to listen to us
+
+	yielded bool // votes have been given back: what was handed over before is void
+}
+
+func (b *backend) newClaim(dc *driver.Claim, stamp int64) *claim {
+	c := b.named(dc)
+	c.value = fmt.Sprintf("%016d.%s.%s.%08d %s", stamp, dc.ID, b.channel, dc.TTL.Milliseconds(), dc.Owner)
+	c.head = c.value[:headLen]
+	if dc.Wait {
+		c.mail = make(chan struct{}, 1)
+	}
+	dc.State = c
+	return c
+}
+
+// reclaim makes up a claim from what is stored of it.
+func (b *backend) reclaim(value, name string) *claim {
+	ttl, _ := strconv.Atoi(value[67:75])
+	c := b.named(&driver.Claim{Name: name, ID: value[idStart:idEnd], TTL: time.Duration(ttl) * time.Millisecond})
+	c.value, c.head = value, value[:headLen]
+	return c
+}
+
+func (b *backend) named(dc *driver.Claim) *claim {
+	tag := b.prefix + ":{" + bucketOf(dc.Name) + "}:"
+	return &claim{
+		Claim: dc,
+		lock:  tag + "lock:" + dc.Name,
+		clock: tag + "clock",
+		wait:  tag + "wait:" + dc.Name,
+		gone:  tag + "gone:" + dc.ID,
+		ttl:   strconv.FormatInt(dc.TTL.Milliseconds(), 10),
+		open:  make([]int8, len(b.nodes)),
+		began: b.clock.Now(),
+	}
+}
+
+// bucketOf hashes a name. Every program that takes the same locks has to come to
+// the same result, so the function may never change.
+func bucketOf(name string) string {
+	h := uint64(14695981039346656037) // FNV-1a
+	for i := 0; i < len(name); i++ {
+		h = (h ^ uint64(name[i])) * 1099511628211
+	}
+	h ^= h >> 32
+	return fmt.Sprintf("%03x", h%buckets)
+}
+
+// asking notes that a request is about to be given to node i.
+func (c *claim) asking(i int) {
+	c.mu.Lock()
+	c.open[i]++
+	c.mu.Unlock()
+}
+
+// sending notes that it goes out.
+func (c *claim) sending(i int) {
+	c.mu.Lock()
+	c.touched = c.touched.with(i)
+	c.mu.Unlock()
+}
+
+// asked notes that there will be no more of it; or, if it is unclear, that it may
+// still be carried out at any time.
+func (c *claim) asked(i int, unclear bool) {
+	c.mu.Lock()
+	c.open[i]--
+	if unclear {
+		c.unclear = c.unclear.with(i)
+	}
+	c.mu.Unlock()
+}
+
+func (c *claim) doubtful(i int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unclear.has(i)
+}
+
+// wake notes what change does and rouses the waiting Acquire.
+func (c *claim) wake(change func()) {
+	c.mu.Lock()
+	change()
+	c.mu.Unlock()
+	select {
+	case c.mail <- struct{}{}:
+	default:
+	}
+}
+
+// traces is where something of the claim may be.
+func (c *claim) traces() nodeSet {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.touched
+	for i, n := range c.open {
+		if n > 0 {
+			s = s.with(i)
+		}
+	}
+	return s
+}
+
+// channelOf is the part of a value that says whom to wake.
+func channelOf(value string) string { return value[50:66] }
+
+// plausible: value was written by this package, as far as one can see.
+func plausible(value string) bool {
+	return len(value) >= 76 && value[16] == '.' && value[49] == '.' && value[66] == '.' && strings.IndexByte(value[:76], ' ') == 75
+}
+
+// nodeSet is a set of indices of nodes.
+type nodeSet uint64
+
+const maxNodes = 64
+
+func allNodes(n int) nodeSet            { return ^nodeSet(0) >> (maxNodes - n) }
+func (s nodeSet) with(i int) nodeSet    { return s | 1<<i }
+func (s nodeSet) without(i int) nodeSet { return s &^ (1 << i) }
+func (s nodeSet) has(i int) bool        { return s&(1<<i) != 0 }
+func (s nodeSet) len() int              { return bits.OnesCount64(uint64(s)) }
