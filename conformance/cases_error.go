@@ -1,0 +1,220 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+)
+
+var errorCases = []*testCase{
+	{
+		name: "Errors/Fields", promise: 13,
+		says: "The error names operation, backend and lock, and wraps the reason.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b := c.open(), c.open()
+			h := a.acquire(name)
+			ended, cancel := context.WithCancel(c.ctx)
+			cancel()
+			_, try := b.TryAcquire(c.ctx, name)
+			c.names(try, name, locker.ErrNotAcquired)
+			_, over := b.Acquire(ended, name)
+			c.names(over, name, context.Canceled)
+			c.release(h)
+			lost := a.acquire(name, locker.WithLease(locker.MinTTL))
+			<-lost.Context().Done()
+			c.names(lost.Release(c.ctx), name, locker.ErrLost)
+			if err := b.Close(c.ctx); err != nil {
+				c.errorf("close: %v", err)
+			}
+			_, closed := b.Acquire(c.ctx, name)
+			c.names(closed, name, locker.ErrClosed)
+		},
+	},
+	{
+		name: "Errors/FreeIsNotTaken", promise: 13,
+		says: "ErrNotAcquired is returned when somebody else holds the name or waits for it, and only then.",
+		run: func(c *C) {
+			l := c.open()
+			for range 40 {
+				h, err := l.try(c.name("x"))
+				if err != nil {
+					c.fatalf("TryAcquire of a name that nobody has ever used: %v", err)
+				}
+				c.release(h)
+			}
+		},
+	},
+	{
+		name: "Errors/Unreachable", promise: 13, needs: link,
+		says: "A server that cannot be reached is an error by ctx, never a lock, never \"not acquired\".",
+		run: func(c *C) {
+			a := c.openLink()
+			a.free(c.name("warm"), soon)
+			name := c.name("x")
+			a.link.Cut()
+			for what, acquire := range map[string]func(context.Context, string, ...locker.AcquireOption) (Holding, error){"Acquire": a.Acquire, "TryAcquire": a.TryAcquire} {
+				ctx, cancel := context.WithTimeout(c.ctx, 700*time.Millisecond)
+				_, err := acquire(ctx, name)
+				cancel()
+				switch {
+				case err == nil:
+					c.errorf("%s got a lock from a server that cannot be reached", what)
+				case errors.Is(err, locker.ErrNotAcquired):
+					c.errorf("%s: %v, which is not known", what, err)
+				default:
+					c.names(err, name, nil)
+				}
+			}
+			a.link.Heal()
+			c.exorcised(name)
+		},
+	},
+	{
+		name: "Errors/ServerGone", promise: 13, needs: stop, alone: true,
+		says: "A server that is away is an error by ctx, never a lock, never \"not acquired\".",
+		run: func(c *C) {
+			l, name := c.open(), c.name("x")
+			l.free(name, soon)
+			c.whileAway(func() {
+				ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+				defer cancel()
+				_, err := l.TryAcquire(ctx, name)
+				if err == nil || errors.Is(err, locker.ErrNotAcquired) {
+					c.errorf("TryAcquire while the server is away: %v", err)
+				} else {
+					c.names(err, name, nil)
+				}
+			})
+			c.exorcised(name)
+		},
+	},
+	{
+		name: "Errors/ReleaseUnreachable", promise: 13, needs: link,
+		says: "A release that could not be confirmed is an error, not a success.",
+		run: func(c *C) {
+			a := c.openLink()
+			h := a.acquire(c.name("x"))
+			a.link.Freeze()
+			ctx, cancel := context.WithTimeout(c.ctx, 300*time.Millisecond)
+			defer cancel()
+			err := h.Release(ctx)
+			if err == nil {
+				c.errorf("Release over a frozen link says nil")
+			} else {
+				c.names(err, h.Name(), context.DeadlineExceeded)
+			}
+			if h.Context().Err() == nil {
+				c.errorf("the context is alive after Release")
+			}
+			a.link.Heal()
+			c.exorcised(h.Name())
+		},
+	},
+	{
+		name: "Errors/Options", promise: 13,
+		says: "Options that no backend could honour get ErrInvalidOption, before anything is sent.",
+		run: func(c *C) {
+			foreign := locker.BackendOption(func(*foreignSettings) {})
+			for what, opt := range map[string]locker.Option{
+				"no TTL": locker.WithTTL(0), "a negative TTL": locker.WithTTL(-time.Second), "a TTL of two days": locker.WithTTL(48 * time.Hour),
+				"an owner of 2 KiB": locker.WithOwner(strings.Repeat("o", 2048)), "no logger": locker.WithLogger(nil), "no clock": locker.WithClock(nil),
+				"a nil option": nil, "an option of another backend": foreign,
+			} {
+				l, err := c.tryOpen(opt)
+				if !errors.Is(err, locker.ErrInvalidOption) {
+					c.errorf("opened with %s: %v", what, err)
+				}
+				_ = l
+			}
+			l := c.open()
+			for what, opt := range map[string]locker.AcquireOption{
+				"no lease": locker.WithLease(0), "a negative lease": locker.WithLease(-1), "a lease of two days": locker.WithLease(48 * time.Hour), "a nil option": nil,
+			} {
+				if _, err := l.Acquire(c.ctx, c.name("x"), opt); !errors.Is(err, locker.ErrInvalidOption) {
+					c.errorf("acquired with %s: %v", what, err)
+				}
+				if _, err := l.try(c.name("x"), opt); !errors.Is(err, locker.ErrInvalidOption) {
+					c.errorf("tried with %s: %v", what, err)
+				}
+			}
+		},
+	},
+	{
+		name: "Errors/Owner", promise: 13,
+		says: "The owner's text is any text: it never makes an acquisition fail.",
+		run: func(c *C) {
+			for _, owner := range []string{"", "\x00\xff", "a\nb", "{\"a\": 1}", strings.Repeat("o", locker.MaxOwner), "%s|,;:/"} {
+				l, err := c.tryOpen(locker.WithOwner(owner))
+				if err != nil {
+					c.errorf("open with owner %s: %v", brief(owner), err)
+					continue
+				}
+				name := c.name("x")
+				h, err := l.Acquire(c.ctx, name)
+				if err != nil {
+					c.errorf("acquire with owner %s: %v", brief(owner), err)
+					continue
+				}
+				c.open().taken(name)
+				c.release(h)
+			}
+		},
+	},
+	{
+		name: "Errors/Misconfigured", promise: 13, needs: misconfigured,
+		says: "Wrong password, no permission, TLS failure: an error that wraps the client's own, at once or by ctx, never as a hang, never \"not acquired\".",
+		run: func(c *C) {
+			for what, open := range c.h.Misconfigured {
+				ctx, cancel := context.WithTimeout(c.ctx, 3*time.Second)
+				name := c.name("x")
+				start := time.Now()
+				l, err := open(ctx, locker.WithTTL(longTTL))
+				if err == nil {
+					c.keep(lockerClient{l}, Link{})
+					var h *locker.Lock
+					if h, err = l.TryAcquire(ctx, name); err == nil {
+						c.errorf("%s: got a lock", what)
+						_ = h.Release(c.ctx)
+					} else {
+						c.names(err, name, nil)
+					}
+					if _, err := l.Acquire(ctx, name); err == nil {
+						c.errorf("%s: got a lock", what)
+					}
+				}
+				if errors.Is(err, locker.ErrNotAcquired) {
+					c.errorf("%s: %v, which is not known", what, err)
+				}
+				if took := time.Since(start); took > 3*time.Second+200*time.Millisecond+c.lag.slack(start) {
+					c.errorf("%s: took %v with a ctx of 3s", what, took)
+				}
+				c.logf("%s: %v", what, err)
+				cancel()
+			}
+		},
+	},
+}
+
+type foreignSettings struct{ _ int }
+
+// names fails the case unless err tells what it is about. reason may be nil.
+func (c *C) names(err error, name string, reason error) {
+	c.tb.Helper()
+	var e *locker.Error
+	switch {
+	case err == nil:
+		c.errorf("no error, want %v", reason)
+	case reason != nil && !errors.Is(err, reason):
+		c.errorf("%v, want %v", err, reason)
+	case !errors.As(err, &e):
+		c.errorf("%v is no *locker.Error", err)
+	case e.Op == "" || e.Backend == "" || e.Name != name || e.Err == nil:
+		c.errorf("the error does not tell: Op %q, Backend %q, Name %q, Err %v", e.Op, e.Backend, e.Name, e.Err)
+	case !strings.Contains(err.Error(), e.Op) || !strings.Contains(err.Error(), e.Backend):
+		c.errorf("the text does not tell operation and backend: %v", err)
+	}
+}

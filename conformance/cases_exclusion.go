@@ -1,0 +1,252 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+)
+
+var exclusionCases = []*testCase{
+	{
+		name: "Exclusion/Goroutines", promise: 1,
+		says: "Two holders of one name never overlap: goroutines of one Locker.",
+		run:  func(c *C) { c.contend(1, 16, 600*time.Millisecond, false) },
+	},
+	{
+		name: "Exclusion/Lockers", promise: 1,
+		says: "Two holders of one name never overlap: separate Lockers.",
+		run:  func(c *C) { c.contend(8, 1, 800*time.Millisecond, false) },
+	},
+	{
+		name: "Exclusion/Disturbed", promise: 1,
+		says: "Two holders of one name never overlap, also when others try, give up and time out at random moments.",
+		run:  func(c *C) { c.contend(4, 4, 800*time.Millisecond, true) },
+	},
+	{
+		name: "Exclusion/Processes", promise: 1, needs: process,
+		says: "Two holders of one name never overlap: separate processes.",
+		run:  exclusionProcesses,
+	},
+	{
+		name: "Exclusion/TryOfHeld", promise: 1,
+		says: "TryAcquire takes the name if it is free and returns ErrNotAcquired if not.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b := c.open(), c.open()
+			h := a.acquire(name)
+			for range 5 {
+				a.taken(name)
+				b.taken(name)
+			}
+			c.alive(h, "while others tried to take it")
+			c.release(h)
+			b.free(name, soon)
+			a.free(name, soon)
+		},
+	},
+	{
+		name: "Exclusion/AcquireOfHeld", promise: 1,
+		says: "Acquire waits until the name is free.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b := c.open(), c.open()
+			h := a.acquire(name)
+			p := b.queue(name)
+			time.Sleep(300 * time.Millisecond)
+			if p.finished() {
+				c.fatalf("Acquire of a held name returned: %v", p.err)
+			}
+			var rec record
+			begin := stamp()
+			rec.add(1, h, begin)
+			c.release(h)
+			second := p.held(soon)
+			rec.add(2, second, p.stamp)
+			rec.check(c, name)
+			c.release(second)
+		},
+	},
+	{
+		name: "Exclusion/RenewedWhileHeld", promise: 1,
+		says: "A live holder renews by itself: nobody else gets the name however long it is held.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b := c.open(locker.WithTTL(c.b.TTL)), c.open()
+			h := a.acquire(name)
+			for end := time.Now().Add(3*c.b.TTL + c.b.TTL/2); time.Now().Before(end) && c.ctx.Err() == nil; {
+				start := time.Now()
+				other, err := b.try(name)
+				if c.lag.since(start.Add(-time.Second)) > c.b.TTL/4 {
+					c.logf("this machine is so slow that a lease of %v cannot be renewed in time", c.b.TTL)
+					return
+				}
+				if err == nil {
+					c.release(other)
+					c.fatalf("another got %q while it was held", name)
+				}
+				time.Sleep(c.b.TTL / 20)
+			}
+			c.alive(h, "although its holder lived")
+			c.release(h)
+		},
+	},
+	{
+		name: "Exclusion/WaitedLockIsRenewed", promise: 1,
+		says: "A lock that was waited for is renewed like any other.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b, third := c.open(locker.WithTTL(c.b.TTL)), c.open(locker.WithTTL(c.b.TTL)), c.open()
+			h := a.acquire(name)
+			p := b.queue(name)
+			time.Sleep(c.b.TTL) // longer in the queue than any lease of the waiter
+			c.release(h)
+			second := p.held(soon)
+			start := time.Now()
+			time.Sleep(2 * c.b.TTL)
+			if c.lag.since(start) < c.b.TTL/4 {
+				c.alive(second, "although its holder lived")
+				third.taken(name)
+				c.release(second)
+			}
+		},
+	},
+	{
+		name: "Exclusion/Leased", promise: 1,
+		says: "A lock with a lease excludes others like any other while the lease lasts.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b := c.open(), c.open()
+			h := a.acquire(name, locker.WithLease(longTTL))
+			p := b.queue(name)
+			b.taken(name)
+			time.Sleep(100 * time.Millisecond)
+			if p.finished() {
+				c.errorf("a leased lock did not exclude: %v", p.err)
+			}
+			c.release(h)
+			c.release(p.held(soon))
+		},
+	},
+	{
+		name: "Exclusion/Restart", promise: 1, needs: stop | durable, alone: true,
+		says: "Two holders of one name never overlap while servers keep their data: a lock outlives a restart.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b := c.open(), c.open()
+			h := a.acquire(name)
+			w := c.watch(h)
+			p := b.queue(name)
+			c.restart()
+			for range 20 {
+				time.Sleep(50 * time.Millisecond)
+				if p.finished() {
+					break
+				}
+			}
+			if p.finished() && p.err == nil {
+				w.before(p.stamp)
+			}
+			_ = h.Release(c.ctx)
+			c.release(p.held(2 * soon))
+		},
+	},
+}
+
+// restart takes the server away and brings it back.
+func (c *C) restart() {
+	c.tb.Helper()
+	c.whileAway(func() {})
+}
+
+// contend has clients Lockers with goroutines goroutines each take one name for d.
+func (c *C) contend(clients, goroutines int, d time.Duration, disturb bool) {
+	c.tb.Helper()
+	name := c.name("x")
+	var rec record
+	var wg sync.WaitGroup
+	end := time.Now().Add(d)
+	for i := range clients {
+		cl := c.open()
+		for j := range goroutines {
+			wg.Go(func() {
+				for time.Now().Before(end) && c.ctx.Err() == nil {
+					c.turn(cl, name, i*goroutines+j, &rec, disturb)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if len(rec.spans) < 10 {
+		c.errorf("only %d acquisitions in %v by %d Lockers with %d goroutines each", len(rec.spans), d, clients, goroutines)
+	}
+	rec.check(c, name)
+	cl := c.open()
+	cl.free(name, soon)
+}
+
+// turn takes the name once and holds it for a moment.
+func (c *C) turn(cl *client, name string, who int, rec *record, disturb bool) {
+	ctx := c.ctx
+	acquire := cl.Acquire
+	if disturb {
+		switch rand.IntN(4) {
+		case 0:
+			acquire = cl.TryAcquire
+			time.Sleep(rand.N(2 * time.Millisecond))
+		case 1:
+			short, cancel := context.WithTimeout(ctx, rand.N(5*time.Millisecond))
+			defer cancel()
+			ctx = short
+		case 2:
+			short, cancel := context.WithCancel(ctx)
+			defer time.AfterFunc(rand.N(5*time.Millisecond), cancel).Stop()
+			defer cancel()
+			ctx = short
+		}
+	}
+	h, err := acquire(ctx, name)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil, errors.Is(err, locker.ErrNotAcquired):
+		return
+	default:
+		c.fatalf("acquire %q: %v", name, err)
+	}
+	begin := stamp()
+	if rand.IntN(4) == 0 {
+		time.Sleep(rand.N(300 * time.Microsecond))
+	}
+	rec.add(who, h, begin)
+	if err := h.Release(c.ctx); err != nil && !errors.Is(err, locker.ErrLost) {
+		c.errorf("release of %q: %v", name, err)
+	}
+}
+
+func exclusionProcesses(c *C) {
+	name := c.name("x")
+	children := []*child{c.spawn(longTTL), c.spawn(longTTL)}
+	own := c.open()
+	const d = 700 * time.Millisecond
+	var loops []*asked
+	for _, ch := range children {
+		loops = append(loops, ch.ask(order{Do: "loop", Name: name, Timeout: d}))
+	}
+	var rec record
+	for end := time.Now().Add(d); time.Now().Before(end) && c.ctx.Err() == nil; {
+		c.turn(own, name, 0, &rec, false)
+	}
+	for _, l := range loops {
+		r := l.must("loop")
+		if len(r.Spans) == 0 && c.b.Fair {
+			c.errorf("a child process got no turn")
+		}
+		rec.spans = append(rec.spans, r.Spans...)
+	}
+	rec.spans = slices.Clip(rec.spans)
+	rec.check(c, name)
+}

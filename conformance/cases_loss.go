@@ -1,0 +1,323 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+)
+
+var lossCases = []*testCase{
+	{
+		name: "Loss/Frozen", promise: 3, needs: link,
+		says: "lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder is cut off, silently.",
+		run:  func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Freeze() }) },
+	},
+	{
+		name: "Loss/Cut", promise: 3, needs: link,
+		says: "lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder's connections are cut.",
+		run:  func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Cut() }) },
+	},
+	{
+		name: "Loss/RepliesLost", promise: 3, needs: link,
+		says: "The deadline is counted from requests that the server has acknowledged: a holder that hears nothing loses the lock, though the server may hear it.",
+		run: func(c *C) {
+			a := c.openLink(locker.WithTTL(c.b.TTL))
+			w := c.watch(a.acquire(c.name("x")))
+			a.link.Mute()
+			w.lostWithin(c.b.TTL, "replies stopped")
+		},
+	},
+	{
+		name: "Loss/StaysLost", promise: 3, needs: link,
+		says: "A lock that is lost stays lost: an acknowledgement that comes late does not stretch it, and a renewal does not bring it back.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b := c.openLink(locker.WithTTL(c.b.TTL)), c.open()
+			h := a.acquire(name)
+			w := c.watch(h)
+			a.link.Freeze()
+			w.lostWithin(c.b.TTL, "the connection froze")
+			a.link.Heal()
+			for range 20 {
+				if h.Context().Err() == nil {
+					c.fatalf("a lost lock is alive again")
+				}
+				time.Sleep(c.b.TTL / 20)
+			}
+			b.free(name, soon)
+		},
+	},
+	{
+		name: "Loss/NotRenewedBack", promise: 3, needs: destroy,
+		says: "A renewal never brings back a holding that is gone.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b := c.open(locker.WithTTL(c.b.TTL)), c.open()
+			a.acquire(name)
+			c.destroy(name)
+			// Over several renewals of a, b holds and releases undisturbed.
+			for end := time.Now().Add(2 * c.b.TTL); time.Now().Before(end) && c.ctx.Err() == nil; {
+				h := b.acquire(name)
+				time.Sleep(c.b.TTL / 10)
+				c.alive(h, "to a holder that had been destroyed")
+				c.release(h)
+				time.Sleep(c.b.TTL / 50)
+			}
+		},
+	},
+	{
+		name: "Loss/Destroyed", promise: 3, needs: destroy,
+		says: "A holder whose lock is removed by hand is told within a second.",
+		run: func(c *C) {
+			name := c.name("x")
+			w := c.watch(c.open().acquire(name))
+			c.destroy(name)
+			w.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
+		},
+	},
+	{
+		name: "Loss/DestroyedOfMany", promise: 3, needs: destroy,
+		says: "A holder whose lock is removed by hand loses that one and no other.",
+		run: func(c *C) {
+			l := c.open()
+			x, y := c.name("x"), c.name("y")
+			wx, hy := c.watch(l.acquire(x)), l.acquire(y)
+			c.destroy(x)
+			wx.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
+			c.alive(hy, "although another was destroyed")
+			c.release(hy)
+		},
+	},
+	{
+		name: "Loss/Lease", promise: 3,
+		says: "A lock with a lease is lost when the lease is over, before another gets it, and not renewed.",
+		run: func(c *C) {
+			name := c.name("x")
+			a, b := c.open(), c.open()
+			h := a.acquire(name, locker.WithLease(c.b.TTL))
+			w := c.watch(h)
+			p := b.queue(name)
+			w.lostWithin(c.b.TTL, "it was granted for that long")
+			second := p.held(c.b.TTL + soon)
+			w.before(p.stamp)
+			c.release(second)
+		},
+	},
+	{
+		name: "Loss/LookTellsTime", promise: 3,
+		says: "Context().Err() compares the clock itself: no look that begins after the time of the lock finds it alive.",
+		run: func(c *C) {
+			l := c.open()
+			for range 5 {
+				h := l.acquire(c.name("x"), locker.WithLease(locker.MinTTL))
+				over := stamp() + int64(locker.MinTTL)
+				ctx := h.Context()
+				for {
+					begun := stamp()
+					if ctx.Err() != nil {
+						break
+					}
+					if begun > over {
+						c.fatalf("alive %v after the end of its lease", time.Duration(begun-over))
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "Loss/DoneAndErrAgree", promise: 3,
+		says: "When the context has ended Done is closed and Err is set, both ways.",
+		run: func(c *C) {
+			l := c.open()
+			for i := range 4 {
+				h := l.acquire(c.name("x"), locker.WithLease(locker.MinTTL))
+				ctx := h.Context()
+				if i%2 == 0 {
+					<-ctx.Done()
+					if ctx.Err() == nil {
+						c.errorf("Done is closed, Err is nil")
+					}
+				} else {
+					c.within(soon, func() bool { return ctx.Err() != nil })
+					select {
+					case <-ctx.Done():
+					case <-time.After(soon):
+						c.errorf("Err is %v, Done is not closed", ctx.Err())
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "Loss/Deadline", promise: 3,
+		says: "Deadline is the moment at which the lock is lost unless it is renewed before.",
+		run: func(c *C) {
+			l := c.open(locker.WithTTL(c.b.TTL))
+			before := time.Now()
+			leased := l.acquire(c.name("leased"), locker.WithLease(c.b.TTL))
+			if d := leased.Deadline(); d.After(time.Now().Add(c.b.TTL)) || d.Before(before) {
+				c.errorf("deadline %v after the acquisition with a lease of %v", d.Sub(before), c.b.TTL)
+			}
+			renewed := l.acquire(c.name("renewed"))
+			first := renewed.Deadline()
+			if !c.within(c.b.TTL+soon, func() bool { return renewed.Deadline().After(first.Add(c.b.TTL / 10)) || renewed.Context().Err() != nil }) {
+				c.errorf("the deadline of a lock that is renewed does not move")
+			}
+			c.watch(leased).lostWithin(c.b.TTL, "its deadline")
+		},
+	},
+	{
+		name: "Loss/CauseReleased", promise: 3,
+		says: "After a normal Release the cause is ErrReleased.",
+		run: func(c *C) {
+			h := c.open().acquire(c.name("x"))
+			if err := h.Context().Err(); err != nil {
+				c.errorf("the context of a held lock: %v", err)
+			}
+			c.release(h)
+			if !errors.Is(context.Cause(h.Context()), locker.ErrReleased) || h.Context().Err() == nil {
+				c.errorf("after Release: %v, cause %v", h.Context().Err(), context.Cause(h.Context()))
+			}
+			if errors.Is(context.Cause(h.Context()), locker.ErrLost) {
+				c.errorf("released, and yet lost: %v", context.Cause(h.Context()))
+			}
+		},
+	},
+	{
+		name: "Loss/CauseStays", promise: 3,
+		says: "The cause of a lock's context tells how it ended first: lost stays lost, released stays released.",
+		run: func(c *C) {
+			l := c.open()
+			h := l.acquire(c.name("x"), locker.WithLease(locker.MinTTL))
+			<-h.Context().Done()
+			_ = h.Release(c.ctx)
+			if cause := context.Cause(h.Context()); !errors.Is(cause, locker.ErrLost) || errors.Is(cause, locker.ErrReleased) {
+				c.errorf("lost, then released: %v", cause)
+			}
+			h = l.acquire(c.name("y"), locker.WithLease(locker.MinTTL))
+			_ = h.Release(c.ctx)
+			time.Sleep(2 * locker.MinTTL)
+			if cause := context.Cause(h.Context()); h.Context().Err() == nil || !errors.Is(cause, locker.ErrReleased) && !errors.Is(cause, locker.ErrLost) {
+				c.errorf("released, then past its time: %v", cause)
+			}
+		},
+	},
+	{
+		name: "Loss/ContextOfCaller", promise: 3,
+		says: "The context of a lock carries the values of the context given to Acquire, but does not end with it.",
+		run: func(c *C) {
+			type key struct{}
+			ctx, cancel := context.WithCancel(context.WithValue(c.ctx, key{}, "value"))
+			h, err := c.open().Acquire(ctx, c.name("x"))
+			if err != nil {
+				c.fatalf("acquire: %v", err)
+			}
+			if h.Context().Value(key{}) != "value" {
+				c.errorf("the value is gone")
+			}
+			cancel()
+			time.Sleep(50 * time.Millisecond)
+			c.alive(h, "when the context of Acquire ended")
+			c.release(h)
+		},
+	},
+	{
+		name: "Loss/ServerGone", promise: 3, needs: stop, alone: true,
+		says: "A holder that cannot renew because the server is away loses the lock at its deadline.",
+		run: func(c *C) {
+			l := c.open(locker.WithTTL(c.b.TTL))
+			w := c.watch(l.acquire(c.name("x")))
+			c.whileAway(func() { w.lostWithin(c.b.TTL, "the server went away") })
+		},
+	},
+	{
+		name: "Loss/StoppedProcess", promise: 3, needs: process,
+		says: "A process that was stopped and goes on learns of the loss at the first look, before any timer has run.",
+		run:  lossStoppedProcess,
+	},
+	{
+		name: "Loss/Do", promise: 3, needs: madeByLocker,
+		says: "The context that Do gives to its function ends when the lock is lost, and Do returns ErrLost.",
+		run: func(c *C) {
+			l, err := c.h.Open(c.ctx, locker.WithTTL(longTTL))
+			if err != nil {
+				c.fatalf("open: %v", err)
+			}
+			defer l.Close(c.ctx)
+			name := c.name("x")
+			err = locker.Do(c.ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+				select {
+				case <-ctx.Done():
+				case <-time.After(soon):
+					c.errorf("the context of Do is alive long after the lease")
+				}
+				if !errors.Is(context.Cause(ctx), locker.ErrLost) {
+					c.errorf("cause %v", context.Cause(ctx))
+				}
+				return nil
+			}, locker.WithLease(locker.MinTTL))
+			if !errors.Is(err, locker.ErrLost) {
+				c.errorf("Do returned %v", err)
+			}
+		},
+	},
+}
+
+// lossBeforeTakeover cuts a holder of several locks off and lets others take over.
+func (c *C) lossBeforeTakeover(cut func(Link)) {
+	a := c.openLink(locker.WithTTL(c.b.TTL))
+	var watches []*watch
+	var waiting []*pending
+	for _, what := range []string{"p", "q", "r"} {
+		name := c.name(what)
+		watches = append(watches, c.watch(a.acquire(name)))
+		waiting = append(waiting, c.open(locker.WithTTL(longTTL)).queue(name))
+	}
+	time.Sleep(c.b.TTL / 2) // somewhere between two renewals
+	for _, w := range watches {
+		c.alive(w.lock, "before anything was broken")
+	}
+	cut(a.link)
+	for i, w := range watches {
+		next := waiting[i].held(c.b.TTL + soon)
+		w.before(waiting[i].stamp)
+		w.lostWithin(soon, "the successor came")
+		c.release(next)
+	}
+	a.link.Heal()
+}
+
+func lossStoppedProcess(c *C) {
+	name := c.name("x")
+	ch := c.spawn(c.b.TTL)
+	first := ch.acquire(name)
+	watched := ch.ask(order{Do: "watch", Name: name})
+	own := c.open()
+	p := own.queue(name)
+	if err := suspend(ch.cmd.Process); err != nil {
+		c.fatalf("SIGSTOP: %v", err)
+	}
+	second := p.held(c.b.TTL + soon)
+	look := ch.ask(order{Do: "look", Name: name})
+	if err := proceed(ch.cmd.Process); err != nil {
+		c.fatalf("SIGCONT: %v", err)
+	}
+	if r := look.answer(); r.Kind != "lost" {
+		c.errorf("the first look after the pause says %q", r.Kind)
+	}
+	r := watched.answer()
+	if r.Alive > p.stamp {
+		c.errorf("a look %v after the next holder was granted the lock found it alive", time.Duration(r.Alive-p.stamp))
+	}
+	if r.Kind != "lost" {
+		c.errorf("the lock ended with %q", r.Kind)
+	}
+	if c.b.Fenced && second.Token() <= first.Token {
+		c.errorf("token %d after %d of the stopped process", second.Token(), first.Token)
+	}
+	time.Sleep(100 * time.Millisecond)
+	c.alive(second, "when the stopped process went on")
+	c.release(second)
+}

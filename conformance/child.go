@@ -1,0 +1,332 @@
+package conformance
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+)
+
+// childEnv holds the address of the store in a process that was started by the
+// suite.
+const childEnv = "LOCKER_CONFORMANCE_CHILD"
+
+// marker begins the lines of a child that are answers.
+const marker = "@conformance "
+
+// order is what a child is told to do, one JSON object a line.
+type order struct {
+	ID      int
+	Do      string // "open", "acquire", "release", "look", "watch", "loop"
+	Name    string
+	Timeout time.Duration
+	TTL     time.Duration
+	Lease   time.Duration
+}
+
+// reply is what it answers.
+type reply struct {
+	ID    int
+	Err   string
+	Kind  string // of a context's cause: "lost", "released", "alive"
+	Token int64
+	Stamp int64 // when the answer was found
+	Alive int64 // when the last look began that found the lock alive
+	Spans []span
+}
+
+// child is another process as the suite sees it.
+type child struct {
+	c      *C
+	cmd    *exec.Cmd
+	orders *json.Encoder
+
+	mu      sync.Mutex
+	next    int
+	waiting map[int]chan reply
+	output  strings.Builder
+	gone    chan struct{}
+}
+
+// spawn starts a child with a client open.
+func (c *C) spawn(ttl time.Duration) *child {
+	c.tb.Helper()
+	var pattern []string
+	top := c.top()
+	for _, part := range strings.Split(top, "/") {
+		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run="+strings.Join(pattern, "/"), "-test.timeout=5m", "-test.count=1")
+	cmd.Env = append(os.Environ(), childEnv+"="+c.h.Address)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		c.fatalf("child process: %v", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		c.fatalf("child process: %v", err)
+	}
+	ch := &child{c: c, cmd: cmd, orders: json.NewEncoder(in), waiting: make(map[int]chan reply), gone: make(chan struct{})}
+	cmd.Stderr = &lockedWriter{mu: &ch.mu, to: &ch.output}
+	if err := cmd.Start(); err != nil {
+		c.fatalf("child process: %v", err)
+	}
+	go func() {
+		defer close(ch.gone)
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<24)
+		for lines.Scan() {
+			ch.heard(lines.Text())
+		}
+		_ = cmd.Wait()
+	}()
+	c.mu.Lock()
+	c.children = append(c.children, ch)
+	c.mu.Unlock()
+	ch.ask(order{Do: "open", TTL: ttl}).must("open")
+	return ch
+}
+
+// top is the name of the test that called Run.
+func (c *C) top() string { return strings.TrimSuffix(c.tb.Name(), "/"+subtestName(c.cs.name)) }
+
+// subtestName is how package testing writes a name.
+func subtestName(name string) string { return strings.ReplaceAll(name, " ", "_") }
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	to *strings.Builder
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}
+
+func (ch *child) heard(line string) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	text, is := strings.CutPrefix(line, marker)
+	if !is {
+		fmt.Fprintln(&ch.output, line)
+		return
+	}
+	var r reply
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		fmt.Fprintln(&ch.output, line)
+		return
+	}
+	if w := ch.waiting[r.ID]; w != nil {
+		w <- r
+		delete(ch.waiting, r.ID)
+	}
+}
+
+// asked is an order under way.
+type asked struct {
+	ch *child
+	do string
+	r  chan reply
+}
+
+func (ch *child) ask(o order) *asked {
+	ch.mu.Lock()
+	ch.next++
+	o.ID = ch.next
+	r := make(chan reply, 1)
+	ch.waiting[o.ID] = r
+	ch.mu.Unlock()
+	if err := ch.orders.Encode(o); err != nil {
+		ch.c.logf("child process: %v", err)
+	}
+	return &asked{ch, o.Do, r}
+}
+
+// answer waits for what the child says.
+func (a *asked) answer() reply {
+	c := a.ch.c
+	c.tb.Helper()
+	select {
+	case r := <-a.r:
+		return r
+	case <-a.ch.gone:
+		c.fatalf("the child process ended before it could %s; its output:\n%s", a.do, a.ch.said())
+	case <-c.ctx.Done():
+		c.fatalf("the child process does not answer to %q; its output:\n%s", a.do, a.ch.said())
+	}
+	return reply{}
+}
+
+// must is answer, which may not be an error.
+func (a *asked) must(what string) reply {
+	a.ch.c.tb.Helper()
+	r := a.answer()
+	if r.Err != "" {
+		a.ch.c.fatalf("child process: %s: %s", what, r.Err)
+	}
+	return r
+}
+
+func (a *asked) answered() bool { return len(a.r) > 0 }
+
+func (ch *child) said() string {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.output.String()
+}
+
+func (ch *child) acquire(name string) reply {
+	ch.c.tb.Helper()
+	return ch.ask(order{Do: "acquire", Name: name}).must("acquire " + name)
+}
+
+// kill ends the child as kill -9 does.
+func (ch *child) kill() {
+	_ = ch.cmd.Process.Kill()
+	<-ch.gone
+}
+
+// obey is the life of a child. It ends with its standard input.
+func obey(t testing.TB, b *Backend) {
+	if b.DialClient == nil {
+		t.Fatal("conformance: Backend.Dial is nil in a child process")
+	}
+	w := &worker{b: b, out: json.NewEncoder(os.Stdout), locks: make(map[string]Holding)}
+	orders := json.NewDecoder(bufio.NewReader(os.Stdin))
+	for {
+		var o order
+		if orders.Decode(&o) != nil {
+			os.Exit(0)
+		}
+		go w.carryOut(o)
+	}
+}
+
+type worker struct {
+	b *Backend
+
+	mu     sync.Mutex
+	out    *json.Encoder
+	client Client
+	locks  map[string]Holding
+}
+
+func (w *worker) carryOut(o order) {
+	ctx := context.Background()
+	if o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
+		defer cancel()
+	}
+	r, err := w.do(ctx, o)
+	r.ID = o.ID
+	if err != nil {
+		r.Err = err.Error()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fmt.Print("\n" + marker)
+	_ = w.out.Encode(r)
+}
+
+func (w *worker) do(ctx context.Context, o order) (reply, error) {
+	w.mu.Lock()
+	client, lock := w.client, w.locks[o.Name]
+	w.mu.Unlock()
+	switch o.Do {
+	case "open":
+		client, err := w.b.DialClient(ctx, os.Getenv(childEnv), locker.WithTTL(o.TTL))
+		if err == nil && w.b.rig != nil {
+			client = w.b.rig(client)
+		}
+		w.mu.Lock()
+		w.client = client
+		w.mu.Unlock()
+		return reply{}, err
+	case "acquire":
+		lock, err := client.Acquire(ctx, o.Name)
+		if err != nil {
+			return reply{}, err
+		}
+		w.mu.Lock()
+		w.locks[o.Name] = lock
+		w.mu.Unlock()
+		return reply{Token: lock.Token(), Stamp: stamp()}, nil
+	case "loop":
+		return w.loop(client, o)
+	}
+	if lock == nil {
+		return reply{}, fmt.Errorf("%s: no lock on %q", o.Do, o.Name)
+	}
+	switch o.Do {
+	case "release":
+		return reply{}, lock.Release(ctx)
+	case "look":
+		err := lock.Context().Err()
+		return reply{Kind: kindOf(err, lock.Context()), Stamp: stamp()}, nil
+	case "watch":
+		return w.watch(lock)
+	}
+	return reply{}, fmt.Errorf("unknown order %q", o.Do)
+}
+
+// watch looks without a pause until the lock's context has ended.
+func (w *worker) watch(lock Holding) (reply, error) {
+	var r reply
+	ctx := lock.Context()
+	for {
+		begun := stamp()
+		if err := ctx.Err(); err != nil {
+			r.Stamp, r.Kind = begun, kindOf(err, ctx)
+			return r, nil
+		}
+		r.Alive = begun
+	}
+}
+
+// loop takes and releases a name again and again for the time given.
+func (w *worker) loop(client Client, o order) (reply, error) {
+	var rec record
+	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		lock, err := client.Acquire(ctx, o.Name)
+		if err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			return reply{}, err
+		}
+		begin := stamp()
+		time.Sleep(200 * time.Microsecond)
+		rec.add(os.Getpid(), lock, begin)
+		if err := lock.Release(context.Background()); err != nil && !errors.Is(err, locker.ErrLost) {
+			return reply{}, err
+		}
+	}
+	return reply{Spans: rec.spans}, nil
+}
+
+func kindOf(err error, ctx context.Context) string {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		return "alive"
+	case errors.Is(cause, locker.ErrLost):
+		return "lost"
+	case errors.Is(cause, locker.ErrReleased):
+		return "released"
+	}
+	return fmt.Sprint(cause)
+}

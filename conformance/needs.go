@@ -1,0 +1,86 @@
+package conformance
+
+import "strings"
+
+// need is what a case cannot do without: claims of the backend, hooks of the
+// harness.
+type need int
+
+const (
+	fair need = 1 << iota
+	unfair
+	fenced
+	unfenced
+	shareable
+	unshareable
+	durable
+
+	link
+	process
+	destroy
+	leftovers
+	requests
+	stop
+	misconfigured
+	madeByLocker
+)
+
+// claims says why the case is not for this backend. isHook: because of something
+// that could be there.
+func (n need) claims(b *Backend) (why string, isHook bool) {
+	for _, x := range []struct {
+		need need
+		has  bool
+		why  string
+	}{
+		{fair, b.Fair, "for backends that claim Fair"},
+		{unfair, !b.Fair, "for backends that do not claim Fair"},
+		{fenced, b.Fenced, "for backends that claim Fenced"},
+		{unfenced, !b.Fenced, "for backends that do not claim Fenced"},
+		{shareable, b.Shared, "for backends that claim Shared"},
+		{unshareable, !b.Shared, "for backends that do not claim Shared"},
+		{durable, b.Durable, "for backends that claim Durable"},
+	} {
+		if n&x.need != 0 && !x.has {
+			return x.why, false
+		}
+	}
+	switch {
+	case n&process == 0:
+	case b.DialClient == nil:
+		return "needs Backend.Dial", true
+	case !canSignal:
+		return "needs a system with SIGSTOP", true
+	}
+	return "", false
+}
+
+// hooks names the hooks of the harness that the case misses.
+func (n need) hooks(b *Backend, h *Harness) string {
+	var missing []string
+	for _, x := range []struct {
+		need need
+		has  bool
+		name string
+	}{
+		{link, h.OpenLink != nil, "OpenLink"},
+		{process, h.Address != "", "Address"},
+		{destroy, h.Destroy != nil, "Destroy"},
+		{leftovers, h.Leftovers != nil, "Leftovers"},
+		{requests, h.Requests != nil, "Requests"},
+		{stop, h.Stop != nil && h.Start != nil, "Stop and Start"},
+		{misconfigured, len(h.Misconfigured) > 0, "Misconfigured"},
+		{madeByLocker, h.Open != nil, "Open"},
+	} {
+		if n&x.need != 0 && !x.has {
+			missing = append(missing, "Harness."+x.name)
+		}
+	}
+	if h.Open == nil && h.OpenClient == nil {
+		missing = append(missing, "Harness.Open")
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return "needs " + strings.Join(missing, " and ")
+}

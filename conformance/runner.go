@@ -1,0 +1,192 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// testCase is one thing that a backend has to do.
+type testCase struct {
+	name    string
+	promise int    // its number in the list of promises
+	says    string // the sentence that the case enforces
+	needs   need
+	alone   bool // disturbs others, or is disturbed by them
+	run     func(c *C)
+}
+
+const (
+	atOnce    = 16               // cases running at the same time
+	caseLimit = 90 * time.Second // after which a case counts as hanging
+)
+
+type runner struct {
+	b     *Backend
+	lag   *lag
+	limit time.Duration
+
+	mu     sync.Mutex
+	notRun map[string][]string // reason -> cases
+}
+
+func newRunner(b *Backend) *runner {
+	return &runner{b: b, lag: newLag(), limit: caseLimit, notRun: make(map[string][]string)}
+}
+
+// all runs every case: those that bear company first, all at once.
+func (r *runner) all(t *testing.T) {
+	t.Helper()
+	stop := r.lag.start()
+	defer stop()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for _, cs := range cases() {
+		if cs.alone && !r.b.Private {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			t.Run(cs.name, func(t *testing.T) { r.run(t, cs) })
+		})
+	}
+	wg.Wait()
+	for _, cs := range cases() {
+		if cs.alone && !r.b.Private {
+			t.Run(cs.name, func(t *testing.T) { r.run(t, cs) })
+		}
+	}
+	if s := r.summary(); s != "" {
+		t.Log(s)
+	}
+}
+
+func (r *runner) summary() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var lines []string
+	n := 0
+	for why, names := range r.notRun {
+		n += len(names)
+		sort.Strings(names)
+		lines = append(lines, fmt.Sprintf("  %s: %s", why, strings.Join(names, ", ")))
+	}
+	if n == 0 {
+		return ""
+	}
+	sort.Strings(lines)
+	return fmt.Sprintf("conformance: %d of %d cases were not run and are not passed:\n%s", n, len(cases()), strings.Join(lines, "\n"))
+}
+
+func (r *runner) missing(t testing.TB, cs *testCase, why string, isHook bool) {
+	t.Helper()
+	r.mu.Lock()
+	r.notRun[why] = append(r.notRun[why], cs.name)
+	r.mu.Unlock()
+	if isHook && r.b.RequireAll {
+		t.Fatalf("not run: %s, and RequireAll is set", why)
+	}
+	t.Skipf("not run: %s", why)
+}
+
+// run runs one case. The case has a goroutine of its own, so that it can be left
+// behind when it hangs, and a label by which its goroutines are known.
+func (r *runner) run(t testing.TB, cs *testCase) {
+	t.Helper()
+	if why, isHook := cs.needs.claims(r.b); why != "" {
+		r.missing(t, cs, why, isHook)
+		return
+	}
+	id := fmt.Sprintf("%s-%08x", cs.name, rand.Uint32())
+	pprof.Do(context.Background(), pprof.Labels(labelKey, id), func(labelled context.Context) {
+		h := r.b.New(t)
+		if why := cs.needs.hooks(r.b, h); why != "" {
+			r.missing(t, cs, why, true)
+			return
+		}
+		ctx, cancel := context.WithTimeout(labelled, r.limit-r.limit/8)
+		defer cancel()
+		c := &C{tb: t, b: r.b, h: h, cs: cs, lag: r.lag, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64()}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer c.tidy()
+			defer c.recovered()
+			cs.run(c)
+		}()
+		watchdog := time.NewTimer(r.limit)
+		defer watchdog.Stop()
+		select {
+		case <-done:
+		case <-watchdog.C:
+			c.errorf("the case hangs, after %v. Its goroutines:\n%s", r.limit, stacks(id))
+		}
+		c.over()
+	})
+}
+
+// recovered turns a panic of the case into a failure.
+func (c *C) recovered() {
+	if p := recover(); p != nil {
+		c.errorf("panic: %v\n%s", p, debug.Stack())
+	}
+}
+
+// over ends the reporting: what a case that was left behind still says is lost.
+func (c *C) over() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+}
+
+func (c *C) errorf(format string, args ...any) {
+	c.tb.Helper()
+	c.report(fmt.Sprintf(format, args...))
+}
+
+// fatalf ends the goroutine that calls it, and the rest of the case soon.
+func (c *C) fatalf(format string, args ...any) {
+	c.tb.Helper()
+	c.report(fmt.Sprintf(format, args...))
+	c.cancel()
+	runtime.Goexit()
+}
+
+func (c *C) report(text string) {
+	c.tb.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	if c.failures++; c.failures > 10 {
+		return
+	}
+	if c.failures == 1 {
+		text += fmt.Sprintf("\n\tpromise %d, %s: %s", c.cs.promise, promises[c.cs.promise], c.cs.says)
+	}
+	c.tb.Error(text)
+}
+
+func (c *C) logf(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.tb.Logf(format, args...)
+	}
+}
+
+func (c *C) failed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failures > 0
+}
