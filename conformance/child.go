@@ -178,8 +178,6 @@ func (a *asked) must(what string) reply {
 	return r
 }
 
-func (a *asked) answered() bool { return len(a.r) > 0 }
-
 func (ch *child) said() string {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

@@ -1,0 +1,411 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/rpc"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/memory"
+)
+
+// The memory store behind a socket: a backend that has everything a real one has,
+// other processes, connections to be cut and a server to be stopped, without a
+// server to be installed. It lets the whole suite be tested.
+
+type server struct {
+	store    *memory.Store
+	driver   driver.Driver
+	requests atomic.Int64
+
+	mu       sync.Mutex
+	listener net.Listener
+	conns    map[net.Conn]bool
+	claims   map[string]*served
+	over     map[string]bool // IDs that have been abandoned
+}
+
+// served is one claim at the server.
+type served struct {
+	claim  *driver.Claim
+	cancel context.CancelFunc
+	done   chan struct{}
+	grant  driver.Grant
+	err    error
+}
+
+const secret = "sesame"
+
+func startServer(t testing.TB) *server {
+	store := memory.NewStore()
+	s := &server{
+		store:  store,
+		driver: store.Driver(locker.TimeClock{}),
+		conns:  make(map[net.Conn]bool),
+		claims: make(map[string]*served),
+		over:   make(map[string]bool),
+	}
+	if err := s.start("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *server) start(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	r := rpc.NewServer()
+	if err := r.RegisterName("Store", &service{s}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.listener = l
+	s.mu.Unlock()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.conns[conn] = true
+			s.mu.Unlock()
+			go func() {
+				r.ServeConn(conn)
+				s.mu.Lock()
+				delete(s.conns, conn)
+				s.mu.Unlock()
+			}()
+		}
+	}()
+	return nil
+}
+
+func (s *server) addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listener.Addr().String()
+}
+
+func (s *server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listener.Close()
+	for conn := range s.conns {
+		conn.Close()
+	}
+}
+
+// service is what can be called from outside.
+type service struct{ *server }
+
+type Call struct {
+	Secret, Name, ID, Owner string
+	IDs                     []string
+	Shared, Wait            bool
+	TTL                     time.Duration
+}
+
+type Answer struct {
+	Token int64
+	Held  []bool
+}
+
+var errSecret = errors.New("wrong secret")
+
+func (s *service) Acquire(in *Call, out *Answer) error {
+	s.requests.Add(1)
+	if in.Secret != secret {
+		return errSecret
+	}
+	s.mu.Lock()
+	if s.over[in.ID] {
+		s.mu.Unlock()
+		return driver.ErrGone
+	}
+	c := s.claims[in.ID]
+	if c == nil {
+		c = s.begin(in)
+	}
+	s.mu.Unlock()
+	<-c.done
+	out.Token = c.grant.Token
+	return c.err
+}
+
+func (s *service) begin(in *Call) *served {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &served{
+		claim:  &driver.Claim{Name: in.Name, ID: in.ID, Owner: in.Owner, TTL: in.TTL, Wait: in.Wait},
+		cancel: cancel,
+		done:   make(chan struct{}),
+	}
+	if in.Shared {
+		c.claim.Mode = driver.Shared
+	}
+	s.claims[in.ID] = c
+	go func() {
+		defer close(c.done)
+		c.grant, c.err = s.driver.Acquire(ctx, c.claim)
+		if errors.Is(c.err, driver.ErrTaken) {
+			s.mu.Lock()
+			delete(s.claims, in.ID)
+			s.mu.Unlock()
+		}
+	}()
+	return c
+}
+
+func (s *service) Renew(in *Call, out *Answer) error {
+	s.requests.Add(1)
+	out.Held = make([]bool, len(in.IDs))
+	for i, id := range in.IDs {
+		s.mu.Lock()
+		c := s.claims[id]
+		s.mu.Unlock()
+		if c != nil {
+			s.driver.Renew(context.Background(), []*driver.Claim{c.claim}, func(_ *driver.Claim, _ driver.Instant, err error) {
+				out.Held[i] = err == nil
+			})
+		}
+	}
+	return nil
+}
+
+func (s *service) Release(in *Call, _ *Answer) error {
+	s.requests.Add(1)
+	return s.end(in.ID, s.driver.Release)
+}
+
+func (s *service) Abandon(in *Call, _ *Answer) error {
+	s.requests.Add(1)
+	return s.end(in.ID, s.driver.Abandon)
+}
+
+func (s *service) end(id string, how func(context.Context, *driver.Claim) error) error {
+	s.mu.Lock()
+	c := s.claims[id]
+	delete(s.claims, id)
+	s.over[id] = true
+	s.mu.Unlock()
+	if c == nil {
+		return how(context.Background(), &driver.Claim{})
+	}
+	c.cancel()
+	<-c.done
+	return how(context.Background(), c.claim)
+}
+
+// remote is the driver.
+type remote struct {
+	addr, secret string
+	clock        driver.Clock
+
+	mu   sync.Mutex
+	conn *rpc.Client
+}
+
+func dialRemote(addr, secret string, opts ...locker.Option) (locker.Locker, error) {
+	cfg, err := locker.NewConfig(opts...)
+	if err != nil {
+		return nil, err
+	}
+	return locker.New(&remote{addr: addr, secret: secret, clock: cfg.Clock}, cfg)
+}
+
+func (r *remote) Traits() driver.Traits {
+	return driver.Traits{Backend: "remote", Fair: true, Fenced: true, Shared: true, Check: 300 * time.Millisecond}
+}
+
+func (r *remote) connect() (*rpc.Client, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn == nil {
+		conn, err := net.DialTimeout("tcp", r.addr, time.Second)
+		if err != nil {
+			return nil, err
+		}
+		r.conn = rpc.NewClient(conn)
+	}
+	return r.conn, nil
+}
+
+func (r *remote) call(ctx context.Context, method string, in *Call) (*Answer, error) {
+	in.Secret = r.secret
+	conn, err := r.connect()
+	if err != nil {
+		return nil, err
+	}
+	out := new(Answer)
+	call := conn.Go("Store."+method, in, out, make(chan *rpc.Call, 1))
+	select {
+	case <-call.Done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	var told rpc.ServerError
+	switch {
+	case call.Error == nil:
+		return out, nil
+	case !errors.As(call.Error, &told):
+		r.mu.Lock()
+		if r.conn == conn {
+			r.conn = nil
+		}
+		r.mu.Unlock()
+		conn.Close()
+	case told.Error() == driver.ErrTaken.Error():
+		return nil, driver.ErrTaken
+	case told.Error() == driver.ErrGone.Error():
+		return nil, driver.ErrGone
+	}
+	return nil, fmt.Errorf("%s: %w", strings.ToLower(method), call.Error)
+}
+
+func (r *remote) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+	in := &Call{Name: c.Name, ID: c.ID, Owner: c.Owner, TTL: c.TTL, Wait: c.Wait, Shared: c.Mode == driver.Shared}
+	for {
+		sent := r.clock.Now()
+		out, err := r.call(ctx, "Acquire", in)
+		var told rpc.ServerError
+		switch {
+		case err == nil:
+			if c.Wait {
+				// The lease began at an unknown moment.
+				sent = r.clock.Now()
+				if renewed, err := r.call(ctx, "Renew", &Call{IDs: []string{c.ID}}); err != nil || !renewed.Held[0] {
+					return driver.Grant{}, fmt.Errorf("confirm: %w", cmpErr(err, driver.ErrGone))
+				}
+			}
+			return driver.Grant{Token: out.Token, Until: sent.Add(c.TTL)}, nil
+		case !c.Wait, ctx.Err() != nil, errors.Is(err, driver.ErrGone), errors.As(err, &told):
+			return driver.Grant{}, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return driver.Grant{}, ctx.Err()
+		}
+	}
+}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+func (r *remote) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+	in := &Call{}
+	for _, c := range claims {
+		in.IDs = append(in.IDs, c.ID)
+	}
+	sent := r.clock.Now()
+	out, err := r.call(ctx, "Renew", in)
+	for i, c := range claims {
+		switch {
+		case err != nil:
+			report(c, 0, err)
+		case out.Held[i]:
+			report(c, sent.Add(c.TTL), nil)
+		default:
+			report(c, 0, driver.ErrGone)
+		}
+	}
+}
+
+func (r *remote) Release(ctx context.Context, c *driver.Claim) error {
+	_, err := r.call(ctx, "Release", &Call{ID: c.ID})
+	return err
+}
+
+func (r *remote) Abandon(ctx context.Context, c *driver.Claim) error {
+	_, err := r.call(ctx, "Abandon", &Call{ID: c.ID})
+	return err
+}
+
+func (r *remote) Close(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn != nil {
+		if err := r.conn.Close(); err != nil && !errors.Is(err, rpc.ErrShutdown) && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
+func remoteHarness(t testing.TB) *Harness {
+	s := startServer(t)
+	addr := s.addr()
+	return &Harness{
+		Address: addr,
+		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			return dialRemote(addr, secret, opts...)
+		},
+		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, Link, error) {
+			p, err := proxy.New(addr)
+			if err != nil {
+				return nil, Link{}, err
+			}
+			t.Cleanup(func() { p.Close() })
+			l, err := dialRemote(p.Addr(), secret, opts...)
+			return l, Link{
+				Freeze: p.Freeze,
+				Mute:   p.FreezeDown,
+				Cut:    func() { p.Refuse(); p.Cut() },
+				Heal:   p.Heal,
+			}, err
+		},
+		Destroy: func(_ context.Context, name string) error {
+			if !s.store.Destroy(name) {
+				return fmt.Errorf("%q is not held", name)
+			}
+			return nil
+		},
+		Leftovers: func(context.Context, string) (left []string, err error) {
+			for _, h := range s.store.Holders() {
+				left = append(left, h.Name)
+			}
+			if n := s.store.Len() - len(left); n > 0 {
+				left = append(left, fmt.Sprintf("%d queues", n))
+			}
+			return left, nil
+		},
+		Requests: func(context.Context) (int64, error) { return s.requests.Load(), nil },
+		Stop:     func(context.Context) error { s.stop(); return nil },
+		Start:    func(context.Context) error { return s.start(addr) },
+		Misconfigured: map[string]func(context.Context, ...locker.Option) (locker.Locker, error){
+			"wrong secret": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+				return dialRemote(addr, "mellon", opts...)
+			},
+		},
+	}
+}
+
+func remoteBackend() Backend {
+	return Backend{
+		New: remoteHarness,
+		Dial: func(_ context.Context, addr string, opts ...locker.Option) (locker.Locker, error) {
+			return dialRemote(addr, secret, opts...)
+		},
+		Fair: true, Fenced: true, Shared: true, Durable: true, Private: true, RequireAll: true,
+		TTL: time.Second,
+	}
+}
+
+func TestRemote(t *testing.T) { Run(t, remoteBackend()) }
