@@ -113,7 +113,7 @@ func (h *History) ends(l *Holding, slack time.Duration) (from, to int64, how str
 	default:
 		return 0, 0, "", false
 	}
-	if at, destroyed := h.destroyed(l); destroyed && at < from {
+	if at, destroyed := h.Destroyed(l); destroyed && at < from {
 		from, how = at, how+", destroyed before"
 	}
 	return from, max(from, to), how, true
@@ -176,7 +176,7 @@ func (h *History) operations(slack time.Duration) map[string][]porcupine.Operati
 		from, to, how, ok := h.ends(l, slack)
 		if !ok {
 			from, to, how = l.Proven(), end, "still held at the end"
-			if at, destroyed := h.destroyed(l); destroyed {
+			if at, destroyed := h.Destroyed(l); destroyed {
 				from = min(from, at)
 			}
 		}

@@ -180,9 +180,9 @@ func (h *History) byName() map[string][]*Holding {
 	return names
 }
 
-// destroyed returns the first moment at which a fault may have taken l away at the
+// Destroyed returns the first moment at which a fault may have taken l away at the
 // server, if there is one before its end.
-func (h *History) destroyed(l *Holding) (at int64, ok bool) {
+func (h *History) Destroyed(l *Holding) (at int64, ok bool) {
 	for _, f := range h.Faults {
 		if !f.Destroys || f.Name != "" && f.Name != l.Name {
 			continue

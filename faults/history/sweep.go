@@ -87,7 +87,7 @@ func (h *History) sweepName(s *Swept, ls []*Holding) {
 			if before == nil || before.Proven() <= l.Grant {
 				continue
 			}
-			at, excused := h.destroyed(before)
+			at, excused := h.Destroyed(before)
 			excused = excused && at < l.Grant
 			if l.Proven() <= before.Grant {
 				// One that came and went while the other with the lower token was yet to come.
@@ -103,7 +103,7 @@ func (h *History) sweepName(s *Swept, ls []*Holding) {
 			s.Overlaps = append(s.Overlaps, o)
 		}
 		kind := 0
-		if _, ok := h.destroyed(l); ok {
+		if _, ok := h.Destroyed(l); ok {
 			kind = 1
 		}
 		if longest[kind] == nil || l.Proven() > longest[kind].Proven() {

@@ -1,0 +1,110 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// Access is what a client needs in order to reach the servers. It is passed to other
+// processes as JSON.
+type Access struct {
+	// Kind says which opener makes the client: "redis", "redlock", "zookeeper", ...
+	Kind string
+	// Addrs are the addresses of the servers, or of the Sentinels.
+	Addrs []string
+	// Via maps addresses of servers to those of the proxies in front of them, for
+	// clients that learn addresses from servers.
+	Via map[string]string `json:",omitempty"`
+	// Master is the name by which Sentinels know the master.
+	Master string `json:",omitempty"`
+	// TTL of the locks.
+	TTL time.Duration
+
+	// clock, if there is one, takes the place of the system's, in this process only.
+	clock driver.Clock
+}
+
+// options are those of every Locker of ours.
+func (a Access) options(more ...locker.Option) []locker.Option {
+	opts := append([]locker.Option{locker.WithTTL(a.TTL)}, more...)
+	if a.clock != nil {
+		opts = append(opts, locker.WithClock(a.clock))
+	}
+	return opts
+}
+
+// through returns the address to dial for the server at addr.
+func (a Access) through(addr string) string {
+	if via, ok := a.Via[addr]; ok {
+		return via
+	}
+	return addr
+}
+
+// Opener makes a client with connections of its own. Closing it ends them.
+type Opener func(ctx context.Context, a Access) (conformance.Client, error)
+
+var openers sync.Map // of Opener, by kind
+
+// Register makes a kind of client known, in every process that is to use it: as a rule
+// from an init function.
+func Register(kind string, open Opener) { openers.Store(kind, open) }
+
+// Open makes a client.
+func Open(ctx context.Context, a Access) (conformance.Client, error) {
+	open, ok := openers.Load(a.Kind)
+	if !ok {
+		return nil, fmt.Errorf("faults: nobody registered clients of kind %q", a.Kind)
+	}
+	return open.(Opener)(ctx, a)
+}
+
+// client is a Locker of ours with the connections that were opened for it.
+type client struct {
+	locker.Locker
+	end func() error
+}
+
+// of makes a client of what a constructor of ours returned. end closes the
+// connections.
+func of(l locker.Locker, err error, end func() error) (conformance.Client, error) {
+	if err != nil {
+		if end != nil {
+			_ = end()
+		}
+		return nil, err
+	}
+	return client{l, end}, nil
+}
+
+func (c client) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
+	l, err := c.Locker.Acquire(ctx, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (c client) TryAcquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
+	l, err := c.Locker.TryAcquire(ctx, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (c client) Close(ctx context.Context) error {
+	err := c.Locker.Close(ctx)
+	if c.end != nil {
+		if e := c.end(); err == nil {
+			err = e
+		}
+	}
+	return err
+}

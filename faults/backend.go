@@ -1,0 +1,87 @@
+package faults
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// Backend is a lock together with the servers on which it is put to the test.
+type Backend struct {
+	// Name is that of the setup, "etcd-3"; Family that of the lock, "etcd". A row says for
+	// which families it is.
+	Name, Family string
+	// TTL of the locks in the tests, and how long after the death of its holder a lock
+	// may at the most stay taken.
+	TTL, Death time.Duration
+	// Offers is what may be asked of it. Rows leave out what a lock does not offer.
+	Offers Offers
+	// Start starts fresh servers for t.
+	Start func(t testing.TB) *Servers
+}
+
+// Offers are promises that not every lock makes.
+type Offers struct {
+	Tokens bool // a number that grows with each holder
+	Lost   bool // the holder is told of a loss
+	Renews bool // a holding outlives its TTL by itself
+}
+
+// Servers are what a Backend runs on. Hooks that make no sense for it are nil.
+type Servers struct {
+	Backend Backend
+	Access  Access
+	// All are the servers that hold the data, Addrs their addresses: the first is the
+	// master where there is one.
+	All   []*servers.Server
+	Addrs []string
+	// Keeps: after a restart the servers know what they knew before.
+	Keeps bool
+
+	// Destroy takes name from its holder at the server, as an operator would by hand.
+	Destroy func(ctx context.Context, name string) error
+	// Expire does the same, as a clock that jumps forward would.
+	Expire func(ctx context.Context, name string) error
+	// EndSession ends the session (the lease) of those who wait for name, or who hold it.
+	EndSession func(ctx context.Context, name string, waiters bool) error
+	// Litter lists what is left of name on the servers.
+	Litter func(ctx context.Context, name string) ([]string, error)
+	// Waiting is how many wait at the servers for name.
+	Waiting func(ctx context.Context, name string) (int, error)
+	// MoveLeader makes another member the leader.
+	MoveLeader func(ctx context.Context) error
+	// Leader is the member that leads now, by its place in All.
+	Leader func(ctx context.Context) (int, error)
+	// Failover has the replica become the master, which has died, and tells the proxies.
+	// The dead one comes back as the replica.
+	Failover func(ctx context.Context, nets []*Network) error
+
+	// What the kind of server has beyond that.
+	Redis       []*servers.Redis
+	Cluster     *servers.RedisCluster
+	Replicated  *servers.ReplicatedRedis
+	Sentinel    *servers.RedisSentinel
+	ZooKeeper   []*servers.ZooKeeper
+	Etcd        []*servers.Etcd
+	EtcdCluster *servers.EtcdCluster
+}
+
+// StartOn starts fresh servers of b, which end with t.
+func StartOn(t testing.TB, b Backend) *Servers {
+	t.Helper()
+	s := b.Start(t)
+	s.Backend = b
+	return s
+}
+
+// WaitReady waits until all servers serve.
+func (s *Servers) WaitReady(ctx context.Context) error {
+	for _, m := range s.All {
+		if err := m.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

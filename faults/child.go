@@ -1,0 +1,219 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/faults/fence"
+	"github.com/seed80cd6120/locker/faults/history"
+)
+
+const envChild = "LOCKER_FAULTS_CHILD"
+
+// role is what a child process is started with.
+type role struct {
+	Name   string
+	Access Access
+	Folder string // of the histories
+	Fence  string // address of the resource
+}
+
+// order is one line from the parent, answer one to it.
+type order struct {
+	ID     int
+	Op     string // see obey
+	Name   string
+	Handle int
+	Within time.Duration // the ctx of the call; 0: none
+	Load   *Load
+}
+
+type answer struct {
+	ID     int
+	Handle int
+	Token  int64
+	Err    string
+	Code   string // which sentinel error Err stands for
+	Took   time.Duration
+	Tally  Tally
+	N      int
+}
+
+var sentinels = map[string]error{
+	"taken":    locker.ErrNotAcquired,
+	"lost":     locker.ErrLost,
+	"closed":   locker.ErrClosed,
+	"deadline": context.DeadlineExceeded,
+	"canceled": context.Canceled,
+	"stale":    fence.ErrStale,
+}
+
+// codeOf prefers the sentinel that says most.
+func codeOf(err error) string {
+	for _, code := range []string{"stale", "lost", "taken", "closed", "deadline", "canceled"} {
+		if errors.Is(err, sentinels[code]) {
+			return code
+		}
+	}
+	return ""
+}
+
+// Child is called first thing in TestMain. In a process that was started to be a user
+// of a lock it never returns.
+func Child() {
+	spec := os.Getenv(envChild)
+	if spec == "" {
+		return
+	}
+	pulse.start()
+	var r role
+	err := json.Unmarshal([]byte(spec), &r)
+	if err == nil {
+		err = r.play(os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		os.Exit(3)
+	}
+	os.Exit(0)
+}
+
+// actor carries out orders.
+type actor struct {
+	player *Player
+	mu     sync.Mutex // guards out and holdings
+	out    *json.Encoder
+	held   map[int]*Holding
+	load   *worker
+}
+
+func (r role) play(in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := Open(ctx, r.Access)
+	if err != nil {
+		return err
+	}
+	rec, err := history.NewRecorder(filepath.Join(r.Folder, r.Name+".jsonl"), r.Name)
+	if err != nil {
+		return err
+	}
+	res, err := fence.Dial(r.Fence)
+	if err != nil {
+		return err
+	}
+	a := &actor{
+		player: &Player{Name: r.Name, client: c, rec: rec, res: res},
+		out:    json.NewEncoder(out),
+		held:   make(map[int]*Holding),
+	}
+	if err := a.reply(answer{}); err != nil { // ready
+		return err
+	}
+	for orders := json.NewDecoder(in); ; {
+		var o order
+		if err := orders.Decode(&o); err != nil {
+			return err // the parent is gone
+		}
+		if o.Op == "close" {
+			return a.reply(a.do(o))
+		}
+		go func() { _ = a.reply(a.do(o)) }()
+	}
+}
+
+func (a *actor) reply(ans answer) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.out.Encode(ans)
+}
+
+func (a *actor) do(o order) answer {
+	ctx := context.Background()
+	if o.Within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Within)
+		defer cancel()
+	}
+	ans := answer{ID: o.ID}
+	start := time.Now()
+	err := a.obey(ctx, o, &ans)
+	ans.Took = time.Since(start)
+	if err != nil {
+		ans.Err, ans.Code = err.Error(), codeOf(err)
+	}
+	return ans
+}
+
+func (a *actor) obey(ctx context.Context, o order, ans *answer) error {
+	switch o.Op {
+	case "acquire", "try":
+		take := a.player.Acquire
+		if o.Op == "try" {
+			take = a.player.Try
+		}
+		h, err := take(ctx, o.Name)
+		if err != nil {
+			return err
+		}
+		ans.Handle, ans.Token = h.Op, h.Lock.Token()
+		a.mu.Lock()
+		a.held[h.Op] = h
+		a.mu.Unlock()
+		return nil
+	case "load":
+		a.load = o.Load.start(a.player)
+		return nil
+	case "stop":
+		ans.Tally = a.load.stop()
+		return nil
+	case "fds":
+		n, err := openFiles()
+		ans.N = n
+		return err
+	case "goroutines":
+		ans.N = runtime.NumGoroutine()
+		return nil
+	case "close":
+		return a.player.Close(ctx)
+	}
+	a.mu.Lock()
+	h := a.held[o.Handle]
+	a.mu.Unlock()
+	if h == nil {
+		return fmt.Errorf("%s: there is no holding %d", o.Op, o.Handle)
+	}
+	switch o.Op {
+	case "look":
+		if h.Look() != nil {
+			return context.Cause(h.Lock.Context())
+		}
+		return nil
+	case "await":
+		select {
+		case <-h.Lost():
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case "work":
+		return h.Work()
+	case "release":
+		return h.Release(ctx)
+	}
+	return fmt.Errorf("unknown order %q", o.Op)
+}
+
+func openFiles() (int, error) {
+	fds, err := os.ReadDir("/proc/self/fd")
+	return len(fds), err
+}

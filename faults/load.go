@@ -1,0 +1,147 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/faults/fence"
+)
+
+// Load is what one process of a campaign does: several goroutines that take names at
+// random, hold them for a while, write to the protected resource and give them back.
+type Load struct {
+	Seed       uint64
+	Names      []string
+	Goroutines int
+	TTL        time.Duration
+}
+
+// Tally is what has come of a Load.
+type Tally struct {
+	Acquired int
+	Taken    int // tries that found the name taken
+	Failed   int // acquisitions that ended in an error, that of their ctx as a rule
+	Lost     int
+	// Late are calls that returned more than a second after their ctx had ended.
+	Late []string `json:",omitempty"`
+	// Wrong are answers that are never right.
+	Wrong []string `json:",omitempty"`
+}
+
+// late is how long after the end of its ctx a call may return on a loaded machine. The
+// promise is 100 ms; conformance tests that, on a machine that is quiet.
+const late = time.Second
+
+type worker struct {
+	player *Player
+	load   Load
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	tally Tally
+}
+
+func (l Load) start(p *Player) *worker {
+	w := &worker{player: p, load: l}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	for i := range l.Goroutines {
+		rng := rand.New(rand.NewPCG(l.Seed, uint64(i)))
+		w.wg.Go(func() {
+			for w.ctx.Err() == nil {
+				w.turn(rng)
+			}
+		})
+	}
+	return w
+}
+
+// stop ends the work after the turns that are under way.
+func (w *worker) stop() Tally {
+	w.cancel()
+	w.wg.Wait()
+	return w.tally
+}
+
+func (w *worker) count(change func(t *Tally)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.tally)
+}
+
+// turn is one acquisition. Most wait long enough, some give up soon.
+func (w *worker) turn(rng *rand.Rand) {
+	name := w.load.Names[rng.IntN(len(w.load.Names))]
+	patience := w.load.TTL + time.Duration(rng.Int64N(int64(3*w.load.TTL)))
+	if rng.IntN(10) == 0 {
+		patience = time.Duration(rng.Int64N(int64(50 * time.Millisecond)))
+	}
+	try := rng.IntN(8) == 0
+	hold := time.Duration(rng.ExpFloat64() * float64(time.Millisecond))
+	if rng.IntN(200) == 0 {
+		hold = time.Duration(rng.Int64N(int64(w.load.TTL))) // long enough for faults to meet it
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	take := w.player.Acquire
+	if try {
+		take = w.player.Try
+	}
+	h, err := take(ctx, name)
+	w.judge(ctx, "acquire", err)
+	switch {
+	case errors.Is(err, locker.ErrNotAcquired):
+		w.count(func(t *Tally) { t.Taken++ })
+		pause(rng.Int64N(int64(3 * time.Millisecond)))
+		return
+	case err != nil:
+		w.count(func(t *Tally) { t.Failed++ })
+		if ctx.Err() == nil {
+			pause(int64(20 * time.Millisecond)) // a server that refuses at once
+		}
+		return
+	}
+	w.count(func(t *Tally) { t.Acquired++ })
+	w.use(h, hold)
+}
+
+func (w *worker) use(h *Holding, hold time.Duration) {
+	if err := h.Work(); err != nil && !errors.Is(err, fence.ErrStale) {
+		w.count(func(t *Tally) { t.Wrong = append(t.Wrong, err.Error()) })
+	}
+	timer := time.NewTimer(hold)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-h.Lost():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	err := h.Release(ctx)
+	w.judge(ctx, "release", err)
+	if errors.Is(err, locker.ErrLost) {
+		w.count(func(t *Tally) { t.Lost++ })
+	}
+}
+
+// judge notes calls that came back late. A process that was stopped in between did not
+// run itself, so its own time does not count while it was stopped: that shows as a
+// timer of ours that is as late.
+func (w *worker) judge(ctx context.Context, op string, err error) {
+	if ctx.Err() == nil {
+		return
+	}
+	deadline, _ := ctx.Deadline()
+	if by := time.Since(deadline); by > late && by > late+pulse.pausedSince(deadline) {
+		w.count(func(t *Tally) { t.Late = append(t.Late, fmt.Sprintf("%s: %v after its ctx (%v)", op, by, err)) })
+	}
+}
+
+func pause(ns int64) { time.Sleep(time.Duration(ns)) }

@@ -1,0 +1,155 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/etcd"
+	"github.com/seed80cd6120/locker/internal/names"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func init() {
+	Register("etcd", func(_ context.Context, a Access) (conformance.Client, error) {
+		c, err := EtcdClient(a)
+		if err != nil {
+			return nil, err
+		}
+		l, err := etcd.New(c, a.options()...)
+		return of(l, err, c.Close)
+	})
+}
+
+// EtcdClient makes an etcd client that reaches the servers as a says.
+func EtcdClient(a Access) (*clientv3.Client, error) {
+	var endpoints []string
+	for _, addr := range a.Addrs {
+		endpoints = append(endpoints, a.through(addr))
+	}
+	return clientv3.New(clientv3.Config{
+		Endpoints:            endpoints,
+		DialTimeout:          5 * time.Second,
+		DialKeepAliveTime:    2 * time.Second,
+		DialKeepAliveTimeout: time.Second,
+		Logger:               zap.NewNop(),
+	})
+}
+
+const etcdTTL = 2 * time.Second
+
+// Etcd1 and Etcd3 are etcd with one member and with three.
+var (
+	Etcd1 = Backend{Name: "etcd-1", Family: "etcd", TTL: etcdTTL, Death: etcdTTL + time.Second, Offers: everything,
+		Start: func(t testing.TB) *Servers { return etcdServers(t, 1) }}
+	Etcd3 = Backend{Name: "etcd-3", Family: "etcd", TTL: etcdTTL, Death: etcdTTL + time.Second, Offers: everything,
+		Start: func(t testing.TB) *Servers { return etcdServers(t, 3) }}
+)
+
+func etcdServers(t testing.TB, n int) *Servers {
+	t.Helper()
+	return etcdOn(servers.NewEtcdCluster(t, n, servers.EtcdOptions{}))
+}
+
+func etcdOn(c *servers.EtcdCluster) *Servers {
+	n := len(c.Members)
+	s := &Servers{Keeps: true, Etcd: c.Members, EtcdCluster: c}
+	for _, e := range c.Members {
+		s.All = append(s.All, e.Server)
+		s.Addrs = append(s.Addrs, e.Addr())
+	}
+	s.Access = Access{Kind: "etcd", Addrs: s.Addrs, TTL: etcdTTL}
+	s.Destroy = func(ctx context.Context, name string) error {
+		return s.onEtcd(ctx, name, func(c *clientv3.Client, keys []entry) error {
+			if len(keys) == 0 {
+				return nil
+			}
+			_, err := c.Delete(ctx, keys[0].key)
+			return err
+		})
+	}
+	s.EndSession = func(ctx context.Context, name string, waiters bool) error {
+		return s.onEtcd(ctx, name, func(c *clientv3.Client, keys []entry) error {
+			for i, k := range keys {
+				if (i > 0) != waiters {
+					continue
+				}
+				if _, err := c.Revoke(ctx, k.lease); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	s.Waiting = func(ctx context.Context, name string) (n int, err error) {
+		err = s.onEtcd(ctx, name, func(_ *clientv3.Client, keys []entry) error {
+			n = max(0, len(keys)-1)
+			return nil
+		})
+		return n, err
+	}
+	s.Litter = func(ctx context.Context, name string) (left []string, err error) {
+		err = s.onEtcd(ctx, name, func(c *clientv3.Client, keys []entry) error {
+			for _, k := range keys {
+				left = append(left, "key "+k.key)
+			}
+			leases, err := c.Leases(ctx)
+			if err != nil {
+				return err
+			}
+			for _, l := range leases.Leases {
+				left = append(left, fmt.Sprintf("lease %x", l.ID))
+			}
+			return nil
+		})
+		return left, err
+	}
+	s.Leader = func(ctx context.Context) (int, error) {
+		leader, err := c.Leader(ctx)
+		for i, e := range c.Members {
+			if e == leader {
+				return i, nil
+			}
+		}
+		return 0, err
+	}
+	if n > 1 {
+		s.MoveLeader = func(ctx context.Context) error {
+			i, err := s.Leader(ctx)
+			if err != nil {
+				return err
+			}
+			return c.MoveLeader(ctx, c.Members[(i+1)%n])
+		}
+	}
+	return s
+}
+
+type entry struct {
+	key   string
+	lease clientv3.LeaseID
+}
+
+// onEtcd does something with the keys of a name, the holder's first.
+func (s *Servers) onEtcd(ctx context.Context, name string, do func(c *clientv3.Client, keys []entry) error) error {
+	c, err := EtcdClient(s.Access)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	found, err := c.Get(ctx, etcd.DefaultPrefix+names.Escape(name)+"/", clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return err
+	}
+	var keys []entry
+	for _, kv := range found.Kvs {
+		keys = append(keys, entry{string(kv.Key), clientv3.LeaseID(kv.Lease)})
+	}
+	return do(c, keys)
+}

@@ -1,0 +1,55 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/redlock"
+)
+
+func init() {
+	Register("redlock", func(_ context.Context, a Access) (conformance.Client, error) {
+		var clients []goredis.UniversalClient
+		for _, addr := range a.Addrs {
+			clients = append(clients, RedisClient(a, addr))
+		}
+		l, err := redlock.New(clients, a.options()...)
+		return of(l, err, func() error {
+			var errs []error
+			for _, c := range clients {
+				errs = append(errs, c.Close())
+			}
+			return errors.Join(errs...)
+		})
+	})
+}
+
+// RedLock5 is RedLock on five servers that keep their data.
+var RedLock5 = Backend{
+	Name: "redlock-5", Family: "redlock", TTL: redisTTL, Death: redisTTL + time.Second, Offers: everything,
+	Start: func(t testing.TB) *Servers {
+		s := redisServers("redlock", servers.NewRedisSet(t, 5, servers.RedisOptions{Args: keepsData}))
+		s.Keeps = true
+		s.Expire = majority(s, "PEXPIRE", "1")
+		return s
+	},
+}
+
+// majority does something to the key of a lock on three of the nodes that have it.
+func majority(s *Servers, command string, args ...string) func(ctx context.Context, name string) error {
+	return func(ctx context.Context, name string) error {
+		n := 0
+		return s.onKeys(ctx, "*lock:"+name, func(r *servers.Redis, key string) error {
+			if n++; n > len(s.Redis)/2+1 {
+				return nil
+			}
+			return write(ctx, r, append([]string{command, key}, args...)...)
+		})
+	}
+}

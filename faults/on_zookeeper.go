@@ -1,0 +1,161 @@
+package faults
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/names"
+	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/zookeeper"
+)
+
+func init() {
+	Register("zookeeper", func(ctx context.Context, a Access) (conformance.Client, error) {
+		var addrs []string
+		for _, addr := range a.Addrs {
+			addrs = append(addrs, a.through(addr))
+		}
+		l, err := zookeeper.Connect(ctx, addrs, a.options(zookeeper.WithTick(zkTick))...)
+		return of(l, err, nil)
+	})
+}
+
+const (
+	zkTTL  = 2 * time.Second
+	zkTick = 500 * time.Millisecond
+)
+
+// ZooKeeper1 and ZooKeeper3 are ZooKeeper with one server and with three.
+var (
+	ZooKeeper1 = Backend{Name: "zookeeper-1", Family: "zookeeper", TTL: zkTTL, Death: zkTTL + time.Second, Offers: everything,
+		Start: func(t testing.TB) *Servers {
+			return zkServers([]*servers.ZooKeeper{servers.NewZooKeeper(t, zkOptions)})
+		}}
+	ZooKeeper3 = Backend{Name: "zookeeper-3", Family: "zookeeper", TTL: zkTTL, Death: zkTTL + time.Second, Offers: everything,
+		Start: func(t testing.TB) *Servers {
+			e := servers.NewZooKeeperEnsemble(t, 3, zkOptions)
+			s := zkServers(e.Members)
+			s.Leader = func(ctx context.Context) (int, error) {
+				leader, err := e.Leader(ctx)
+				return slices.Index(e.Members, leader), err
+			}
+			// Nobody can be asked to step down: the leader is restarted.
+			s.MoveLeader = func(ctx context.Context) error {
+				leader, err := e.Leader(ctx)
+				if err != nil {
+					return err
+				}
+				if err := leader.Kill(); err != nil {
+					return err
+				}
+				return leader.Restart(ctx)
+			}
+			return s
+		}}
+
+	zkOptions = servers.ZooKeeperOptions{Tick: zkTick, Properties: map[string]string{
+		"znode.container.checkIntervalMs": "1000",
+	}}
+)
+
+func zkServers(all []*servers.ZooKeeper) *Servers {
+	s := &Servers{Keeps: true, ZooKeeper: all}
+	for _, z := range all {
+		s.All = append(s.All, z.Server)
+		s.Addrs = append(s.Addrs, z.Addr())
+	}
+	s.Access = Access{Kind: "zookeeper", Addrs: s.Addrs, TTL: zkTTL}
+	s.Destroy = func(ctx context.Context, name string) error {
+		return s.onZooKeeper(ctx, name, func(c *zk.Conn, queue string, nodes []string) error {
+			if len(nodes) == 0 {
+				return nil
+			}
+			return c.Delete(queue+"/"+nodes[0], -1)
+		})
+	}
+	s.EndSession = func(ctx context.Context, name string, waiters bool) error {
+		return s.onZooKeeper(ctx, name, func(c *zk.Conn, queue string, nodes []string) error {
+			for i, node := range nodes {
+				if (i > 0) != waiters {
+					continue
+				}
+				_, stat, err := c.Get(queue + "/" + node)
+				if err == nil {
+					err = closeSession(ctx, s.Addrs[0], stat.EphemeralOwner)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	s.Waiting = func(ctx context.Context, name string) (n int, err error) {
+		err = s.onZooKeeper(ctx, name, func(_ *zk.Conn, _ string, nodes []string) error {
+			n = max(0, len(nodes)-1)
+			return nil
+		})
+		return n, err
+	}
+	s.Litter = func(ctx context.Context, name string) (left []string, err error) {
+		err = s.onZooKeeper(ctx, name, func(c *zk.Conn, queue string, nodes []string) error {
+			for _, n := range nodes {
+				left = append(left, queue+"/"+n)
+			}
+			if there, _, err := c.Exists(queue); err == nil && there {
+				left = append(left, queue) // the servers remove it within their interval
+			}
+			return nil
+		})
+		return left, err
+	}
+	return s
+}
+
+// onZooKeeper does something with the queue of a name, the holder's node first.
+func (s *Servers) onZooKeeper(ctx context.Context, name string, do func(c *zk.Conn, queue string, nodes []string) error) error {
+	c, err := ZooKeeperConn(ctx, s.Addrs)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	queue := "/locker/" + names.Escape(name)
+	nodes, _, err := c.Children(queue)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	slices.SortFunc(nodes, func(a, b string) int { return cmp.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):]) })
+	return do(c, queue, nodes)
+}
+
+// ZooKeeperConn connects and waits for the session. It tries again by itself until ctx
+// ends.
+func ZooKeeperConn(ctx context.Context, addrs []string) (*zk.Conn, error) {
+	c, events, err := zk.Connect(addrs, 5*time.Second, zk.WithLogger(silent{}))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return c, nil
+			}
+		case <-ctx.Done():
+			c.Close()
+			return nil, fmt.Errorf("connect to ZooKeeper: %w", ctx.Err())
+		}
+	}
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}

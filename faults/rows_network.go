@@ -1,0 +1,266 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/faults/fence"
+	"github.com/seed80cd6120/locker/internal/proxy"
+)
+
+// What can happen to the network between a user and the servers.
+var networkRows = []Row{
+	{Number: 3, Name: "cut-off", Quick: true, Run: func(x *Exam) { cutOff(x, (*Network).Freeze) },
+		See: "lost before the next holder is granted the lock"},
+	{Number: 4, Name: "replies-lost", Quick: true, Run: func(x *Exam) { cutOff(x, (*Network).FreezeDown) },
+		See: "lost at the holder's own deadline"},
+	{Number: 5, Name: "requests-lost", Run: func(x *Exam) { cutOff(x, (*Network).FreezeUp) },
+		See: "lost at the holder's own deadline"},
+	{Number: 6, Name: "acquired-unheard", Quick: true, Run: acquiredUnheard,
+		See: "the error of the ctx; nothing stays; the next acquires at once"},
+	{Number: 7, Name: "acquired-unheard-recovery-cut", Run: acquiredUnheardAndCut,
+		See: "what was left goes as soon as the server can be reached"},
+	{Number: 9, Name: "waiting-out-of-reach", Run: waitingOutOfReach,
+		See: "a wait returns by its ctx"},
+	{Number: 13, Name: "partition-3s", For: []string{zooKeeperFamily}, Run: func(x *Exam) {
+		x.Access.TTL = 3 * time.Second
+		cutOff(x, (*Network).Freeze)
+	}, See: "lost before the next holder is granted the lock"},
+	{Number: 17, Name: "release-before-watch", Run: releaseBeforeWatch,
+		See: "no waiter misses a release, whenever it comes"},
+	{Number: 41, Name: "cut-every-50ms", Quick: true, Run: cutOften,
+		See: "work goes on"},
+}
+
+// The holder is cut off while another waits.
+func cutOff(x *Exam, freeze func(n *Network)) {
+	name := x.Lock()
+	a, net := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, 30*time.Second)
+	var frozen time.Time
+	x.Did("freeze A", false, "", func() error { frozen = time.Now(); freeze(net); return nil })
+	hb := x.Get(wait)
+	if took := time.Since(frozen); took > x.Access.TTL+time.Second+noise {
+		x.Errorf("the next holder had the lock %v after the holder was cut off", took)
+	}
+	if x.Backend.Offers.Lost {
+		x.Told(ha, time.Second)
+	}
+	_ = hb.Work()
+	if err := ha.Work(); x.Backend.Offers.Tokens && !errors.Is(err, fence.ErrStale) {
+		x.Errorf("the write of the first holder: %v, want it to be refused", err)
+	}
+	net.Heal()
+	if err := ha.Release(x.Within(10 * time.Second)); x.Backend.Offers.Lost && !errors.Is(err, locker.ErrLost) {
+		x.Errorf("the release of the first holder: %v, want ErrLost", err)
+	}
+	if err := hb.Look(); err != nil {
+		x.Errorf("the second holder was disturbed: %v", err)
+	}
+	x.Released(hb)
+}
+
+// long is a TTL that does not end while one looks whether something was cleaned up
+// before.
+const long = 15 * time.Second
+
+// warm has a player take and give back some lock, so that it is connected.
+func (x *Exam) warm(players ...*Player) {
+	x.Helper()
+	for _, p := range players {
+		x.Released(x.Acquired(p, x.Lock(), 10*time.Second))
+	}
+}
+
+// mustEndByCtx asserts that an acquisition failed because of its ctx, by its end.
+func (x *Exam) mustEndByCtx(p *Player, name string, within time.Duration) {
+	x.Helper()
+	ctx, cancel := context.WithTimeout(x.Ctx, within)
+	defer cancel()
+	start := time.Now()
+	h, err := p.Acquire(ctx, name)
+	x.Soon("acquire", start, within)
+	switch {
+	case err == nil:
+		x.Errorf("acquire succeeded, with the servers out of reach")
+		_ = h.Release(x.Ctx)
+	case !errors.Is(err, context.DeadlineExceeded):
+		x.Errorf("acquire: %v, want the error of the ctx", err)
+	}
+}
+
+// atOnce asserts that nothing of another's acquisition is in the way.
+func (x *Exam) atOnce(p *Player, name string, within time.Duration) {
+	x.Helper()
+	start := time.Now()
+	h := x.Acquired(p, name, 20*time.Second)
+	if took := time.Since(start); took > within {
+		x.Errorf("the next acquisition took %v, want %v at the most: something of the one before was left", took, within)
+	}
+	x.Released(h)
+}
+
+// An acquisition arrives at the server, but the reply does not come back before the ctx
+// is over.
+func acquiredUnheard(x *Exam) {
+	x.Access.TTL = long
+	name := x.Lock()
+	a, net := x.Player("A")
+	b, _ := x.Player("B")
+	x.warm(a, b)
+	net.FreezeDown()
+	x.mustEndByCtx(a, name, 700*time.Millisecond)
+	net.Heal()
+	x.atOnce(b, name, 4*time.Second)
+	x.atOnce(a, name, 4*time.Second)
+}
+
+// The same, and then the connection is cut again and again for three seconds.
+func acquiredUnheardAndCut(x *Exam) {
+	x.Access.TTL = long
+	name := x.Lock()
+	a, net := x.Player("A")
+	b, _ := x.Player("B")
+	x.warm(a, b)
+	net.FreezeDown()
+	x.mustEndByCtx(a, name, 700*time.Millisecond)
+	net.Cut()
+	net.Heal()
+	for range 15 {
+		time.Sleep(200 * time.Millisecond)
+		net.Cut()
+	}
+	x.atOnce(b, name, 6*time.Second)
+}
+
+// Somebody waits, or begins to, while the servers cannot be reached.
+func waitingOutOfReach(x *Exam) {
+	x.Access.TTL = long
+	name := x.Lock()
+	a, net := x.Player("A")
+	b, _ := x.Player("B")
+	x.warm(a)
+	hb := x.Acquired(b, name, 10*time.Second)
+	wait := x.Waits(a, name, 2*time.Second)
+	net.Freeze()
+	select {
+	case g := <-wait:
+		if !errors.Is(g.Err, context.DeadlineExceeded) {
+			x.Errorf("the wait ended with %v, want the error of the ctx", g.Err)
+		}
+		if g.Took > 2*time.Second+late {
+			x.Errorf("a wait of 2s took %v", g.Took)
+		}
+	case <-time.After(15 * time.Second):
+		x.Fatalf("a wait of 2s has not returned after 15s")
+	}
+	x.mustEndByCtx(a, name, time.Second)
+	net.Heal()
+	x.Released(hb)
+	x.atOnce(b, name, 4*time.Second)
+}
+
+// The release comes at every point of the exchange in which the next begins to wait.
+func releaseBeforeWatch(x *Exam) {
+	x.Access.TTL = long
+	a, _ := x.Player("A")
+	b, net := x.Player("B")
+	x.warm(b)
+	net.each(func(p *proxy.Proxy) { p.Delay(30*time.Millisecond, 30*time.Millisecond) })
+	for i := range 16 {
+		name := x.Lock()
+		ha := x.Acquired(a, name, 10*time.Second)
+		got := make(chan Got, 1)
+		ctx := x.Within(10 * time.Second)
+		go func() {
+			h, err := b.Acquire(ctx, name)
+			got <- Got{Holding: h, Err: err}
+		}()
+		time.Sleep(time.Duration(i) * 20 * time.Millisecond)
+		x.Released(ha)
+		released := time.Now()
+		hb := x.Get(got)
+		if took := time.Since(released); took > 3*time.Second {
+			x.Errorf("a release %d ms after the call was noticed %v later", 20*i, took)
+		}
+		x.Released(hb)
+	}
+}
+
+// All connections are cut again and again under load.
+func cutOften(x *Exam) {
+	names := []string{x.Lock(), x.Lock()}
+	var procs []*Process
+	var nets []*Network
+	for range 3 {
+		p, n := x.Process("A")
+		procs, nets = append(procs, p), append(nets, n)
+	}
+	for i, p := range procs {
+		x.load(p, Load{Seed: uint64(i), Names: names, Goroutines: 2, TTL: x.Backend.TTL})
+	}
+	var wg sync.WaitGroup
+	for _, n := range nets {
+		wg.Go(func() {
+			for start := time.Now(); time.Since(start) < 4*time.Second; n.Cut() {
+				time.Sleep(time.Duration(25+rand.IntN(50)) * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	time.Sleep(2 * time.Second) // work goes on
+	sum := x.unload(procs...)
+	x.Logf("%d acquisitions, %d failed", sum.Acquired, sum.Failed)
+	if sum.Acquired < 20 {
+		x.Errorf("only %d acquisitions", sum.Acquired)
+	}
+}
+
+// load has a process begin to work.
+func (x *Exam) load(p *Process, l Load) {
+	x.Helper()
+	_, err := p.do(order{Op: "load", Load: &l})
+	x.must(err)
+}
+
+// unload ends the work of processes, and asserts that nothing was late or wrong.
+func (x *Exam) unload(procs ...*Process) (sum Tally) {
+	x.Helper()
+	answers := make([]<-chan answer, len(procs))
+	for i, p := range procs {
+		answers[i] = p.send(order{Op: "stop"})
+	}
+	for i, c := range answers {
+		select {
+		case a, ok := <-c:
+			if !ok {
+				x.Fatalf("%s has ended: %v\n%s", procs[i].Name, procs[i].err, procs[i].stderr)
+			}
+			sum.add(a.Tally)
+		case <-time.After(30*time.Second + 4*x.Backend.TTL):
+			x.Fatalf("%s is stuck", procs[i].Name)
+		}
+	}
+	for _, l := range sum.Late {
+		x.Errorf("late: %s", l)
+	}
+	for _, w := range sum.Wrong {
+		x.Errorf("wrong: %s", w)
+	}
+	return sum
+}
+
+func (t *Tally) add(o Tally) {
+	t.Acquired += o.Acquired
+	t.Taken += o.Taken
+	t.Failed += o.Failed
+	t.Lost += o.Lost
+	t.Late = append(t.Late, o.Late...)
+	t.Wrong = append(t.Wrong, o.Wrong...)
+}

@@ -1,0 +1,89 @@
+package faults
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed80cd6120/locker/faults/fence"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// What only a lock on several Redis servers meets.
+var redlockRows = []Row{
+	{Number: 20, Name: "node-restarts-empty", Quick: true, Run: nodeRestartsEmpty, For: []string{redlockFamily},
+		See: "two holders cannot be prevented; the second has the greater token; the resource stays correct"},
+	{Number: 23, Name: "node-black-holed", Quick: true, Run: nodeBlackHoled, For: []string{redlockFamily},
+		See: "acquire and release do not wait for it"},
+	{Number: 45, Name: "two-nodes-dead", Run: twoNodesDead, For: []string{redlockFamily},
+		See: "locks are taken, kept and given back with three of five"},
+}
+
+// A lock is held on exactly three of five nodes, one of which forgets it.
+func nodeRestartsEmpty(x *Exam) {
+	x.TwoHold = true
+	name := x.Lock()
+	a, netA := x.Player("A")
+	b, _ := x.Player("B")
+	x.warm(b)
+	for _, p := range netA.Proxies[3:] {
+		p.Refuse()
+		p.Cut()
+	}
+	ha := x.Acquired(a, name, 10*time.Second)
+	x.Did("one node restarts empty", true, "", func() error {
+		return errors.Join(x.All[2].Kill(), x.All[2].RestartEmpty(x.Within(30*time.Second)))
+	})
+	hb := x.Acquired(b, name, 10*time.Second)
+	x.Until("the first has looked once more", 5*time.Second, func() bool { return ha.LostAt() != 0 || ha.Alive() > hb.grant })
+	if x.Backend.Offers.Tokens {
+		if hb.Lock.Token() <= ha.Lock.Token() {
+			x.Errorf("token %d after %d", hb.Lock.Token(), ha.Lock.Token())
+		}
+		if err := hb.Work(); err != nil {
+			x.Errorf("the second holder's write: %v", err)
+		}
+		if err := ha.Work(); !errors.Is(err, fence.ErrStale) {
+			x.Errorf("the first holder's write: %v, want it to be refused", err)
+		}
+	}
+	x.Released(hb)
+	_ = ha.Release(x.Within(10 * time.Second))
+}
+
+// One of five nodes accepts connections and never answers.
+func nodeBlackHoled(x *Exam) {
+	name := x.Lock()
+	a, net := x.Player("A")
+	x.warm(a)
+	net.Proxies[0].BlackHole()
+	net.Proxies[0].Freeze()
+	var worst time.Duration
+	for range 20 {
+		start := time.Now()
+		h := x.Acquired(a, name, 10*time.Second)
+		x.Released(h)
+		worst = max(worst, time.Since(start))
+	}
+	x.Logf("acquire and release took %v at the most", worst)
+	if worst > time.Second {
+		x.Errorf("acquire and release took %v with one node of five black-holed", worst)
+	}
+}
+
+// Two of five nodes are dead.
+func twoNodesDead(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, 30*time.Second)
+	x.Did("kill two of five", false, "", func() error { return errors.Join(x.All[0].Kill(), x.All[4].Kill()) })
+	time.Sleep(2 * x.Backend.TTL)
+	if err := ha.Look(); err != nil {
+		x.Errorf("the lock was lost with three of five nodes up: %v", err)
+	}
+	x.Released(ha)
+	x.Released(x.Get(wait))
+	x.restartAll([]*servers.Server{x.All[0], x.All[4]})
+	x.warm(a, b)
+}

@@ -1,0 +1,170 @@
+package faults
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// What can happen to servers of any kind.
+var serverRows = []Row{
+	{Number: 8, Name: "release-with-servers-dead", Run: releaseDead,
+		For: []string{"redis", "redlock", "etcd-1", "etcd-3", "zookeeper-1", "zookeeper-3"},
+		See: "Release returns by its ctx; renewals stop; the lock is free within TTL"},
+	{Number: 22, Name: "servers-stall", Quick: true, Run: stall,
+		See: "lost at the deadline; waiters go on after"},
+	{Number: 31, Name: "quorum-lost", Quick: true, Run: quorumLost,
+		For: []string{"etcd-3", "zookeeper-3", redlockFamily},
+		See: "lost at the deadline; ctx honoured; waiters go on after"},
+	{Number: 32, Name: "all-restarted", Quick: true, Run: allRestarted,
+		For: []string{"redis", "redis-cluster", redlockFamily, etcdFamily, zooKeeperFamily},
+		See: "no two holders; tokens go on rising; waiters go on"},
+	{Number: 44, Name: "failover", Run: failover, For: []string{"redis-replica", "redis-sentinel"},
+		See: "tokens go on rising; waiters go on"},
+}
+
+// together does something to several servers at once.
+func together(all []*servers.Server, do func(s *servers.Server) error) error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, s := range all {
+		wg.Go(func() { errs[i] = do(s) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *Exam) restartAll(all []*servers.Server) {
+	x.Helper()
+	x.must(together(all, func(s *servers.Server) error { return s.Restart(x.Within(time.Minute)) }))
+}
+
+// The lock is given back while all servers are dead.
+func releaseDead(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	x.Did("kill all servers", false, "", func() error { return together(x.All, (*servers.Server).Kill) })
+	ctx, cancel := context.WithTimeout(x.Ctx, time.Second)
+	start := time.Now()
+	err := ha.Release(ctx)
+	x.Soon("release", start, time.Second)
+	cancel()
+	if err == nil {
+		x.Errorf("release said nil with the servers dead")
+	}
+	x.restartAll(x.All)
+	start = time.Now()
+	hb := x.Acquired(b, name, 30*time.Second)
+	// A server that was away gives sessions their whole time once more, and clients need
+	// a moment to be back.
+	if took := time.Since(start); took > x.Backend.Death+3*time.Second {
+		x.Errorf("the lock was free %v after the servers were back", took)
+	}
+	x.Released(hb)
+}
+
+// All servers stop in their tracks for longer than the lock lasts, and go on.
+func stall(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, time.Minute)
+	start := time.Now()
+	x.Did("stall all servers", false, "", func() error { return together(x.All, (*servers.Server).Pause) })
+	if x.Backend.Offers.Lost {
+		x.Told(ha, x.Backend.TTL+noise)
+	}
+	time.Sleep(time.Until(start.Add(x.Backend.TTL + time.Second)))
+	x.must(together(x.All, (*servers.Server).Resume))
+	x.must(x.WaitReady(x.Ctx))
+	back := time.Now()
+	hb := x.Get(wait)
+	if took := time.Since(back); took > x.Backend.Death+10*time.Second {
+		x.Errorf("the waiter went on %v after the servers did", took)
+	}
+	x.Released(hb)
+}
+
+// The majority of the servers stops.
+func quorumLost(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	c, _ := x.Player("C")
+	x.warm(c)
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, time.Minute)
+	some := x.All[:len(x.All)/2+1]
+	x.Did("kill the majority", false, "", func() error { return together(some, (*servers.Server).Kill) })
+	killed := time.Now()
+	x.mustEndByCtx(c, name, time.Second)
+	x.mustEndByCtx(c, x.Lock(), time.Second)
+	x.Told(ha, time.Until(killed.Add(x.Backend.TTL+noise)))
+	x.restartAll(some)
+	back := time.Now()
+	hb := x.Get(wait)
+	if took := time.Since(back); took > x.Backend.Death+10*time.Second {
+		x.Errorf("the waiter went on %v after the servers were back", took)
+	}
+	x.Released(hb)
+}
+
+// All servers are killed and come back with their data, while a lock is held and waited
+// for.
+func allRestarted(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, time.Minute)
+	x.Did("kill all servers", false, "", func() error { return together(x.All, (*servers.Server).Kill) })
+	x.restartAll(x.All)
+	back := time.Now()
+	time.Sleep(500 * time.Millisecond)
+	if ha.LostAt() == 0 {
+		_ = ha.Release(x.Within(10 * time.Second)) // ErrLost where the way back was too long
+	}
+	hb := x.Get(wait)
+	if hb.Lock.Token() <= ha.Lock.Token() {
+		x.Errorf("token %d after %d", hb.Lock.Token(), ha.Lock.Token())
+	}
+	if took := time.Since(back); took > x.Backend.Death+10*time.Second {
+		x.Errorf("the waiter went on %v after the servers were back", took)
+	}
+	x.Released(hb)
+	x.warm(a, b)
+}
+
+// The master is killed and the replica takes its place, while a lock is held and waited
+// for.
+func failover(x *Exam) {
+	name := x.Lock()
+	a, netA := x.Player("A")
+	b, netB := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, time.Minute)
+	x.Did("fail over", true, "", func() error { return x.Failover(x.Within(time.Minute), []*Network{netA, netB}) })
+	time.Sleep(300 * time.Millisecond)
+	if ha.LostAt() == 0 {
+		_ = ha.Release(x.Within(10 * time.Second))
+	}
+	back := time.Now()
+	hb := x.Get(wait)
+	if hb.Lock.Token() <= ha.Lock.Token() {
+		x.Errorf("token %d after %d", hb.Lock.Token(), ha.Lock.Token())
+	}
+	if took := time.Since(back); took > x.Backend.Death+10*time.Second {
+		x.Errorf("the waiter went on %v after the failover", took)
+	}
+	x.Released(hb)
+}

@@ -1,0 +1,159 @@
+package faults
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/faults/fence"
+	"github.com/seed80cd6120/locker/faults/history"
+)
+
+// What can happen to what a user has on the servers.
+var sessionRows = []Row{
+	{Number: 10, Name: "waiters-session-dies", Quick: true, Run: waitersSessionDies,
+		For: []string{redisFamily, etcdFamily, zooKeeperFamily},
+		See: "it queues anew; never a grant out of turn, never stuck"},
+	{Number: 11, Name: "removed-by-hand", Quick: true, Run: removedByHand,
+		See: "the holder is told within a second"},
+	{Number: 12, Name: "session-closed-from-elsewhere", Run: sessionClosed,
+		For: []string{etcdFamily, zooKeeperFamily},
+		See: "the holder is told at once, not when the session would have expired"},
+	{Number: 21, Name: "clock-jump", Quick: true, Run: clockJump,
+		For: []string{redisFamily, redlockFamily},
+		See: "two holders cannot be prevented; the tokens are in order"},
+	{Number: 24, Name: "renewal-brings-nothing-back", Run: nothingBack,
+		See: "a lock that is lost stays lost, and its name free"},
+}
+
+// What stands for the waiter at the server is taken away: its session, its lease, its
+// entry in the queue.
+func waitersSessionDies(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, 40*time.Second)
+	x.Did("end the waiter's session", false, "", func() error { return x.EndSession(x.Within(10*time.Second), name, true) })
+	select {
+	case g := <-wait:
+		x.Fatalf("the wait ended while the lock was held: %v", g.Err)
+	case <-time.After(1500 * time.Millisecond):
+	}
+	x.Released(ha)
+	hb := x.Get(wait)
+	if took := time.Duration(hb.grant - ha.releasedAt()); took > 22*time.Second {
+		x.Errorf("the waiter had the lock %v after the release", took)
+	} else {
+		x.Logf("the waiter had the lock %v after the release", took)
+	}
+	x.Released(hb)
+}
+
+func (h *Holding) releasedAt() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.alive // the last look is that of Release
+}
+
+// An operator deletes what makes somebody the holder.
+func removedByHand(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	ha := x.Acquired(a, name, 10*time.Second)
+	at := history.Now()
+	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(10*time.Second), name) })
+	x.toldAfter(ha, at, time.Second)
+	if err := ha.Release(x.Within(5 * time.Second)); x.Backend.Offers.Lost && !errors.Is(err, locker.ErrLost) {
+		x.Errorf("release after the loss: %v, want ErrLost", err)
+	}
+	b, _ := x.Player("B")
+	hb := x.Acquired(b, name, x.Backend.Death+5*time.Second)
+	if x.Backend.Offers.Tokens && hb.Lock.Token() <= ha.Lock.Token() {
+		x.Errorf("the next token is %d, after %d", hb.Lock.Token(), ha.Lock.Token())
+	}
+	x.Released(hb)
+}
+
+// toldAfter asserts that the holder is told of the loss soon after something happened.
+func (x *Exam) toldAfter(h *Holding, at int64, within time.Duration) {
+	x.Helper()
+	if !x.Backend.Offers.Lost {
+		return
+	}
+	x.Told(h, within+noise)
+	if took := time.Duration(h.LostAt() - at); took > within+noise/3 {
+		x.Errorf("the holder was told after %v, want %v", took, within)
+	} else {
+		x.Logf("the holder was told after %v", took)
+	}
+}
+
+// The holder's session is ended by somebody else.
+func sessionClosed(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, 30*time.Second)
+	at := history.Now()
+	x.Did("end the holder's session", true, name, func() error { return x.EndSession(x.Within(10*time.Second), name, false) })
+	x.toldAfter(ha, at, 500*time.Millisecond)
+	x.Released(x.Get(wait))
+	x.Released(x.Acquired(a, name, 10*time.Second)) // in a new session
+}
+
+// The clocks of enough servers jump forward: the lock's time is over there, not at the
+// holder.
+func clockJump(x *Exam) {
+	x.TwoHold = true
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	x.warm(b)
+	ha := x.Acquired(a, name, 10*time.Second)
+	x.Did("clock jump", true, name, func() error { return x.Expire(x.Within(10*time.Second), name) })
+	hb := x.Acquired(b, name, 10*time.Second)
+	x.Until("both have looked once more", 5*time.Second, func() bool { return ha.LostAt() != 0 || ha.Alive() > hb.grant })
+	if hb.Lock.Token() <= ha.Lock.Token() {
+		x.Errorf("tokens %d and then %d", ha.Lock.Token(), hb.Lock.Token())
+	}
+	if err := hb.Work(); err != nil {
+		x.Errorf("the second holder's write: %v", err)
+	}
+	if err := ha.Work(); !errors.Is(err, fence.ErrStale) {
+		x.Errorf("the first holder's write: %v, want it to be refused", err)
+	}
+	x.Told(ha, x.Backend.TTL+noise)
+	x.Released(hb)
+}
+
+// A lock that is gone is renewed all the same.
+func nothingBack(x *Exam) {
+	x.Access.TTL = x.Backend.TTL
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	other := x.Acquired(a, x.Lock(), 10*time.Second) // so that there is something to renew
+	ha := x.Acquired(a, name, 10*time.Second)
+	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(10*time.Second), name) })
+	if x.Backend.Offers.Lost {
+		x.Told(ha, x.Backend.TTL+noise)
+	}
+	for range 8 {
+		time.Sleep(x.Backend.TTL / 8)
+		h, err := b.Try(x.Within(5*time.Second), name)
+		if err != nil {
+			x.Errorf("the name of a lock that is lost is not free: %v", err)
+			continue
+		}
+		x.Released(h)
+	}
+	if x.Backend.Offers.Lost && ha.Look() == nil {
+		x.Errorf("the lock that was lost is back")
+	}
+	if err := other.Look(); err != nil {
+		x.Errorf("another lock was lost as well: %v", err)
+	}
+	x.Released(other)
+}

@@ -1,0 +1,114 @@
+package faults
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/faults/fence"
+	"github.com/seed80cd6120/locker/faults/history"
+)
+
+// What can happen to a holder's process.
+var userRows = []Row{
+	{Number: 1, Name: "paused", Quick: true, Run: paused,
+		See: "its first look says lost; its late write is refused by token"},
+	{Number: 2, Name: "stale-look", Run: staleLook,
+		See: "Context().Err() is set at the first look after a pause around the deadline"},
+	{Number: 43, Name: "killed", Quick: true, Run: killed,
+		See: "the next holder has the lock within TTL and a second"},
+}
+
+// The holder is stopped beyond its TTL and goes on after another was granted the lock.
+func paused(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Process("A")
+	b, _ := x.Player("B")
+	ra := x.Taken(a, name, 10*time.Second)
+	if err := ra.Work(); err != nil {
+		x.Errorf("the holder's write: %v", err)
+	}
+	wait := x.Waits(b, name, 30*time.Second)
+	x.Did("stop A", false, "", a.Stop)
+	hb := x.Get(wait)
+	if x.Backend.Offers.Tokens && hb.Lock.Token() <= ra.Token {
+		x.Errorf("the second holder has token %d, the first %d", hb.Lock.Token(), ra.Token)
+	}
+	if err := hb.Work(); err != nil {
+		x.Errorf("the second holder's write: %v", err)
+	}
+	x.must(a.Continue())
+	x.lostByNow(ra)
+	if err := ra.Work(); x.Backend.Offers.Tokens && !errors.Is(err, fence.ErrStale) {
+		x.Errorf("the late write of the first holder: %v, want it to be refused", err)
+	}
+	if err := ra.Release(5 * time.Second); x.Backend.Offers.Lost && !errors.Is(err, locker.ErrLost) {
+		x.Errorf("the late release of the first holder: %v, want ErrLost", err)
+	}
+	if err := hb.Look(); err != nil {
+		x.Errorf("the second holder was disturbed: %v", err)
+	}
+	x.Released(hb)
+}
+
+// lostByNow asserts that one look says lost.
+func (x *Exam) lostByNow(r *Remote) {
+	x.Helper()
+	if err := r.Look(); x.Backend.Offers.Lost && !errors.Is(err, locker.ErrLost) {
+		x.Errorf("the first look after the loss said %v, want ErrLost", err)
+	}
+}
+
+// Processes are stopped for as long as their locks last, each at another point between
+// two renewals. Nobody else wants their locks, so that only their own clocks can tell.
+func staleLook(x *Exam) {
+	const n = 4
+	var procs []*Process
+	var held []*Remote
+	for range n {
+		p, _ := x.Process("A")
+		procs = append(procs, p)
+		held = append(held, x.Taken(p, x.Lock(), 10*time.Second))
+	}
+	for _, p := range procs {
+		x.must(p.Stop())
+		time.Sleep(x.Backend.TTL / 3 / n)
+	}
+	time.Sleep(x.Backend.TTL)
+	var went []int64
+	for i, p := range procs {
+		went = append(went, history.Now())
+		x.must(p.Continue())
+		x.lostByNow(held[i])
+	}
+	x.Check(func(h *history.History) {
+		for i, p := range procs {
+			for _, l := range h.Holdings {
+				if x.Backend.Offers.Lost && l.Proc == p.Name && l.Alive > went[i] {
+					x.Errorf("a look %v after the pause of %v found the context of %v alive",
+						time.Duration(l.Alive-went[i]), x.Backend.TTL, l)
+				}
+			}
+		}
+	})
+}
+
+// The holder is killed.
+func killed(x *Exam) {
+	for range 3 {
+		name := x.Lock()
+		a, _ := x.Process("A")
+		b, _ := x.Player("B")
+		x.Taken(a, name, 10*time.Second)
+		wait := x.Waits(b, name, 30*time.Second)
+		at := x.Kill(a)
+		hb := x.Get(wait)
+		if took := time.Duration(hb.grant - at); took > x.Backend.Death+noise {
+			x.Errorf("the next holder had the lock after %v, want %v at the most", took, x.Backend.Death)
+		}
+		x.Released(hb)
+	}
+}
+
+// noise is what a machine with other things to do may add to a time.
+const noise = 1500 * time.Millisecond

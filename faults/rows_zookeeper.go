@@ -1,0 +1,111 @@
+package faults
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/seed80cd6120/locker/internal/names"
+)
+
+// What only a ZooKeeper can do to a lock.
+var zooKeeperRows = []Row{
+	{Number: 33, Name: "leader-killed", Quick: true, Run: leaderKilled, For: []string{"zookeeper-3", "etcd-3"},
+		See: "the session survives; one holder"},
+	{Number: 34, Name: "parent-deleted", Run: parentDeleted, For: []string{zooKeeperFamily},
+		See: "it is made again, nobody is stuck"},
+	{Number: 35, Name: "foreign-children", Run: foreignChildren, For: []string{zooKeeperFamily},
+		See: "they are in nobody's way; numbers at the wrap keep the order (the rest in package zookeeper)"},
+}
+
+// The leader is killed while a lock is held and waited for.
+func leaderKilled(x *Exam) {
+	x.Access.TTL = 6 * time.Second // an election takes its time
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, time.Minute)
+	leader, err := x.Leader(x.Within(10 * time.Second))
+	x.must(err)
+	x.Did("kill the leader", false, "", x.All[leader].Kill)
+	_, err = x.Leader(x.Within(20 * time.Second))
+	x.must(err)
+	time.Sleep(time.Second)
+	x.must(x.All[leader].Restart(x.Within(time.Minute)))
+	if err := ha.Look(); err != nil {
+		x.Errorf("the lock did not survive the leader: %v", err)
+	}
+	select {
+	case g := <-wait:
+		if g.Err != nil || ha.LostAt() == 0 {
+			x.Fatalf("the wait ended while the lock was held: %v", g.Err)
+		}
+	default:
+	}
+	_ = ha.Release(x.Within(10 * time.Second))
+	x.Released(x.Get(wait))
+}
+
+// An operator (or the reaper of containers) deletes the node under which the queue is,
+// whenever it is empty.
+func parentDeleted(x *Exam) {
+	name := x.Lock()
+	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
+	x.must(err)
+	defer c.Close()
+	deleted := 0
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if c.Delete("/locker/"+names.Escape(name), -1) == nil {
+				deleted++
+			}
+		}
+	})
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	for range 100 {
+		h := x.Acquired(a, name, 10*time.Second)
+		x.Released(h)
+		h = x.Acquired(b, name, 10*time.Second)
+		x.Released(h)
+	}
+	close(stop)
+	wg.Wait()
+	x.Logf("the parent was deleted %d times", deleted)
+	if deleted < 5 {
+		x.Errorf("the parent was deleted only %d times", deleted)
+	}
+}
+
+// Nodes that are not ours stand in the queue, or look as if they were from before the
+// wrap of the sequence numbers.
+func foreignChildren(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
+	x.must(err)
+	defer c.Close()
+	queue := "/locker/" + names.Escape(name) + "/"
+	id := strings.Repeat("f", 32)
+	for _, child := range []string{"x", "_c_short", "lock-0000000000", id + "-lock-", id + "-lock-2147483647", id + "-lock--2147483648", id + "-lock-99999999999"} {
+		_, err := c.Create(queue+child, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		x.must(err)
+	}
+	wait := x.Waits(b, name, 10*time.Second)
+	x.Released(ha)
+	hb := x.Get(wait)
+	x.Released(hb)
+	x.Released(x.Acquired(a, name, 10*time.Second))
+}
