@@ -9,22 +9,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/seed80cd6120/locker/conformance"
-	"github.com/seed80cd6120/locker/etcd"
 	"github.com/seed80cd6120/locker/internal/names"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
-
-func init() {
-	Register("etcd", func(_ context.Context, a Access) (conformance.Client, error) {
-		c, err := EtcdClient(a)
-		if err != nil {
-			return nil, err
-		}
-		l, err := etcd.New(c, a.options()...)
-		return of(l, err, c.Close)
-	})
-}
 
 // EtcdClient makes an etcd client that reaches the servers as a says.
 func EtcdClient(a Access) (*clientv3.Client, error) {
@@ -142,7 +129,7 @@ func (s *Servers) onEtcd(ctx context.Context, name string, do func(c *clientv3.C
 		return err
 	}
 	defer c.Close()
-	found, err := c.Get(ctx, etcd.DefaultPrefix+names.Escape(name)+"/", clientv3.WithPrefix(),
+	found, err := c.Get(ctx, "locker/"+names.Escape(name)+"/", clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return err
