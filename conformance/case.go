@@ -42,6 +42,10 @@ type client struct {
 // longTTL is used where nothing is to expire while the case runs.
 const longTTL = 20 * time.Second
 
+// shortLease is used where a lock is to be lost soon: not so short that it is over
+// before a slow machine has handed it out.
+const shortLease = 250 * time.Millisecond
+
 // open opens a client whose locks outlive the case.
 func (c *C) open(opts ...locker.Option) *client {
 	c.tb.Helper()

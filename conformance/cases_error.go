@@ -24,7 +24,7 @@ var errorCases = []*testCase{
 			_, over := b.Acquire(ended, name)
 			c.names(over, name, context.Canceled)
 			c.release(h)
-			lost := a.acquire(name, locker.WithLease(locker.MinTTL))
+			lost := a.acquire(name, locker.WithLease(shortLease))
 			<-lost.Context().Done()
 			c.names(lost.Release(c.ctx), name, locker.ErrLost)
 			if err := b.Close(c.ctx); err != nil {

@@ -167,7 +167,7 @@ var litterCases = []*testCase{
 			lose := func(n int) {
 				var held []Holding
 				for i := range n {
-					held = append(held, l.acquire(c.name(fmt.Sprint(i)), locker.WithLease(locker.MinTTL)))
+					held = append(held, l.acquire(c.name(fmt.Sprint(i)), locker.WithLease(shortLease)))
 				}
 				for _, h := range held {
 					<-h.Context().Done()

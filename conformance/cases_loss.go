@@ -110,9 +110,9 @@ var lossCases = []*testCase{
 		says: "Context().Err() compares the clock itself: no look that begins after the time of the lock finds it alive.",
 		run: func(c *C) {
 			l := c.open()
-			for range 5 {
-				h := l.acquire(c.name("x"), locker.WithLease(locker.MinTTL))
-				over := stamp() + int64(locker.MinTTL)
+			for range 3 {
+				h := l.acquire(c.name("x"), locker.WithLease(shortLease))
+				over := stamp() + int64(shortLease)
 				ctx := h.Context()
 				for {
 					begun := stamp()
@@ -132,7 +132,7 @@ var lossCases = []*testCase{
 		run: func(c *C) {
 			l := c.open()
 			for i := range 4 {
-				h := l.acquire(c.name("x"), locker.WithLease(locker.MinTTL))
+				h := l.acquire(c.name("x"), locker.WithLease(shortLease))
 				ctx := h.Context()
 				if i%2 == 0 {
 					<-ctx.Done()
@@ -190,15 +190,15 @@ var lossCases = []*testCase{
 		says: "The cause of a lock's context tells how it ended first: lost stays lost, released stays released.",
 		run: func(c *C) {
 			l := c.open()
-			h := l.acquire(c.name("x"), locker.WithLease(locker.MinTTL))
+			h := l.acquire(c.name("x"), locker.WithLease(shortLease))
 			<-h.Context().Done()
 			_ = h.Release(c.ctx)
 			if cause := context.Cause(h.Context()); !errors.Is(cause, locker.ErrLost) || errors.Is(cause, locker.ErrReleased) {
 				c.errorf("lost, then released: %v", cause)
 			}
-			h = l.acquire(c.name("y"), locker.WithLease(locker.MinTTL))
+			h = l.acquire(c.name("y"), locker.WithLease(shortLease))
 			_ = h.Release(c.ctx)
-			time.Sleep(2 * locker.MinTTL)
+			time.Sleep(2 * shortLease)
 			if cause := context.Cause(h.Context()); h.Context().Err() == nil || !errors.Is(cause, locker.ErrReleased) && !errors.Is(cause, locker.ErrLost) {
 				c.errorf("released, then past its time: %v", cause)
 			}
@@ -257,7 +257,7 @@ var lossCases = []*testCase{
 					c.errorf("cause %v", context.Cause(ctx))
 				}
 				return nil
-			}, locker.WithLease(locker.MinTTL))
+			}, locker.WithLease(shortLease))
 			if !errors.Is(err, locker.ErrLost) {
 				c.errorf("Do returned %v", err)
 			}

@@ -33,6 +33,12 @@ type server struct {
 	conns    map[net.Conn]bool
 	claims   map[string]*served
 	over     map[string]bool // IDs that have been abandoned
+
+	// Defects, for the test of the suite itself.
+	token     func(int64) int64
+	ttl       func(*Call) time.Duration
+	byName    bool // Release and Abandon free whoever holds the name
+	resurrect bool // Renew takes the name again if it was lost
 }
 
 // served is one claim at the server.
@@ -143,6 +149,9 @@ func (s *service) Acquire(in *Call, out *Answer) error {
 	s.mu.Unlock()
 	<-c.done
 	out.Token = c.grant.Token
+	if s.token != nil {
+		out.Token = s.token(out.Token)
+	}
 	return c.err
 }
 
@@ -155,6 +164,9 @@ func (s *service) begin(in *Call) *served {
 	}
 	if in.Shared {
 		c.claim.Mode = driver.Shared
+	}
+	if s.ttl != nil {
+		c.claim.TTL = s.ttl(in)
 	}
 	s.claims[in.ID] = c
 	go func() {
@@ -180,6 +192,10 @@ func (s *service) Renew(in *Call, out *Answer) error {
 			s.driver.Renew(context.Background(), []*driver.Claim{c.claim}, func(_ *driver.Claim, _ driver.Instant, err error) {
 				out.Held[i] = err == nil
 			})
+			if s.resurrect && !out.Held[i] {
+				_, err := s.driver.Acquire(context.Background(), &driver.Claim{Name: c.claim.Name, TTL: c.claim.TTL})
+				out.Held[i] = err == nil
+			}
 		}
 	}
 	return nil
@@ -187,20 +203,23 @@ func (s *service) Renew(in *Call, out *Answer) error {
 
 func (s *service) Release(in *Call, _ *Answer) error {
 	s.requests.Add(1)
-	return s.end(in.ID, s.driver.Release)
+	return s.end(in, s.driver.Release)
 }
 
 func (s *service) Abandon(in *Call, _ *Answer) error {
 	s.requests.Add(1)
-	return s.end(in.ID, s.driver.Abandon)
+	return s.end(in, s.driver.Abandon)
 }
 
-func (s *service) end(id string, how func(context.Context, *driver.Claim) error) error {
+func (s *service) end(in *Call, how func(context.Context, *driver.Claim) error) error {
 	s.mu.Lock()
-	c := s.claims[id]
-	delete(s.claims, id)
-	s.over[id] = true
+	c := s.claims[in.ID]
+	delete(s.claims, in.ID)
+	s.over[in.ID] = true
 	s.mu.Unlock()
+	if s.byName && s.store.Destroy(in.Name) {
+		return nil
+	}
 	if c == nil {
 		return how(context.Background(), &driver.Claim{})
 	}
@@ -218,12 +237,19 @@ type remote struct {
 	conn *rpc.Client
 }
 
-func dialRemote(addr, secret string, opts ...locker.Option) (locker.Locker, error) {
+// wrapper puts a defect between the core and the driver.
+type wrapper func(driver.Driver) driver.Driver
+
+func dialRemote(addr, secret string, wrap wrapper, opts ...locker.Option) (locker.Locker, error) {
 	cfg, err := locker.NewConfig(opts...)
 	if err != nil {
 		return nil, err
 	}
-	return locker.New(&remote{addr: addr, secret: secret, clock: cfg.Clock}, cfg)
+	var d driver.Driver = &remote{addr: addr, secret: secret, clock: cfg.Clock}
+	if wrap != nil {
+		d = wrap(d)
+	}
+	return locker.New(d, cfg)
 }
 
 func (r *remote) Traits() driver.Traits {
@@ -286,8 +312,12 @@ func (r *remote) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 			if c.Wait {
 				// The lease began at an unknown moment.
 				sent = r.clock.Now()
-				if renewed, err := r.call(ctx, "Renew", &Call{IDs: []string{c.ID}}); err != nil || !renewed.Held[0] {
-					return driver.Grant{}, fmt.Errorf("confirm: %w", cmpErr(err, driver.ErrGone))
+				renewed, err := r.call(ctx, "Renew", &Call{IDs: []string{c.ID}})
+				if err != nil {
+					return driver.Grant{}, fmt.Errorf("confirm: %w", err)
+				}
+				if !renewed.Held[0] {
+					return driver.Grant{Token: out.Token, Until: sent}, nil // too late: the core asks again
 				}
 			}
 			return driver.Grant{Token: out.Token, Until: sent.Add(c.TTL)}, nil
@@ -300,13 +330,6 @@ func (r *remote) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 			return driver.Grant{}, ctx.Err()
 		}
 	}
-}
-
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
 }
 
 func (r *remote) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
@@ -329,12 +352,12 @@ func (r *remote) Renew(ctx context.Context, claims []*driver.Claim, report func(
 }
 
 func (r *remote) Release(ctx context.Context, c *driver.Claim) error {
-	_, err := r.call(ctx, "Release", &Call{ID: c.ID})
+	_, err := r.call(ctx, "Release", &Call{ID: c.ID, Name: c.Name})
 	return err
 }
 
 func (r *remote) Abandon(ctx context.Context, c *driver.Claim) error {
-	_, err := r.call(ctx, "Abandon", &Call{ID: c.ID})
+	_, err := r.call(ctx, "Abandon", &Call{ID: c.ID, Name: c.Name})
 	return err
 }
 
@@ -349,13 +372,14 @@ func (r *remote) Close(context.Context) error {
 	return nil
 }
 
-func remoteHarness(t testing.TB) *Harness {
-	s := startServer(t)
+func remoteHarness(t testing.TB) *Harness { return startServer(t).harness(t, nil) }
+
+func (s *server) harness(t testing.TB, wrap wrapper) *Harness {
 	addr := s.addr()
 	return &Harness{
 		Address: addr,
 		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-			return dialRemote(addr, secret, opts...)
+			return dialRemote(addr, secret, wrap, opts...)
 		},
 		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, Link, error) {
 			p, err := proxy.New(addr)
@@ -363,7 +387,7 @@ func remoteHarness(t testing.TB) *Harness {
 				return nil, Link{}, err
 			}
 			t.Cleanup(func() { p.Close() })
-			l, err := dialRemote(p.Addr(), secret, opts...)
+			l, err := dialRemote(p.Addr(), secret, wrap, opts...)
 			return l, Link{
 				Freeze: p.Freeze,
 				Mute:   p.FreezeDown,
@@ -391,7 +415,7 @@ func remoteHarness(t testing.TB) *Harness {
 		Start:    func(context.Context) error { return s.start(addr) },
 		Misconfigured: map[string]func(context.Context, ...locker.Option) (locker.Locker, error){
 			"wrong secret": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-				return dialRemote(addr, "mellon", opts...)
+				return dialRemote(addr, "mellon", wrap, opts...)
 			},
 		},
 	}
@@ -401,7 +425,7 @@ func remoteBackend() Backend {
 	return Backend{
 		New: remoteHarness,
 		Dial: func(_ context.Context, addr string, opts ...locker.Option) (locker.Locker, error) {
-			return dialRemote(addr, secret, opts...)
+			return dialRemote(addr, secret, nil, opts...)
 		},
 		Fair: true, Fenced: true, Shared: true, Durable: true, Private: true, RequireAll: true,
 		TTL: time.Second,
