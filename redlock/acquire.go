@@ -22,12 +22,15 @@ const (
 // Acquire asks once or waits.
 func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, error) {
 	c := b.newClaim(dc, b.tokens.stamp())
-	if !dc.Wait {
-		return b.try(ctx, c)
-	}
 	b.join(c)
-	w := waiter{b: b, c: c}
-	grant, err := w.wait(ctx)
+	var grant driver.Grant
+	var err error
+	if dc.Wait {
+		w := waiter{b: b, c: c}
+		grant, err = w.wait(ctx)
+	} else {
+		grant, err = b.try(ctx, c)
+	}
 	if err != nil {
 		b.leave(c)
 	}
@@ -158,7 +161,9 @@ func (b *backend) confirm(ctx context.Context, c *claim, floor int64) (driver.Gr
 func (b *backend) learn(token int64, replies []reply) {
 	for _, rep := range replies {
 		if rep.low {
-			b.tokens.refused(token, rep.clock)
+			b.tokens.refused(token, rep.clock, rep.now)
+		} else if rep.now != 0 {
+			b.tokens.heard(rep.now)
 		}
 	}
 }
@@ -166,7 +171,7 @@ func (b *backend) learn(token int64, replies []reply) {
 func highest(replies []reply) int64 {
 	var clock int64
 	for _, rep := range replies {
-		clock = max(clock, rep.clock)
+		clock = max(clock, rep.clock, rep.now)
 	}
 	return clock
 }
@@ -191,14 +196,16 @@ func judgeBid(v any) reply {
 		}
 		return reply{err: errWithdrawn}
 	case []any:
-		if len(v) == 2 {
+		if len(v) == 3 && v[0] == int64(2) {
 			clock, _ := v[1].(int64)
-			return reply{yes: true, low: true, clock: clock}
+			now, _ := v[2].(int64)
+			return reply{yes: true, low: true, clock: clock, now: now}
 		}
-		if len(v) == 3 {
+		if len(v) == 4 {
 			holder, _ := v[1].(string)
 			left, _ := v[2].(int64)
-			return reply{holder: holder, left: time.Duration(left) * time.Millisecond}
+			now, _ := v[3].(int64)
+			return reply{holder: holder, left: time.Duration(left) * time.Millisecond, now: now}
 		}
 	}
 	return reply{err: strange(v)}

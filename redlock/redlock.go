@@ -182,7 +182,7 @@ type backend struct {
 	open sync.WaitGroup // requests without an answer
 
 	mu     sync.Mutex
-	claims map[string]*claim // by ID: those that wait, and those held that have waited
+	claims map[string]*claim // by ID, until they are released or abandoned
 }
 
 // check is how often the core asks whether the locks are still there, so that one
@@ -237,9 +237,6 @@ func (b *backend) join(c *claim) {
 }
 
 func (b *backend) leave(c *claim) {
-	if !c.Wait {
-		return
-	}
 	b.mu.Lock()
 	delete(b.claims, c.ID)
 	b.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 // the background, again and again until the lock's time is over.
 func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
 	c := dc.State.(*claim)
-	b.leave(c)
 	h := b.newHeirs(c, len(b.nodes))
 	args, tomb := b.releaseCalls(c, h, false)
 	r := b.newRound(ctx, c, &round{
@@ -26,6 +25,7 @@ func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
 		judge:  judgeRelease,
 		heard:  h.add,
 	})
+	b.leave(c) // not before: disown would come first
 	if ok, _ := r.mutex().UnlockContext(ctx); ok {
 		return nil
 	}
@@ -48,8 +48,9 @@ func (b *backend) Abandon(ctx context.Context, dc *driver.Claim) error {
 	if c == nil {
 		return nil // never asked for
 	}
+	k := b.clean(c)
 	b.leave(c)
-	if missing := b.clean(c).wait(ctx, 2*b.bound); missing != 0 {
+	if missing := k.wait(ctx, 2*b.bound); missing != 0 {
 		return fmt.Errorf("%d of %d nodes could not be cleaned yet: %s", missing.len(), len(b.nodes), b.names(missing))
 	}
 	return nil

@@ -36,8 +36,9 @@ type round struct {
 // reply is what a node said.
 type reply struct {
 	yes    bool
-	low    bool   // yes, but clock is above the token
-	clock  int64  // with low
+	low    bool   // yes, but the token was not written
+	clock  int64  // with low: the last token of the bucket
+	now    int64  // with low: the node's time; 0 if it did not say
 	holder string // who has it instead; with a release: who has it now
 	left   time.Duration
 	handed bool // a release: it was ours and has gone to holder
@@ -53,7 +54,6 @@ type voter struct {
 	req request
 
 	wait     sync.WaitGroup // until there is an answer or the round is over
-	given    bool           // redsync has asked this node
 	answered bool
 	freed    bool // wait is done
 	rep      reply
@@ -67,7 +67,8 @@ var (
 	errUndecided = errors.New("redlock: decided without this node")
 )
 
-// newRound prepares a question. The bound and ctx both end the waiting for it.
+// newRound puts a question to all nodes at once. The bound and ctx both end the
+// waiting for the answers.
 func (b *backend) newRound(ctx context.Context, c *claim, r *round) *round {
 	r.b, r.c = b, c
 	r.voters = make([]voter, len(b.nodes))
@@ -83,10 +84,14 @@ func (b *backend) newRound(ctx context.Context, c *claim, r *round) *round {
 		v.wait.Add(1)
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.timer = time.AfterFunc(b.bound, r.expire)
 	if ctx.Done() != nil {
 		r.unhook = context.AfterFunc(ctx, r.expire)
+	}
+	r.mu.Unlock()
+	for i, n := range b.nodes {
+		c.asking(i)
+		n.submit(&r.voters[i].req)
 	}
 	return r
 }
@@ -192,9 +197,7 @@ func (r *round) expire() {
 	r.finish()
 	for i := range r.voters {
 		if v := &r.voters[i]; !v.answered && !r.undoes && v.req.cancel() {
-			if v.given {
-				r.c.asked(i, false)
-			}
+			r.c.asked(i, false)
 			r.settle(i, reply{err: r.b.nodes[i].fail(errNotSent)})
 		}
 	}
@@ -224,7 +227,7 @@ type conn voter
 
 // SetNX is redsync asking for the lock.
 func (c *conn) SetNX(string, string, time.Duration) (bool, error) {
-	rep := (*voter)(c).ask()
+	rep := (*voter)(c).answer()
 	return rep.yes, rep.err
 }
 
@@ -234,22 +237,18 @@ func (c *conn) Eval(*rsredis.Script, ...any) (any, error) {
 	if c.r.script == bidScript {
 		return int64(0), nil
 	}
-	rep := (*voter)(c).ask()
+	rep := (*voter)(c).answer()
 	if c.r.counts(rep) {
 		return int64(1), nil
 	}
 	return int64(0), rep.err
 }
 
-func (v *voter) ask() reply {
+// answer waits for what the node says. The question was put by newRound: redsync's
+// goroutines may start when it has long been decided without them, and a bid that
+// goes out then would come after the release that undoes it.
+func (v *voter) answer() reply {
 	r := v.r
-	r.mu.Lock()
-	v.given = true
-	if !v.answered {
-		r.c.asking(v.req.i)
-	}
-	r.mu.Unlock()
-	r.b.nodes[v.req.i].submit(&v.req)
 	v.wait.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()

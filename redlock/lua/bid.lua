@@ -5,10 +5,10 @@
 --       3 the token that we guess ("" without fencing, "0" when we have no guess)
 --       4 "1" to stand in the queue when the lock is taken
 --
--- Answers 1: ours, and the token is written; {2, clock}: ours, but the token is
--- not above the clock (or so far above it that our idea of the time must be
--- wrong); {0, holder, ms left}: another's; -1: this claim was withdrawn before
--- the request came.
+-- Answers 1: ours, and the token is written; {2, clock, time}: ours, but the token
+-- is not above both the bucket's clock and the node's time (or so far above them
+-- that our idea of the time must be wrong); {0, holder, ms left, time}:
+-- another's; -1: this claim was withdrawn before the request came.
 if redis.call('exists', KEYS[4]) == 1 then
   return -1
 end
@@ -18,7 +18,8 @@ if held and held ~= ARGV[1] then
     redis.call('zadd', KEYS[3], 0, ARGV[1])
     redis.call('pexpire', KEYS[3], 600000)
   end
-  return {0, held, redis.call('pttl', KEYS[1])}
+  local t = redis.call('time')
+  return {0, held, redis.call('pttl', KEYS[1]), t[1] * 1000000 + t[2]}
 end
 -- Free, or ours already: handed to us by a holder who left, or by a request of
 -- ours whose reply was lost.
@@ -27,10 +28,11 @@ if ARGV[3] == '' then
   return 1
 end
 local t = redis.call('time')
-local clock = math.max(tonumber(redis.call('get', KEYS[2]) or 0), t[1] * 1000000 + t[2])
-local token = tonumber(ARGV[3])
-if token > clock and token <= clock + 1000000 then
+local time = t[1] * 1000000 + t[2]
+local clock = tonumber(redis.call('get', KEYS[2]) or 0)
+local token, highest = tonumber(ARGV[3]), math.max(clock, time)
+if token > highest and token <= highest + 1000000 then
   redis.call('set', KEYS[2], ARGV[3])
   return 1
 end
-return {2, clock}
+return {2, clock, time}
