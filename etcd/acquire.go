@@ -1,0 +1,243 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// place is where an entry stands in its queue.
+type place struct {
+	ahead int    // how many stand before it, as far as known; none: it holds the name
+	key   string // the one directly before it
+	born  int64  // its create revision
+	rev   int64  // the revision at which this was so
+}
+
+// Acquire takes a name, or waits for it in the queue.
+func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+	e := b.newEntry(c)
+	var grant driver.Grant
+	var err error
+	if c.Wait {
+		grant, err = b.queueFor(ctx, e)
+	} else {
+		grant, err = b.askFor(ctx, e)
+	}
+	if errors.Is(err, driver.ErrTaken) {
+		b.forget(e)
+	}
+	return grant, err
+}
+
+// askFor takes the name if it is free. It asks again only if the server has not
+// dealt with the question at all.
+func (b *backend) askFor(ctx context.Context, e *entry) (driver.Grant, error) {
+	patience := time.Now().Add(b.pace.patience)
+	for pause := (backoff{}); ; {
+		p, err := b.step(ctx, e, b.enterIfFree)
+		if err == nil && p.ahead > 0 {
+			return driver.Grant{}, driver.ErrTaken
+		}
+		if err == nil {
+			var g driver.Grant
+			if g, err = b.grant(ctx, e); err == nil {
+				return g, nil
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return driver.Grant{}, err
+		case errors.Is(err, errFence), errors.Is(err, errSessionGone):
+		case isNoLeader(err) && time.Now().Before(patience):
+			pause.sleep(ctx)
+		default:
+			return driver.Grant{}, err
+		}
+	}
+}
+
+// queueFor joins the queue and waits until e is the first in it, through outages
+// and through the loss of its place.
+func (b *backend) queueFor(ctx context.Context, e *entry) (driver.Grant, error) {
+	for pause := (backoff{}); ; {
+		var p place
+		var err error
+		if e.rev.Load() > 0 && !e.session.isGone() {
+			p, err = b.look(ctx, e, 0)
+		} else {
+			p, err = b.step(ctx, e, b.enter)
+		}
+		if err == nil {
+			err = b.await(ctx, e, p)
+		}
+		if err == nil {
+			var g driver.Grant
+			if g, err = b.grant(ctx, e); err == nil {
+				return g, nil
+			}
+		}
+		switch {
+		case ctx.Err() != nil || lasting(err):
+			return driver.Grant{}, err
+		case errors.Is(err, errSessionGone), errors.Is(err, errEntryGone):
+			e.rev.Store(0)
+		case errors.Is(err, errFence), errors.Is(err, errForeign):
+			continue
+		}
+		b.log.Debug("locker: still waiting", "backend", backendName, "name", e.claim.Name, "error", err)
+		pause.sleep(ctx)
+	}
+}
+
+// step has e enter its queue, one way or the other, under the present session.
+func (b *backend) step(ctx context.Context, e *entry, enter func(context.Context, *session, *entry) (place, error)) (place, error) {
+	s, err := b.live(ctx)
+	if err != nil {
+		return place{}, err
+	}
+	p, err := enter(ctx, s, e)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		b.endSession(s)
+		err = errSessionGone
+	}
+	if err == nil && e.rev.Load() > 0 {
+		err = b.findSpace(ctx, e)
+	}
+	return p, err
+}
+
+// enter puts the entry at the end of its queue and says where that is, in one
+// transaction: one request if nobody is there. An entry that is in the queue
+// already, by an earlier request whose answer was lost, stays where it is.
+func (b *backend) enter(ctx context.Context, s *session, e *entry) (place, error) {
+	ifs := []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
+		clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0),
+	}
+	last := clientv3.OpGet(e.queue, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))
+	resp, err := b.put(ctx, s, e, ifs, []clientv3.Op{last}, clientv3.OpGet(e.key))
+	if err != nil {
+		return place{}, fmt.Errorf("queue: %w", err)
+	}
+	got := resp.Responses[0].GetResponseRange()
+	switch {
+	case resp.Succeeded:
+		e.session = s
+		e.rev.Store(resp.Header.Revision)
+		p := place{ahead: int(got.Count), rev: resp.Header.Revision}
+		if p.ahead > 0 {
+			p.key, p.born = string(got.Kvs[0].Key), got.Kvs[0].CreateRevision
+		}
+		return p, nil
+	case len(got.Kvs) == 0:
+		return place{}, errFence
+	case !e.wrote(got.Kvs[0].Value):
+		b.move(e)
+		return place{}, errForeign
+	}
+	e.session = s
+	e.rev.Store(got.Kvs[0].CreateRevision)
+	return b.look(ctx, e, 0)
+}
+
+// enterIfFree puts the entry into the queue only if that is empty. Otherwise the
+// server writes nothing.
+func (b *backend) enterIfFree(ctx context.Context, s *session, e *entry) (place, error) {
+	ifs := []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
+		// True if no key of the queue has another revision: if there is none.
+		clientv3.Compare(clientv3.CreateRevision(e.queue), "=", 0).WithPrefix(),
+	}
+	resp, err := b.put(ctx, s, e, ifs, nil, firstOf(e.queue))
+	if err != nil {
+		return place{}, fmt.Errorf("take: %w", err)
+	}
+	if resp.Succeeded {
+		e.session = s
+		e.rev.Store(resp.Header.Revision)
+		return place{rev: resp.Header.Revision}, nil
+	}
+	first := resp.Responses[0].GetResponseRange().Kvs
+	if len(first) == 0 {
+		return place{}, errFence
+	}
+	return place{ahead: 1, key: string(first[0].Key), rev: resp.Header.Revision}, nil
+}
+
+func firstOf(queue string) clientv3.Op {
+	return clientv3.OpGet(queue, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+}
+
+// put makes a transaction that puts the entry's key, after the operations in then,
+// if all of ifs hold, and otherwise makes the one operation given. If the fate of an
+// earlier one is not known it moves the fence as well; see session.
+func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.Cmp, then []clientv3.Op, otherwise clientv3.Op) (*clientv3.TxnResponse, error) {
+	then = append(then, clientv3.OpPut(e.key, e.value(), clientv3.WithLease(s.lease)))
+	elses := []clientv3.Op{otherwise, clientv3.OpGet(s.fence, clientv3.WithKeysOnly())}
+	doubt := slices.Contains(e.doubts, s)
+	if doubt {
+		move := moveFence(s)
+		then, elses = append(then, move), append(elses, move)
+	}
+	resp, err := b.txn(ctx, ifs, then, elses)
+	if err != nil {
+		if !doubt && !answered(err) {
+			e.doubts = append(e.doubts, s)
+		}
+		return nil, err
+	}
+	switch {
+	case doubt:
+		s.moved(resp.Header.Revision, resp.Header.Revision)
+		e.settle(s)
+	case !resp.Succeeded:
+		s.moved(modRevision(resp.Responses[1].GetResponseRange().Kvs), resp.Header.Revision)
+	}
+	return resp, nil
+}
+
+func moveFence(s *session) clientv3.Op {
+	return clientv3.OpPut(s.fence, "", clientv3.WithLease(s.lease))
+}
+
+func modRevision(kvs []*mvccpb.KeyValue) int64 {
+	if len(kvs) == 0 {
+		return 0
+	}
+	return kvs[0].ModRevision
+}
+
+// grant makes the first of a queue a holder.
+func (b *backend) grant(ctx context.Context, e *entry) (driver.Grant, error) {
+	until, err := b.lifetime(ctx, e)
+	if err != nil {
+		return driver.Grant{}, err
+	}
+	b.hold(e)
+	return driver.Grant{Token: e.rev.Load(), Until: until}, nil
+}
+
+// lifetime says until when the server certainly keeps the entry.
+func (b *backend) lifetime(ctx context.Context, e *entry) (driver.Instant, error) {
+	if e.claim.Lease {
+		return b.leaseOwn(ctx, e)
+	}
+	s := e.session
+	short := func() bool { return s.expiry().Sub(b.clock.Now()) < s.ttl/2 }
+	if short() { // renewals have failed of late
+		if err := b.refresh(ctx, s, short); err != nil {
+			return 0, err
+		}
+	}
+	return s.expiry(), nil
+}
