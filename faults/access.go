@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -68,7 +69,7 @@ func Open(ctx context.Context, a Access) (conformance.Client, error) {
 // client is a Locker of ours with the connections that were opened for it.
 type client struct {
 	locker.Locker
-	end func() error
+	end func() error // harmless when called again
 }
 
 // of makes a client of what a constructor of ours returned. end closes the
@@ -80,7 +81,10 @@ func of(l locker.Locker, err error, end func() error) (conformance.Client, error
 		}
 		return nil, err
 	}
-	return client{l, end}, nil
+	if end == nil {
+		end = func() error { return nil }
+	}
+	return client{l, sync.OnceValue(end)}, nil
 }
 
 func (c client) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
@@ -100,11 +104,5 @@ func (c client) TryAcquire(ctx context.Context, name string, opts ...locker.Acqu
 }
 
 func (c client) Close(ctx context.Context) error {
-	err := c.Locker.Close(ctx)
-	if c.end != nil {
-		if e := c.end(); err == nil {
-			err = e
-		}
-	}
-	return err
+	return errors.Join(c.Locker.Close(ctx), c.end())
 }

@@ -67,14 +67,15 @@ func codeOf(err error) string {
 	return ""
 }
 
-// Child is called first thing in TestMain. In a process that was started to be a user
+// Child has to be called first thing in TestMain. In a process that was started to be a user
 // of a lock it never returns.
 func Child() {
 	spec := os.Getenv(envChild)
+	pulse.start()
 	if spec == "" {
+		prepare()
 		return
 	}
-	pulse.start()
 	var r role
 	err := json.Unmarshal([]byte(spec), &r)
 	if err == nil {

@@ -18,7 +18,6 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = flag.Set("test.parallel", "12") // they wait for the most part
 	}
-	pulse.start()
 	code := m.Run()
 	if !testing.Short() {
 		fmt.Print(Table(Measured()))

@@ -64,9 +64,9 @@ const redisTTL = 2 * time.Second
 // a machine that fails.
 var keepsData = []string{"--appendonly", "yes", "--appendfsync", "no"}
 
-// Redis is one Redis server that keeps its data.
-var Redis = Backend{
-	Name: "redis", Family: "redis", TTL: redisTTL, Death: redisTTL + time.Second, Offers: everything,
+// Redis1 is one Redis server that keeps its data.
+var Redis1 = Backend{
+	Name: "redis-1", Family: "redis", TTL: redisTTL, Death: redisTTL + time.Second, Offers: everything,
 	Start: func(t testing.TB) *Servers {
 		r := servers.NewRedis(t, servers.RedisOptions{Args: keepsData})
 		s := redisServers("redis", []*servers.Redis{r})

@@ -23,6 +23,9 @@ var starter = sync.OnceValue(func() chan<- start {
 	return c
 })
 
+// prepare starts what stays for the life of this process.
+func prepare() { starter() }
+
 func startAll(c <-chan start) {
 	runtime.LockOSThread()
 	for s := range c {

@@ -196,6 +196,7 @@ func refusals(x *Exam) {
 	x.names3(a, "NOREPLICAS")
 	do("CONFIG", "SET", "min-replicas-to-write", "0")
 
+	do("CONFIG", "SET", "busy-reply-threshold", "10")
 	busy := make(chan struct{})
 	go func() {
 		defer close(busy)
@@ -203,8 +204,10 @@ func refusals(x *Exam) {
 		defer c.Close()
 		_ = c.Eval(x.Ctx, "while true do end", nil).Err()
 	}()
-	time.Sleep(300 * time.Millisecond)
-	do("CONFIG", "SET", "busy-reply-threshold", "10")
+	x.Until("the server is busy", 10*time.Second, func() bool {
+		_, err := r.Do(x.Within(time.Second), "GET", "x")
+		return err != nil && strings.Contains(err.Error(), "BUSY")
+	})
 	x.names3(a, "BUSY")
 	do("SCRIPT", "KILL")
 	<-busy

@@ -11,7 +11,7 @@ import (
 // What can happen to servers of any kind.
 var serverRows = []Row{
 	{Number: 8, Name: "release-with-servers-dead", Run: releaseDead,
-		For: []string{"redis", "redlock", "etcd-1", "etcd-3", "zookeeper-1", "zookeeper-3"},
+		For: []string{"redis-1", redlockFamily, etcdFamily, zooKeeperFamily},
 		See: "Release returns by its ctx; renewals stop; the lock is free within TTL"},
 	{Number: 22, Name: "servers-stall", Quick: true, Run: stall,
 		See: "lost at the deadline; waiters go on after"},
@@ -19,7 +19,7 @@ var serverRows = []Row{
 		For: []string{"etcd-3", "zookeeper-3", redlockFamily},
 		See: "lost at the deadline; ctx honoured; waiters go on after"},
 	{Number: 32, Name: "all-restarted", Quick: true, Run: allRestarted,
-		For: []string{"redis", "redis-cluster", redlockFamily, etcdFamily, zooKeeperFamily},
+		For: []string{"redis-1", "redis-cluster", redlockFamily, etcdFamily, zooKeeperFamily},
 		See: "no two holders; tokens go on rising; waiters go on"},
 	{Number: 44, Name: "failover", Run: failover, For: []string{"redis-replica", "redis-sentinel"},
 		See: "tokens go on rising; waiters go on"},
