@@ -267,7 +267,7 @@ func (s *session) usable(ctx context.Context, patient bool) (*wire, error) {
 		case <-s.life.Done():
 			return nil, zk.ErrClosing
 		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), noServer(failure))
+			return nil, noServer(failure) // that ctx has ended, the caller knows
 		}
 	}
 }

@@ -180,6 +180,9 @@ func (d *backend) probe(ctx context.Context) error {
 	_, patient := ctx.Deadline()
 	for {
 		w, err := d.session.usable(ctx, patient)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
 		if err != nil {
 			return err
 		}

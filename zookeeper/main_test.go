@@ -1,0 +1,254 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/internal/servers"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(stopping{m}, goleak.IgnoreAnyFunction(servers.BackgroundFunc))
+}
+
+type stopping struct{ m *testing.M }
+
+func (s stopping) Run() int {
+	defer func() { _ = servers.StopAll() }()
+	return s.m.Run()
+}
+
+// within is a context for one test.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// raw connects and returns the driver.
+func raw(t testing.TB, addrs []string, opts ...locker.Option) *backend {
+	t.Helper()
+	d, _, err := connect(within(t, 30*time.Second), addrs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closing(t, d.Close) })
+	return d
+}
+
+// open connects and returns the Locker.
+func open(t testing.TB, addrs []string, opts ...locker.Option) locker.Locker {
+	t.Helper()
+	l, _ := both(t, addrs, opts...)
+	return l
+}
+
+// both returns the Locker and the driver within.
+func both(t testing.TB, addrs []string, opts ...locker.Option) (locker.Locker, *backend) {
+	t.Helper()
+	d, cfg, err := connect(within(t, 30*time.Second), addrs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := locker.New(d, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closing(t, l.Close) })
+	return l, d
+}
+
+func closing(t testing.TB, end func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := end(ctx); err != nil {
+		t.Logf("close: %v", err)
+	}
+}
+
+func inFront(t testing.TB, addr string) *proxy.Proxy {
+	t.Helper()
+	p, err := proxy.New(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+var counter atomic.Int64
+
+// name returns a name that no other test uses.
+func name(t testing.TB) string { return fmt.Sprintf("%s %d", t.Name(), counter.Add(1)) }
+
+// claim makes a claim as the core does; what Lost is told arrives at the channel.
+func claim(t testing.TB, name string) (*driver.Claim, chan error) {
+	t.Helper()
+	var id [16]byte
+	_, _ = rand.Read(id[:])
+	lost := make(chan error, 1)
+	return &driver.Claim{
+		Name: name, ID: hex.EncodeToString(id[:]), Owner: "the owner", TTL: 15 * time.Second, Wait: true,
+		Lost: func(err error) {
+			select {
+			case lost <- err:
+			default:
+			}
+		},
+	}, lost
+}
+
+func take(t testing.TB, d *backend, c *driver.Claim) driver.Grant {
+	t.Helper()
+	g, err := d.Acquire(within(t, 30*time.Second), c)
+	if err != nil {
+		t.Fatalf("acquire: %v", err)
+	}
+	return g
+}
+
+// outcome is what an Acquire that was begun came to.
+type outcome struct {
+	grant driver.Grant
+	err   error
+}
+
+// begin acquires aside.
+func begin(ctx context.Context, d *backend, c *driver.Claim) chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		g, err := d.Acquire(ctx, c)
+		done <- outcome{g, err}
+	}()
+	return done
+}
+
+func (o outcome) ok(t testing.TB) driver.Grant {
+	t.Helper()
+	if o.err != nil {
+		t.Fatalf("acquire: %v", o.err)
+	}
+	return o.grant
+}
+
+// await waits for a value.
+func await[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s: not within 20 s", what)
+		panic("unreachable")
+	}
+}
+
+// operator is a client of the library alone, as somebody at a console.
+type operator struct {
+	*zk.Conn
+	t testing.TB
+}
+
+func console(t testing.TB, addr string) operator {
+	t.Helper()
+	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(logAdapter{discard}), zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		for range events {
+		}
+	})
+	return operator{c, t}
+}
+
+// queue waits until the queue for name looks right, woken by a watch. A queue that is
+// not there is empty.
+func (o operator) queue(name string, right func(children []string) bool) []string {
+	o.t.Helper()
+	path := queuePath(folder, name)
+	deadline := time.After(20 * time.Second)
+	for {
+		children, _, changed, err := o.ChildrenW(path)
+		if err == zk.ErrNoNode {
+			var there bool
+			there, _, changed, err = o.ExistsW(path)
+			if there {
+				continue
+			}
+		}
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		if right(children) {
+			return children
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			o.t.Fatalf("queue: %q", children)
+		}
+	}
+}
+
+func (o operator) length(name string, n int) []string {
+	o.t.Helper()
+	return o.queue(name, func(all []string) bool { return len(all) == n })
+}
+
+// nodeOf waits for the node of a claim.
+func (o operator) nodeOf(c *driver.Claim) string {
+	o.t.Helper()
+	all := o.queue(c.Name, func(all []string) bool { return lineUp(all, c.ID).own != "" })
+	return queuePath(folder, c.Name) + "/" + lineUp(all, c.ID).own
+}
+
+func (o operator) delete(path string) {
+	o.t.Helper()
+	if err := o.Delete(path, -1); err != nil {
+		o.t.Fatalf("delete %s: %v", path, err)
+	}
+}
+
+// plant makes an ephemeral node of the operator's own.
+func (o operator) plant(path string) {
+	o.t.Helper()
+	if _, err := o.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		o.t.Fatalf("create %s: %v", path, err)
+	}
+}
+
+var discard = slog.New(slog.DiscardHandler)
+
+func word(t testing.TB, z *servers.ZooKeeper, w string) string {
+	t.Helper()
+	s, err := z.Word(context.Background(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// carries matches a request by its operation, for the proxy.
+func carries(op int32) func([]byte) bool {
+	return func(b []byte) bool {
+		d := &decoder{rest: b}
+		d.int32()
+		d.int32()
+		return d.int32() == op && !strings.Contains(string(b), "zookeeper/config")
+	}
+}

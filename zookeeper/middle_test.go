@@ -1,0 +1,126 @@
+package zookeeper
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// A middleman passes frames between clients and a server, and knows what they say.
+type middleman struct {
+	l      net.Listener
+	target string
+	// refuse are operations that are answered as by a server that is too old.
+	refuse []int32
+
+	mu       sync.Mutex
+	id       int64
+	password []byte
+	refused  int
+	wg       sync.WaitGroup
+	open     []net.Conn
+}
+
+// spy passes everything on and remembers the last session's id and password.
+func spy(t testing.TB, target string) *middleman { return between(t, target) }
+
+func between(t testing.TB, target string, refuse ...int32) *middleman {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &middleman{l: l, target: target, refuse: refuse}
+	m.wg.Go(m.accept)
+	t.Cleanup(func() {
+		_ = l.Close()
+		m.mu.Lock()
+		for _, c := range m.open {
+			_ = c.Close()
+		}
+		m.mu.Unlock()
+		m.wg.Wait()
+	})
+	return m
+}
+
+func (m *middleman) addr() string { return m.l.Addr().String() }
+
+func (m *middleman) accept() {
+	for {
+		c, err := m.l.Accept()
+		if err != nil {
+			return
+		}
+		s, err := net.Dial("tcp", m.target)
+		if err != nil {
+			_ = c.Close()
+			continue
+		}
+		m.mu.Lock()
+		m.open = append(m.open, c, s)
+		m.mu.Unlock()
+		m.wg.Go(func() { m.up(c, s) })
+		m.wg.Go(func() { m.down(c, s) })
+	}
+}
+
+func readFrame(c net.Conn) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(c, size[:]); err != nil {
+		return nil, err
+	}
+	b := make([]byte, 4+binary.BigEndian.Uint32(size[:]))
+	copy(b, size[:])
+	_, err := io.ReadFull(c, b[4:])
+	return b, err
+}
+
+func (m *middleman) up(c, s net.Conn) {
+	defer c.Close()
+	defer s.Close()
+	for first := true; ; first = false {
+		b, err := readFrame(c)
+		if err != nil {
+			return
+		}
+		if !first && slices.Contains(m.refuse, int32(binary.BigEndian.Uint32(b[8:]))) {
+			m.mu.Lock()
+			m.refused++
+			m.mu.Unlock()
+			reply := make(encoder, 4)
+			reply.int32(int32(binary.BigEndian.Uint32(b[4:])))
+			reply.int64(0)
+			reply.int32(-6)
+			_, _ = c.Write(reply.frame())
+			return
+		}
+		if _, err := s.Write(b); err != nil {
+			return
+		}
+	}
+}
+
+func (m *middleman) down(c, s net.Conn) {
+	defer c.Close()
+	defer s.Close()
+	for first := true; ; first = false {
+		b, err := readFrame(s)
+		if err != nil {
+			return
+		}
+		if first {
+			d := &decoder{rest: b[12:]}
+			m.mu.Lock()
+			m.id = d.int64()
+			m.password = []byte(d.string())
+			m.mu.Unlock()
+		}
+		if _, err := c.Write(b); err != nil {
+			return
+		}
+	}
+}
