@@ -41,7 +41,7 @@ func Families(role contender.Role) []string {
 
 // Choose picks contenders. backends and rivals are families or full names, separated by
 // commas; "" and "all" are everything, "none" is nothing. Floors and exhibits come along
-// with the kinds of server that the backends and rivals chosen use. Rivals come along
+// with the servers that the backends and rivals chosen use. Rivals come along
 // only if a backend chosen runs on their kind of server, unless they are named.
 func Choose(all []contender.Contender, backends, rivals string) ([]contender.Contender, error) {
 	wantOurs, err := chooser(all, contender.Ours, backends)
@@ -76,7 +76,7 @@ func Choose(all []contender.Contender, backends, rivals string) ([]contender.Con
 		}
 	}
 	for _, c := range all {
-		if c.Role == contender.Floor && setups[c.Setup] || c.Role == contender.Exhibit && used[c.Setup.Service] {
+		if c.Role == contender.Floor && setups[c.Setup] || c.Role == contender.Exhibit && (used[c.Setup.Service] || c.Setup.Service == contender.Memory) {
 			chosen = append(chosen, c)
 		}
 	}

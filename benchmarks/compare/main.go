@@ -59,5 +59,5 @@ func run(ctx context.Context, args []string) error {
 	if err := report.Terminal(os.Stdout, d); err != nil {
 		return err
 	}
-	return o.write(in, d)
+	return o.write(in, d, os.Stdout)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/catalog"
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/experiment"
-	"github.com/seed80cd6120/locker/benchmarks/report"
 	"github.com/seed80cd6120/locker/benchmarks/site"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -161,9 +160,4 @@ func chooseExperiments(list string) ([]experiment.Experiment, error) {
 		chosen = append(chosen, experiment.All()[i])
 	}
 	return chosen, nil
-}
-
-// write leaves the files of the report.
-func (o *options) write(in report.Input, d *report.Document) error {
-	return nil
 }

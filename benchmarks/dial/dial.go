@@ -52,6 +52,14 @@ func ZooKeeper(ctx context.Context, addrs []string, session time.Duration) (*zk.
 	}
 }
 
+// Clients that complain of servers which an experiment has killed would only get
+// between the lines of the report.
+func init() { redis.SetLogger(silentRedis{}) }
+
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
+
+type silentRedis struct{}
+
+func (silentRedis) Printf(context.Context, string, ...any) {}

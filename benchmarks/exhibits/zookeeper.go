@@ -1,5 +1,5 @@
-// Package exhibits has the recipes that articles on ZooKeeper locks warn of, kept to
-// show what the warning is about: the herd. Do not use them.
+// Package exhibits has what nobody should use, kept to show what the warnings are about:
+// the naive ZooKeeper recipes of the articles, and no lock at all.
 package exhibits
 
 import (
@@ -19,6 +19,7 @@ import (
 func All() []contender.Contender {
 	one := contender.Setup{Service: contender.ZooKeeper, Nodes: 1}
 	return []contender.Contender{
+		noLock(),
 		exhibit("naive.one-node", one, "one ephemeral node of a fixed name; every waiter watches it and all try again when it goes", oneNode),
 		exhibit("naive.all-children", one, "sequential nodes; every waiter watches the parent's children and all list them at every change", allChildren),
 	}

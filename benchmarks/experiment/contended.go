@@ -24,12 +24,12 @@ func contended() Experiment {
 			"Separate clients have connections of their own but live in one process, so that their moments can be compared; where they are goroutines of one client, they share it. " +
 			"Requests are counted in a pass of their own, which is not timed.",
 		Metrics: append([]Metric{
-			{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of all clients together"},
+			{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of all clients together"},
 		}, append(append(latency("acquire", "from asking to holding"), latency("hand-over", "from the call of Release to the next holder having it")...),
 			Metric{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
 			Metric{Name: "unluckiest", Better: 1, Meaning: "share of the client that got least, 1 being an equal share"},
 			Metric{Name: "luckiest", Better: -1, Meaning: "share of the client that got most"},
-			Metric{Name: "largest/smallest", Better: -1, Meaning: "the one share divided by the other"},
+			Metric{Name: "largest/smallest", Better: -1, Plot: true, Meaning: "the one share divided by the other"},
 			Metric{Name: "two inside", Better: -1, Meaning: "how often somebody got the lock while another held it"},
 			Metric{Name: "stuck", Better: -1, Meaning: "clients that still waited two seconds after the lock had been free for the last time"})...),
 		Cases: func(d Depth) []Case {

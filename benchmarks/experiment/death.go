@@ -20,7 +20,7 @@ func death() Experiment {
 		Method: "The holder is a process of its own, which is killed with SIGKILL while another client waits; with a clean end it closes its client, still holding. " +
 			"All contenders are measured at the same time, since all they do is wait. Those that do not renew had the lock for 0.7 s of its TTL when they were killed.",
 		Metrics: []Metric{
-			{Name: "next holder", Unit: "ms", Better: -1, Meaning: "from the end of the holder to the next one having the lock"},
+			{Name: "next holder", Unit: "ms", Better: -1, Plot: true, Meaning: "from the end of the holder to the next one having the lock"},
 			{Name: "of the TTL", Better: -1, Meaning: "the same, divided by the TTL"},
 		},
 		Cases: func(d Depth) []Case {
@@ -35,7 +35,7 @@ func death() Experiment {
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
 		},
-		Together: true,
+		Together: func(Case) bool { return true },
 		Do:       doDeath,
 	}
 }
@@ -84,6 +84,7 @@ func hold(find func(string) (contender.Contender, error)) child.Role {
 // their contender.
 func RegisterRoles(find func(string) (contender.Contender, error)) {
 	child.Register(RoleHold, hold(find))
+	child.Register(RoleBuy, buy(find))
 }
 
 func doDeath(ctx context.Context, c *Cell) error {

@@ -37,6 +37,8 @@ type Metric struct {
 	Better int
 	// Meaning is one sentence for the report.
 	Meaning string
+	// Plot has the report draw it.
+	Plot bool
 }
 
 // Case is one setting of an experiment.
@@ -62,9 +64,9 @@ type Experiment struct {
 	Repeat func(Depth) int
 	// Fits says whether a case makes sense for a contender.
 	Fits func(Depth, contender.Contender, Case) bool
-	// Together: the contenders are measured at the same time, because all they do
-	// is wait.
-	Together bool
+	// Together, if not nil, says in which cases the contenders are measured at the
+	// same time, because all they do is wait.
+	Together func(Case) bool
 	// Own: the experiment breaks its servers and starts them itself; Cell.Site is nil.
 	Own bool
 	// Do measures one cell once.
@@ -80,6 +82,9 @@ func All() []Experiment {
 		herd(),
 		death(),
 		fairness(),
+		failover(),
+		scale(),
+		shop(),
 	}
 }
 
@@ -104,9 +109,13 @@ func (c *Cell) LockName() string {
 	return fmt.Sprintf("compare/%s/%s/%d", c.Experiment.Name, c.Contender.Name, names.Add(1))
 }
 
-// TTL of the clients of this cell.
+// TTL of the clients of this cell. Where waiting is all that happens, those who do not
+// renew have one that outlasts it.
 func (c *Cell) TTL() time.Duration {
 	ttl := c.Case.TTL
+	if c.Experiment.Name == "waiting" && !c.Contender.Traits.Renews {
+		ttl = 5 * time.Minute
+	}
 	if ttl == 0 {
 		ttl = DefaultTTL
 	}

@@ -21,8 +21,8 @@ func herd() Experiment {
 			"the next holder had the lock; and at a second release, which is also timed, the messages that the servers sent unasked. " +
 			"The naive recipes of the articles are there to show the herd: in one all waiters watch one node, in the other all watch the list of the queue.",
 		Metrics: []Metric{
-			{Name: "requests", Better: -1, Meaning: "requests caused by one release"},
-			{Name: "notifications", Better: -1, Meaning: "messages sent by the servers unasked, to within a few"},
+			{Name: "requests", Better: -1, Plot: true, Meaning: "requests caused by one release"},
+			{Name: "notifications", Better: -1, Plot: true, Meaning: "messages sent by the servers unasked, to within a few"},
 			{Name: "hand-over", Unit: "ms", Better: -1, Meaning: "from the call of Release to the next holder having the lock"},
 		},
 		Cases: func(d Depth) []Case {
@@ -35,7 +35,7 @@ func herd() Experiment {
 		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if c.Role == contender.Exhibit {
-				return true
+				return c.Setup.Service == contender.ZooKeeper
 			}
 			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
 		},
@@ -70,7 +70,7 @@ func doHerd(ctx context.Context, c *Cell) error {
 		if err := held.Release(ctx); err != nil {
 			return err
 		}
-		if second, err = q.next(ctx); err != nil {
+		if second, err = q.soon(ctx); err != nil {
 			return err
 		}
 		return pause(ctx, calm)
@@ -88,7 +88,7 @@ func doHerd(ctx context.Context, c *Cell) error {
 		if err := second.release(ctx); err != nil {
 			return err
 		}
-		third, err := q.next(ctx)
+		third, err := q.soon(ctx)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -71,6 +72,23 @@ func (q *queue) next(ctx context.Context) (turn, error) {
 	case <-ctx.Done():
 		return turn{}, fmt.Errorf("nobody got the lock: %w", ctx.Err())
 	}
+}
+
+// errStuck is returned when nobody gets a lock that nobody holds.
+var errStuck = errors.New("the lock is free and waiters are stuck")
+
+// patience is how long a free lock may find no taker before the waiters count as stuck.
+const patience = 5 * time.Second
+
+// soon is next for a lock that is free: it waits no longer than patience.
+func (q *queue) soon(ctx context.Context) (turn, error) {
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	t, err := q.next(within)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		err = errStuck
+	}
+	return t, err
 }
 
 // release gives back what a waiter held and lets it go.

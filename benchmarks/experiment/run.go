@@ -117,27 +117,45 @@ func (r *runner) experiment(ctx context.Context, e *Experiment) {
 	if !e.Own {
 		r.openSites(ctx, cells)
 	}
-	if e.Together {
-		var wg sync.WaitGroup
-		for rep := range cells {
-			for _, c := range cells {
-				if c.Rep == rep {
-					wg.Go(func() { r.cell(ctx, c) })
-				}
-			}
-			wg.Wait()
-		}
-		return
-	}
 	failed := map[string]bool{}
-	for _, c := range cells {
-		which := c.Case.Name + "\x00" + c.Contender.Name
-		if ctx.Err() != nil || failed[which] {
-			r.count(1)
-			continue
+	for len(cells) > 0 {
+		n := r.atOnce(e, cells)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for _, c := range cells[:n] {
+			which := c.Case.Name + "\x00" + c.Contender.Name
+			mu.Lock()
+			skip := failed[which] || ctx.Err() != nil
+			mu.Unlock()
+			if skip {
+				r.count(1)
+				continue
+			}
+			wg.Go(func() {
+				if !r.cell(ctx, c) {
+					mu.Lock()
+					failed[which] = true
+					mu.Unlock()
+				}
+			})
 		}
-		failed[which] = !r.cell(ctx, c)
+		wg.Wait()
+		cells = cells[n:]
 	}
+}
+
+// atOnce is how many of the cells that come next are measured at the same time: those of
+// one repetition of a case, or one.
+func (r *runner) atOnce(e *Experiment, cells []*Cell) int {
+	first := cells[0]
+	if e.Together == nil || !e.Together(first.Case) {
+		return 1
+	}
+	n := 0
+	for n < len(cells) && cells[n].Case == first.Case && cells[n].Rep == first.Rep {
+		n++
+	}
+	return n
 }
 
 func (r *runner) cell(ctx context.Context, c *Cell) bool {

@@ -18,17 +18,20 @@ func waiting() Experiment {
 			"Then the holder lets go, everybody has a turn and releases at once, and the requests until the last one has had it are counted.",
 		Metrics: []Metric{
 			{Name: "requests", Unit: "/s", Better: -1, Meaning: "requests at the servers from all waiters together"},
-			{Name: "requests per waiter", Unit: "/s", Better: -1, Meaning: "the same for each"},
-			{Name: "CPU", Unit: "ms/s", Better: -1, Meaning: "of the process that waits, all waiters together"},
+			{Name: "requests per waiter", Unit: "/s", Better: -1, Plot: true, Meaning: "the same for each"},
+			{Name: "beyond keep-alives", Unit: "/s", Better: -1, Meaning: "the same for each, less what keeps its session or lease alive"},
+			{Name: "CPU", Unit: "ms/s", Better: -1, Plot: true, Meaning: "of the process that waits, all waiters together"},
 			{Name: "drain", Better: -1, Meaning: "requests for each waiter, from the release until all have had their turn"},
 			{Name: "drain time", Unit: "ms", Better: -1, Meaning: "how long that took"},
+			{Name: "stuck", Better: -1, Meaning: "waiters that were still waiting five seconds after the lock had been free for the last time"},
 		},
 		Cases: func(d Depth) []Case {
-			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient}
+			clients := func(n int) Case { return Case{Name: fmt.Sprintf("%d clients", n), N: n, TTL: 3 * beat} }
+			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat}
 			if d != Full {
-				return []Case{{Name: "100 clients", N: 100}, shared}
+				return []Case{clients(100), shared}
 			}
-			return []Case{{Name: "1 client", N: 1}, {Name: "10 clients", N: 10}, {Name: "100 clients", N: 100}, {Name: "1000 clients", N: 1000}, shared}
+			return []Case{clients(1), clients(10), clients(100), clients(1000), shared}
 		},
 		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
@@ -41,6 +44,46 @@ func waiting() Experiment {
 		},
 		Do: doWaiting,
 	}
+}
+
+// beat is how often a client of ZooKeeper or etcd keeps its session or lease alive: three
+// times within its TTL. The window for counting is a whole number of beats, so that
+// it sees the same number of them wherever it begins.
+const beat = 2 * time.Second
+
+// countIdle counts what the waiters ask while nothing happens.
+func (c *Cell) countIdle(ctx context.Context) error {
+	window := pick(c.Depth, beat, beat, 3*beat)
+	keepAlives, err := c.Site.KeepAlives(ctx)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, window) })
+	if err != nil {
+		return err
+	}
+	took := time.Since(start).Seconds()
+	n := float64(c.Case.N)
+	c.Put("requests", float64(requests)/took)
+	c.Put("requests per waiter", float64(requests)/took/n)
+
+	switch c.Contender.Setup.Service {
+	case contender.ZooKeeper:
+		sessions := n
+		if c.Case.How == oneClient {
+			sessions = 1
+		}
+		pings := (sessions + 1) * took / beat.Seconds()
+		c.Put("beyond keep-alives", max(0, float64(requests)-pings)/took/n)
+	case contender.Etcd:
+		after, err := c.Site.KeepAlives(ctx)
+		if err != nil {
+			return err
+		}
+		c.Put("beyond keep-alives", max(0, float64(requests-(after-keepAlives)))/took/n)
+	}
+	return nil
 }
 
 func doWaiting(ctx context.Context, c *Cell) error {
@@ -76,32 +119,37 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	}
 	c.Put("CPU", millis(cpuTime()-used)/time.Since(start).Seconds())
 
-	start = time.Now()
-	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, window) })
-	if err != nil {
+	if err := c.countIdle(ctx); err != nil {
 		return err
 	}
-	rate := float64(requests) / time.Since(start).Seconds()
-	c.Put("requests", rate)
-	c.Put("requests per waiter", rate/float64(n))
 
 	var took time.Duration
-	requests, err = c.Site.Requests(ctx, func() error {
+	served := 0
+	requests, err := c.Site.Requests(ctx, func() error {
 		q.hurry()
 		start := time.Now()
 		if err := held.Release(ctx); err != nil {
 			return err
 		}
-		for range n {
-			if _, err := q.next(ctx); err != nil {
+		for served < n {
+			_, err := q.soon(ctx)
+			if err == errStuck {
+				return nil
+			}
+			if err != nil {
 				return err
 			}
+			served++
 		}
 		took = time.Since(start)
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	c.Put("stuck", float64(n-served))
+	if served < n {
+		return nil
 	}
 	c.Put("drain", float64(requests)/float64(n))
 	c.Put("drain time", millis(took))

@@ -14,6 +14,13 @@ import (
 func All() []contender.Contender {
 	return []contender.Contender{
 		memoryContender(),
+		redisContender(),
+		redlockContender("redlock-5", contender.Usual, true),
+		redlockContender("redlock-5-unfenced", contender.Usual, false),
+		redlockContender("redlock-5-blackhole", contender.BlackHole, true),
+		zooKeeperContender(1, contender.Usual),
+		zooKeeperContender(1, contender.NoSync),
+		zooKeeperContender(3, contender.Usual),
 	}
 }
 

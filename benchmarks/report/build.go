@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"image/color"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,16 @@ func Build(in Input) *Document {
 			d.Sections = append(d.Sections, s)
 		}
 	}
+	if s, ok := latencySection(in); ok {
+		d.Sections = append(d.Sections, s)
+	}
 	if s, ok := missing(in); ok {
+		d.Sections = append(d.Sections, s)
+	}
+	if s, ok := whichSection(in); ok {
+		d.Sections = append(d.Sections, s)
+	}
+	if s, ok := askedSection(in.Outcome.Results); ok {
 		d.Sections = append(d.Sections, s)
 	}
 	return d
@@ -77,8 +87,15 @@ func method(in Input) Section {
 			s.List = append(s.List, fmt.Sprintf("%s: %s", service, site.Durability[service]))
 		}
 	}
+	measured := map[string]bool{}
+	for _, series := range in.Outcome.Results.All() {
+		measured[series.Contender] = true
+	}
 	t := Table{Caption: "Contenders", Head: []string{"name", "is", "servers", "notes"}, Left: true}
 	for _, c := range in.Plan.Contenders {
+		if !measured[c.Name] {
+			continue
+		}
 		t.Rows = append(t.Rows, []string{c.Name, string(c.Role), c.Setup.String(), c.Note})
 	}
 	s.Tables = []Table{t}
@@ -164,6 +181,36 @@ func figure(values []float64) string {
 	median := measure.Median(values)
 	least, greatest := measure.Spread(values)
 	return number(median) + spread(median, least, greatest)
+}
+
+// latencySection draws how latencies are distributed, for those who stand on one kind of
+// server each.
+func latencySection(in Input) (Section, bool) {
+	s := Section{Title: "Latencies", Brief: true, Text: []string{"The further to the right, the rarer: what lies right of 99 % happened to one in a hundred."}}
+	for _, what := range []struct{ experiment, kase, metric, title string }{
+		{"alone", "", "acquire+release", "Alone, acquire and release"},
+		{"contended", sixteen, "acquire", "16 clients on one name, from asking to holding"},
+		{"contended", sixteen, "hand-over", "16 clients on one name, from release to the next holder"},
+	} {
+		for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd} {
+			var names []string
+			var all []*measure.Histogram
+			var tints []color.Color
+			for _, c := range in.Plan.Contenders {
+				h := in.Outcome.Results.Histogram(of(what.experiment, what.kase, c.Name, what.metric))
+				if c.Setup.Service == service && c.Setup.Variant == contender.Usual && h != nil {
+					names, all, tints = append(names, c.Name), append(all, h), append(tints, colours[c.Role])
+				}
+			}
+			if len(all) == 0 {
+				continue
+			}
+			if p, ok := curves(fmt.Sprintf("%s (%s)", what.title, service), names, all, tints); ok {
+				s.Plots = append(s.Plots, p)
+			}
+		}
+	}
+	return s, len(s.Plots) > 0
 }
 
 // missing is the chapter on what was left out.

@@ -91,10 +91,13 @@ func thousands(n int64) string {
 }
 
 // spread writes how far the repetitions lay from each other: half of the range, as a
-// part of the median.
+// part of the median; or from where to where, if that is more than the median itself.
 func spread(median, least, greatest float64) string {
-	if median == 0 || math.IsNaN(median) || math.IsInf(greatest, 0) || least == greatest {
+	if math.IsNaN(median) || math.IsInf(greatest, 0) || least == greatest {
 		return ""
+	}
+	if median == 0 || (greatest-least)/2 > math.Abs(median) {
+		return fmt.Sprintf(" (%s–%s)", number(least), number(greatest))
 	}
 	return fmt.Sprintf(" ±%.0f%%", 100*(greatest-least)/2/math.Abs(median))
 }

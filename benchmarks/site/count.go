@@ -120,15 +120,16 @@ func (s *Site) newTap(ctx context.Context, node int) (*tap, error) {
 
 func (t *tap) read(r *bufio.Reader) {
 	for {
-		line, err := r.ReadSlice('\n')
-		for err == bufio.ErrBufferFull { // a long value: the head of the line is enough
+		slice, err := r.ReadSlice('\n')
+		line := string(slice)
+		for err == bufio.ErrBufferFull { // many arguments: the head of the line is enough
 			_, err = r.ReadSlice('\n')
 		}
 		if err != nil {
 			t.done <- err
 			return
 		}
-		end, counts := classify(string(line), t.mark)
+		end, counts := classify(line, t.mark)
 		if end {
 			t.done <- nil
 			return
@@ -166,6 +167,22 @@ func (t *tap) finish(ctx context.Context) (int64, error) {
 	case <-time.After(10 * time.Second):
 		return 0, fmt.Errorf("MONITOR has fallen behind")
 	}
+}
+
+// KeepAlives returns how many messages etcd has received that keep a lease alive. ZooKeeper
+// does not count the pings of sessions apart: it is 0 there.
+func (s *Site) KeepAlives(ctx context.Context) (int64, error) {
+	var sum int64
+	if s.Etcd != nil {
+		for _, e := range s.Etcd.Members {
+			methods, err := e.Methods(ctx)
+			if err != nil {
+				return 0, err
+			}
+			sum += methods["Lease/LeaseKeepAlive"]
+		}
+	}
+	return sum, nil
 }
 
 // Notifications returns how many messages the servers sent to clients unasked while f
@@ -243,4 +260,37 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	}
 	defer resp.Body.Close()
 	return io.ReadAll(resp.Body)
+}
+
+// Stored returns how much the servers store: keys of Redis and etcd with etcd's leases,
+// nodes of ZooKeeper with the watches on them.
+func (s *Site) Stored(ctx context.Context) (int64, error) {
+	var sum int64
+	for _, r := range s.Redis {
+		v, err := r.Do(ctx, "DBSIZE")
+		if err != nil {
+			return 0, err
+		}
+		n, _ := v.(int64)
+		sum += n
+	}
+	if s.ZooKeeper != nil { // every member has all of it
+		text, err := s.ZooKeeper.Members[0].Word(ctx, "mntr")
+		if err != nil {
+			return 0, err
+		}
+		sum += number(field(text, "zk_znode_count")) + number(field(text, "zk_watch_count"))
+	}
+	if s.Etcd != nil {
+		body, err := get(ctx, s.Etcd.Members[0].Endpoint()+"/metrics")
+		if err != nil {
+			return 0, err
+		}
+		text := string(body)
+		sum += number(field(text, "etcd_debugging_mvcc_keys_total ")) +
+			number(field(text, "etcd_debugging_lease_granted_total ")) -
+			number(field(text, "etcd_debugging_lease_revoked_total ")) -
+			number(field(text, "etcd_debugging_server_lease_expired_total "))
+	}
+	return sum, nil
 }

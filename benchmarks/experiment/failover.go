@@ -1,0 +1,306 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/site"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+const (
+	masterDies  = "Redis master dies before its replica saw the lock"
+	nodeEmptied = "a node of five restarts empty"
+	leaderDies  = "leader killed"
+)
+
+func failover() Experiment {
+	return Experiment{
+		Name:     "failover",
+		Title:    "Failover",
+		Question: "When a server dies, do two hold the lock, does anything tell them apart, and how long can nobody have it?",
+		Method: "Redis: the replica is cut off, A takes the lock, the master is killed, the replica is promoted, B takes the lock from it. " +
+			"RedLock: A takes the lock while two of five nodes are down; these come back, one of the other three restarts without its data, B takes the lock. " +
+			"Two hold if B got the lock while A had been told nothing and its time was not over. " +
+			"ZooKeeper and etcd, three servers: clients take and release names of their own while the leader is killed.",
+		Metrics: []Metric{
+			{Name: "two hold", Unit: "%", Meaning: "of the tries, in how many both A and B took themselves for the holder"},
+			{Name: "told apart", Unit: "%", Better: 1, Meaning: "of those, in how many the token of B was greater than that of A, so that a store that checks it stays correct"},
+			{Name: "nobody", Unit: "ms", Better: -1, Plot: true, Meaning: "from the death of the leader to the first acquisition by any client that was asked for after it"},
+			{Name: "slowest client", Unit: "ms", Better: -1, Meaning: "the same for the client that was last"},
+		},
+		Cases: func(Depth) []Case {
+			return []Case{
+				{Name: masterDies, How: masterDies, TTL: 10 * time.Second},
+				{Name: nodeEmptied, How: nodeEmptied, TTL: 10 * time.Second},
+				{Name: leaderDies, How: leaderDies, TTL: 10 * time.Second},
+			}
+		},
+		Repeat: func(d Depth) int { return pick(d, 1, 2, 5) },
+		Fits: func(d Depth, c contender.Contender, k Case) bool {
+			if !usual(d, c, k) {
+				return false
+			}
+			switch k.How {
+			case masterDies:
+				return c.Setup == contender.Setup{Service: contender.Redis, Nodes: 1}
+			case nodeEmptied:
+				return c.Setup == contender.Setup{Service: contender.Redis, Nodes: 5}
+			}
+			return c.Setup.Service != contender.Redis && c.Setup.Nodes == 3 && (d == Full || c.Role == contender.Ours)
+		},
+		Own:      true,
+		Together: func(k Case) bool { return k.How != leaderDies },
+		Do: func(ctx context.Context, c *Cell) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			switch c.Case.How {
+			case masterDies:
+				return doMasterDies(ctx, c)
+			case nodeEmptied:
+				return doNodeEmptied(ctx, c)
+			}
+			return doLeaderDies(ctx, c)
+		},
+	}
+}
+
+// openOn makes a client on some servers, which is closed when the cell is done.
+func (c *Cell) openOn(ctx context.Context, addrs ...string) (contender.Client, error) {
+	c.Site = &site.Site{Setup: c.Contender.Setup, Addrs: addrs}
+	return c.Open(ctx)
+}
+
+// holder is one who has the lock, or thinks so.
+type holder struct {
+	contender.Held
+	ends time.Time // by its own reckoning
+}
+
+func (c *Cell) take(ctx context.Context, name string, addrs ...string) (holder, error) {
+	client, err := c.openOn(ctx, addrs...)
+	if err != nil {
+		return holder{}, err
+	}
+	ends := time.Now().Add(c.TTL())
+	held, err := client.Acquire(ctx, name)
+	return holder{held, ends}, err
+}
+
+// believes reports whether the holder still takes itself for one.
+func (h holder) believes() bool {
+	if w, ok := h.Held.(contender.Watched); ok {
+		return w.Context().Err() == nil
+	}
+	if d, ok := h.Held.(contender.Dated); ok {
+		return time.Now().Before(d.Deadline())
+	}
+	return time.Now().Before(h.ends)
+}
+
+// judge has B try to take what A has. If it cannot within three seconds, A alone holds.
+func (c *Cell) judge(ctx context.Context, a holder, name string, addrs ...string) error {
+	within, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	b, err := c.take(within, name, addrs...)
+	if err != nil && within.Err() == nil {
+		return fmt.Errorf("B: %w", err)
+	}
+	if err != nil || !a.believes() {
+		c.Put("two hold", 0)
+		return nil
+	}
+	c.Put("two hold", 100)
+	apart := 0.
+	if a.Token() > 0 && b.Token() > a.Token() {
+		apart = 100
+	}
+	c.Put("told apart", apart)
+	return nil
+}
+
+func doMasterDies(ctx context.Context, c *Cell) error {
+	g, err := servers.StartReplicatedRedis(ctx, 1, servers.RedisOptions{})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	replica := g.Replicas[0]
+	if err := replica.Pause(); err != nil {
+		return err
+	}
+	if _, err := g.Master.Do(ctx, "CLIENT", "KILL", "TYPE", "replica"); err != nil {
+		return err
+	}
+	name := c.LockName()
+	a, err := c.take(ctx, name, g.Master.Addr())
+	if err != nil {
+		return fmt.Errorf("A: %w", err)
+	}
+	if err := g.Master.Kill(); err != nil {
+		return err
+	}
+	if err := replica.Resume(); err != nil {
+		return err
+	}
+	if _, err := replica.Do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
+		return err
+	}
+	return c.judge(ctx, a, name, replica.Addr())
+}
+
+func doNodeEmptied(ctx context.Context, c *Cell) error {
+	nodes, err := servers.StartRedisSet(ctx, 5, servers.RedisOptions{Args: []string{"--appendonly", "no"}})
+	if err != nil {
+		return err
+	}
+	var addrs []string
+	for _, n := range nodes {
+		defer n.Close()
+		addrs = append(addrs, n.Addr())
+	}
+	for _, n := range nodes[3:] {
+		if err := n.Kill(); err != nil {
+			return err
+		}
+	}
+	name := c.LockName()
+	a, err := c.take(ctx, name, addrs...)
+	if err != nil {
+		return fmt.Errorf("A: %w", err)
+	}
+	// What A sent to the nodes that were down must have been given up before they come
+	// back, or it holds there after all.
+	if err := pause(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	for _, n := range []*servers.Redis{nodes[3], nodes[4], nodes[0]} {
+		if err := n.RestartEmpty(ctx); err != nil {
+			return err
+		}
+	}
+	return c.judge(ctx, a, name, addrs...)
+}
+
+func doLeaderDies(ctx context.Context, c *Cell) error {
+	s, err := site.Start(ctx, c.Contender.Setup, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	c.Site = s
+	clients, err := c.OpenN(ctx, 3)
+	if err != nil {
+		return err
+	}
+	kill, err := leader(ctx, s)
+	if err != nil {
+		return err
+	}
+	// Everybody works when the leader dies.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		died  = make(chan struct{})
+		ready sync.WaitGroup
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		first []time.Time
+	)
+	for _, client := range clients {
+		name := c.LockName()
+		ready.Add(1)
+		wg.Go(func() {
+			once := sync.OnceFunc(ready.Done)
+			for ctx.Err() == nil {
+				after := isClosed(died)
+				within, done := context.WithTimeout(ctx, 20*time.Second)
+				held, err := client.Acquire(within, name)
+				if err == nil {
+					got := time.Now()
+					err = held.Release(within)
+					once()
+					if after {
+						mu.Lock()
+						first = append(first, got)
+						mu.Unlock()
+						done()
+						return
+					}
+				}
+				done()
+				if err != nil && pause(ctx, 10*time.Millisecond) != nil {
+					return
+				}
+			}
+		})
+	}
+	ready.Wait()
+	if err := pause(ctx, 300*time.Millisecond); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := kill(); err != nil {
+		return err
+	}
+	close(died)
+	finished := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-time.After(30 * time.Second):
+		cancel()
+		<-finished
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(first) == 0 {
+		return fmt.Errorf("nobody could acquire for 30 s: %s", strings.TrimSpace(s.Setup.String()))
+	}
+	least, most := first[0], first[0]
+	for _, t := range first {
+		if t.Before(least) {
+			least = t
+		}
+		if t.After(most) {
+			most = t
+		}
+	}
+	c.Put("nobody", millis(least.Sub(start)))
+	if len(first) == len(clients) {
+		c.Put("slowest client", millis(most.Sub(start)))
+	}
+	return nil
+}
+
+// leader returns how to kill it.
+func leader(ctx context.Context, s *site.Site) (kill func() error, err error) {
+	if s.Etcd != nil {
+		l, err := s.Etcd.Leader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l.Kill, nil
+	}
+	l, err := s.ZooKeeper.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.Kill, nil
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,165 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/child"
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/store"
+)
+
+// staff is one process of buyers.
+type staff struct {
+	buying
+	client  contender.Client
+	db      *store.Store
+	refused atomic.Int64
+}
+
+func buy(find func(string) (contender.Contender, error)) child.Role {
+	return func(ctx context.Context, args []byte, heard <-chan string, say func(string)) error {
+		s := &staff{}
+		if err := json.Unmarshal(args, &s.buying); err != nil {
+			return err
+		}
+		c, err := find(s.Contender)
+		if err != nil {
+			return err
+		}
+		if s.client, err = c.Open(ctx, contender.Config{Addrs: s.Addrs, TTL: s.TTL}); err != nil {
+			return err
+		}
+		defer s.client.Close()
+		if s.db, err = store.Open(s.Database, s.Shop); err != nil {
+			return err
+		}
+		defer s.db.Close()
+		if s.Stall {
+			err = s.stall(ctx, heard, say)
+		} else {
+			say("ready")
+			if <-heard != "go" {
+				return errors.New("was not told to go")
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return s.work(ctx, say)
+	}
+}
+
+func (s *staff) lock(ctx context.Context, item int) (contender.Held, error) {
+	return s.client.Acquire(ctx, fmt.Sprintf("%s/%d", s.Locks, item))
+}
+
+// read returns the stock, having noted the token if tokens are checked.
+func (s *staff) read(ctx context.Context, item int, token int64) (int, error) {
+	if s.Check {
+		if err := s.db.Seen(ctx, item, token); err != nil {
+			return 0, err
+		}
+	}
+	return s.db.Stock(ctx, item)
+}
+
+func (s *staff) write(ctx context.Context, item, left int, token int64) error {
+	sold, err := s.db.Sell(ctx, item, left, token, s.Check)
+	if err == nil && !sold {
+		s.refused.Add(1)
+	}
+	return err
+}
+
+// stall is the holder that is stopped between reading and writing.
+func (s *staff) stall(ctx context.Context, heard <-chan string, say func(string)) error {
+	held, err := s.lock(ctx, 0)
+	if err != nil {
+		return err
+	}
+	stock, err := s.read(ctx, 0, held.Token())
+	if err != nil {
+		return err
+	}
+	say("ready")
+	if <-heard != "write" { // heard after having been stopped
+		return errors.New("was not told to write")
+	}
+	told := "untold"
+	if w, ok := held.(contender.Watched); ok {
+		told = "told no"
+		if w.Context().Err() != nil {
+			told = "told yes"
+		}
+	}
+	if err := s.write(ctx, 0, stock-1, held.Token()); err != nil {
+		return err
+	}
+	_ = held.Release(ctx) // it is not its any more
+	say(told)
+	if <-heard != "go" {
+		return errors.New("was not told to go")
+	}
+	return nil
+}
+
+// work buys until there is nothing left. A process that was stopped may find its client
+// beyond use; the others go on.
+func (s *staff) work(ctx context.Context, say func(string)) error {
+	var wg sync.WaitGroup
+	errs := make([]error, shopBuyers)
+	for i := range errs {
+		wg.Go(func() { errs[i] = s.buyer(ctx) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil && !s.Stall {
+		return err
+	}
+	say(fmt.Sprintf("done %d", s.refused.Load()))
+	return nil
+}
+
+func (s *staff) buyer(ctx context.Context) error {
+	open := rand.Perm(shopItems)
+	for len(open) > 0 {
+		i := rand.IntN(len(open))
+		left, err := s.one(ctx, open[i])
+		if err != nil {
+			return err
+		}
+		if !left {
+			open[i] = open[len(open)-1]
+			open = open[:len(open)-1]
+		}
+	}
+	return nil
+}
+
+// one buys one piece; left is false if there was none.
+func (s *staff) one(ctx context.Context, item int) (left bool, err error) {
+	held, err := s.lock(ctx, item)
+	if err != nil {
+		return false, fmt.Errorf("lock: %w", err)
+	}
+	// A release that fails after a loss is no reason to stop: the next buyer waits
+	// for the lock like any other.
+	defer held.Release(ctx)
+	stock, err := s.read(ctx, item, held.Token())
+	if err != nil || stock <= 0 {
+		return false, err
+	}
+	if err := pause(ctx, time.Millisecond); err != nil {
+		return false, err
+	}
+	if err := s.write(ctx, item, stock-1, held.Token()); err != nil {
+		return false, err
+	}
+	return true, nil
+}
