@@ -1,0 +1,241 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/names"
+	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func dialAddresses(ctx context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
+	return Connect(ctx, strings.Split(address, ","), opts...)
+}
+
+func claims(newHarness func(t testing.TB) *conformance.Harness) conformance.Backend {
+	return conformance.Backend{
+		New:        newHarness,
+		Dial:       dialAddresses,
+		Fair:       true,
+		Fenced:     true,
+		Durable:    true,
+		TTL:        time.Second,
+		RequireAll: true,
+	}
+}
+
+func TestConformance(t *testing.T) {
+	conformance.Run(t, claims(func(t testing.TB) *conformance.Harness {
+		z := servers.SharedZooKeeper(t)
+		return harness(t, []string{z.Addr()}, z.Requests,
+			func(context.Context) error { return z.Kill() },
+			z.Restart)
+	}))
+}
+
+// TestConformanceOfEnsemble goes through the suite on three servers. Wherever the
+// suite stops and starts them, the leader has been killed before.
+func TestConformanceOfEnsemble(t *testing.T) {
+	var e *servers.ZooKeeperEnsemble
+	var start sync.Once
+	b := claims(func(tb testing.TB) *conformance.Harness {
+		start.Do(func() {
+			e = servers.NewZooKeeperEnsemble(t, 3, servers.ZooKeeperOptions{Tick: time.Second})
+		})
+		if e == nil {
+			tb.SkipNow()
+		}
+		return harness(tb, e.Addrs(),
+			func(ctx context.Context) (n int64, err error) {
+				for _, z := range e.Members {
+					m, merr := z.Requests(ctx)
+					n, err = n+m, errors.Join(err, merr)
+				}
+				return n, err
+			},
+			func(ctx context.Context) error {
+				for _, z := range e.Members {
+					if err := z.Kill(); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			func(ctx context.Context) error {
+				for _, z := range e.Members {
+					if err := z.RestartNoWait(ctx); err != nil {
+						return err
+					}
+				}
+				if err := e.WaitReady(ctx); err != nil {
+					return err
+				}
+				return killLeader(ctx, e)
+			})
+	})
+	b.TTL = 2 * time.Second
+	conformance.Run(t, b)
+}
+
+// killLeader kills the leader, waits for another, and brings the old one back.
+func killLeader(ctx context.Context, e *servers.ZooKeeperEnsemble) error {
+	leader, err := e.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	if err := leader.Kill(); err != nil {
+		return err
+	}
+	if _, err := e.Leader(ctx); err != nil {
+		return err
+	}
+	if err := leader.RestartNoWait(ctx); err != nil {
+		return err
+	}
+	return e.WaitReady(ctx)
+}
+
+func harness(t testing.TB, addrs []string, requests func(context.Context) (int64, error), stop, start func(context.Context) error) *conformance.Harness {
+	return &conformance.Harness{
+		Address: strings.Join(addrs, ","),
+		Open: func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
+			return Connect(ctx, addrs, opts...)
+		},
+		OpenLink: func(ctx context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
+			return openLink(ctx, t, addrs, opts)
+		},
+		Destroy:   func(ctx context.Context, name string) error { return destroy(ctx, addrs, name) },
+		Leftovers: func(ctx context.Context, text string) ([]string, error) { return leftovers(ctx, addrs, text) },
+		Requests:  requests,
+		Stop:      stop,
+		Start:     start,
+		Misconfigured: map[string]func(context.Context, ...locker.Option) (locker.Locker, error){
+			"unknown scheme": func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
+				return Connect(ctx, addrs, append(opts, WithAuth("no-such-scheme", nil))...)
+			},
+			"no permission": func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
+				if err := reserve(ctx, addrs); err != nil {
+					return nil, err
+				}
+				return Connect(ctx, addrs, append(opts, WithChroot("/reserved"))...)
+			},
+			"wrong password": func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
+				if err := reserve(ctx, addrs); err != nil {
+					return nil, err
+				}
+				return Connect(ctx, addrs, append(opts, WithChroot("/reserved"), WithDigest("ann", "wrong"))...)
+			},
+		},
+	}
+}
+
+// openLink puts a proxy in front of each server.
+func openLink(ctx context.Context, t testing.TB, addrs []string, opts []locker.Option) (locker.Locker, conformance.Link, error) {
+	var proxies []*proxy.Proxy
+	var fronts []string
+	for _, addr := range addrs {
+		p := inFront(t, addr)
+		proxies = append(proxies, p)
+		fronts = append(fronts, p.Addr())
+	}
+	all := func(do func(*proxy.Proxy)) func() {
+		return func() {
+			for _, p := range proxies {
+				do(p)
+			}
+		}
+	}
+	l, err := Connect(ctx, fronts, opts...)
+	return l, conformance.Link{
+		Freeze: all((*proxy.Proxy).Freeze),
+		Mute:   all((*proxy.Proxy).FreezeDown),
+		Cut:    all(func(p *proxy.Proxy) { p.Refuse(); p.Cut() }),
+		Heal:   all((*proxy.Proxy).Heal),
+	}, err
+}
+
+// asOperator runs do with a client of the library, which blocks for good where there
+// is no server, and gives up by ctx.
+func asOperator(ctx context.Context, addrs []string, do func(c *zk.Conn) error) error {
+	c, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogger(logAdapter{discard}), zk.WithLogInfo(false))
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- do(c) }()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	c.Close()
+	for range events {
+	}
+	return err
+}
+
+func destroy(ctx context.Context, addrs []string, name string) error {
+	return asOperator(ctx, addrs, func(c *zk.Conn) error {
+		queue := queuePath(folder, name)
+		if _, err := c.Sync(queue); err != nil {
+			return err
+		}
+		children, _, err := c.Children(queue)
+		if err != nil {
+			return err
+		}
+		for _, child := range children {
+			if id, _, ok := parseNode(child); ok && lineUp(children, id).ahead == "" {
+				return c.Delete(queue+"/"+child, -1)
+			}
+		}
+		return errors.New("nobody holds it")
+	})
+}
+
+func leftovers(ctx context.Context, addrs []string, text string) (left []string, err error) {
+	err = asOperator(ctx, addrs, func(c *zk.Conn) error {
+		if _, err := c.Sync(folder); err != nil {
+			return err
+		}
+		queues, _, err := c.Children(folder)
+		if err != nil && err != zk.ErrNoNode {
+			return err
+		}
+		for _, q := range queues {
+			if !strings.Contains(q, names.Escape(text)) {
+				continue
+			}
+			children, _, err := c.Children(folder + "/" + q)
+			if err != nil && err != zk.ErrNoNode {
+				return err
+			}
+			for _, child := range children {
+				left = append(left, folder+"/"+q+"/"+child)
+			}
+			// An empty queue is a container, which the server removes.
+		}
+		return nil
+	})
+	return left, err
+}
+
+// reserve makes a node that only a certain user may use.
+func reserve(ctx context.Context, addrs []string) error {
+	return asOperator(ctx, addrs, func(c *zk.Conn) error {
+		_, err := c.Create("/reserved", nil, 0, zk.DigestACL(zk.PermAll, "ann", "right"))
+		if err != nil && err != zk.ErrNodeExists {
+			return fmt.Errorf("reserve: %w", err)
+		}
+		return nil
+	})
+}
