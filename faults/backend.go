@@ -54,9 +54,9 @@ type Servers struct {
 	MoveLeader func(ctx context.Context) error
 	// Leader is the member that leads now, by its place in All.
 	Leader func(ctx context.Context) (int, error)
-	// Failover has the replica become the master, which has died, and tells the proxies.
-	// The dead one comes back as the replica.
-	Failover func(ctx context.Context, nets []*Network) error
+	// Failover kills the master, has the replica take its place, and tells the proxies.
+	// With rejoin the dead one comes back as the replica.
+	Failover func(ctx context.Context, nets []*Network) (rejoin func() error, err error)
 
 	// What the kind of server has beyond that.
 	Redis       []*servers.Redis

@@ -174,6 +174,9 @@ func (a *actor) obey(ctx context.Context, o order, ans *answer) error {
 	case "load":
 		a.load = o.Load.start(a.player)
 		return nil
+	case "count":
+		ans.Tally = a.load.soFar()
+		return nil
 	case "stop":
 		ans.Tally = a.load.stop()
 		return nil

@@ -13,10 +13,13 @@ import (
 )
 
 // Load is what one process of a campaign does: several goroutines that take names at
-// random, hold them for a while, write to the protected resource and give them back.
+// random, write to the protected resource and give them back.
 type Load struct {
-	Seed       uint64
-	Names      []string
+	Seed uint64
+	// Names are held for a millisecond or so, Slow for up to one and a half TTL, so that
+	// faults meet those who hold as well as those who wait.
+	Names, Slow []string
+	// Goroutines is how many take Names; one more takes Slow, if there are any.
 	Goroutines int
 	TTL        time.Duration
 }
@@ -52,20 +55,37 @@ func (l Load) start(p *Player) *worker {
 	w := &worker{player: p, load: l}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	for i := range l.Goroutines {
-		rng := rand.New(rand.NewPCG(l.Seed, uint64(i)))
-		w.wg.Go(func() {
-			for w.ctx.Err() == nil {
-				w.turn(rng)
-			}
+		w.work(uint64(i), l.Names, func(rng *rand.Rand) time.Duration {
+			return time.Duration(rng.ExpFloat64() * float64(time.Millisecond))
+		})
+	}
+	if len(l.Slow) > 0 {
+		w.work(uint64(l.Goroutines), l.Slow, func(rng *rand.Rand) time.Duration {
+			return time.Duration(rng.Int64N(int64(3 * l.TTL / 2)))
 		})
 	}
 	return w
+}
+
+func (w *worker) work(i uint64, names []string, hold func(*rand.Rand) time.Duration) {
+	rng := rand.New(rand.NewPCG(w.load.Seed, i))
+	w.wg.Go(func() {
+		for w.ctx.Err() == nil {
+			w.turn(rng, names[rng.IntN(len(names))], hold(rng))
+		}
+	})
 }
 
 // stop ends the work after the turns that are under way.
 func (w *worker) stop() Tally {
 	w.cancel()
 	w.wg.Wait()
+	return w.soFar()
+}
+
+func (w *worker) soFar() Tally {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return w.tally
 }
 
@@ -76,17 +96,12 @@ func (w *worker) count(change func(t *Tally)) {
 }
 
 // turn is one acquisition. Most wait long enough, some give up soon.
-func (w *worker) turn(rng *rand.Rand) {
-	name := w.load.Names[rng.IntN(len(w.load.Names))]
+func (w *worker) turn(rng *rand.Rand, name string, hold time.Duration) {
 	patience := w.load.TTL + time.Duration(rng.Int64N(int64(3*w.load.TTL)))
 	if rng.IntN(10) == 0 {
 		patience = time.Duration(rng.Int64N(int64(50 * time.Millisecond)))
 	}
 	try := rng.IntN(8) == 0
-	hold := time.Duration(rng.ExpFloat64() * float64(time.Millisecond))
-	if rng.IntN(200) == 0 {
-		hold = time.Duration(rng.Int64N(int64(w.load.TTL))) // long enough for faults to meet it
-	}
 
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -121,6 +136,7 @@ func (w *worker) use(h *Holding, hold time.Duration) {
 	select {
 	case <-timer.C:
 	case <-h.Lost():
+	case <-w.ctx.Done():
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

@@ -208,17 +208,17 @@ func length(ctx context.Context, r *servers.Redis, key string) (int, error) {
 }
 
 // failOver kills the master and makes the replica the new one, to which all networks
-// lead from then on. The old master comes back as its replica.
-func (s *Servers) failOver(ctx context.Context, nets []*Network) error {
+// lead from then on.
+func (s *Servers) failOver(ctx context.Context, nets []*Network) (rejoin func() error, err error) {
 	old, heir, err := s.roles(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := old.Kill(); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := heir.Do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
-		return err
+		return nil, err
 	}
 	for _, n := range nets {
 		for _, p := range n.Proxies {
@@ -226,15 +226,16 @@ func (s *Servers) failOver(ctx context.Context, nets []*Network) error {
 			p.Cut()
 		}
 	}
-	if err := old.RestartEmpty(ctx); err != nil {
-		return err
-	}
-	host, port, _ := strings.Cut(heir.Addr(), ":")
-	_, err = old.Do(ctx, "REPLICAOF", host, port)
-	if err != nil {
-		return err
-	}
-	return s.inStep(ctx, old)
+	return func() error {
+		if err := old.RestartEmpty(ctx); err != nil {
+			return err
+		}
+		host, port, _ := strings.Cut(heir.Addr(), ":")
+		if _, err := old.Do(ctx, "REPLICAOF", host, port); err != nil {
+			return err
+		}
+		return s.inStep(ctx, old)
+	}, nil
 }
 
 // inStep waits until a replica has its master's data.
@@ -271,15 +272,15 @@ func (s *Servers) roles(ctx context.Context) (master, replica *servers.Redis, er
 	return master, replica, nil
 }
 
-// sentinelFailOver kills the master, waits until the Sentinels have made the other one
-// master, and lets the old one come back.
-func (s *Servers) sentinelFailOver(ctx context.Context, _ []*Network) error {
+// sentinelFailOver kills the master and waits until the Sentinels have made the other one
+// master.
+func (s *Servers) sentinelFailOver(ctx context.Context, _ []*Network) (rejoin func() error, err error) {
 	old, err := s.Sentinel.CurrentMaster(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := old.Kill(); err != nil {
-		return err
+		return nil, err
 	}
 	for {
 		now, err := s.Sentinel.CurrentMaster(ctx)
@@ -289,11 +290,13 @@ func (s *Servers) sentinelFailOver(ctx context.Context, _ []*Network) error {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return errors.Join(errors.New("the Sentinels have not failed over"), err, ctx.Err())
+			return nil, errors.Join(errors.New("the Sentinels have not failed over"), err, ctx.Err())
 		}
 	}
-	if err := old.Restart(ctx); err != nil {
-		return err
-	}
-	return s.inStep(ctx, old)
+	return func() error {
+		if err := old.Restart(ctx); err != nil {
+			return err
+		}
+		return s.inStep(ctx, old)
+	}, nil
 }

@@ -132,4 +132,6 @@ func outOfSpace(x *Exam) {
 	start := time.Now()
 	x.Released(ha)
 	x.Soon("release", start, time.Second)
+	_, err = c.AlarmDisarm(x.Within(10*time.Second), &clientv3.AlarmMember{})
+	x.must(err)
 }

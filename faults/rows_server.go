@@ -21,7 +21,7 @@ var serverRows = []Row{
 	{Number: 32, Name: "all-restarted", Quick: true, Run: allRestarted,
 		For: []string{"redis-1", "redis-cluster", redlockFamily, etcdFamily, zooKeeperFamily},
 		See: "no two holders; tokens go on rising; waiters go on"},
-	{Number: 44, Name: "failover", Run: failover, For: []string{"redis-replica", "redis-sentinel"},
+	{Number: 44, Name: "failover", Run: failover, Fresh: true, For: []string{"redis-replica", "redis-sentinel"},
 		See: "tokens go on rising; waiters go on"},
 }
 
@@ -153,7 +153,11 @@ func failover(x *Exam) {
 	b, netB := x.Player("B")
 	ha := x.Acquired(a, name, 10*time.Second)
 	wait := x.Waits(b, name, time.Minute)
-	x.Did("fail over", true, "", func() error { return x.Failover(x.Within(time.Minute), []*Network{netA, netB}) })
+	var rejoin func() error
+	x.Did("fail over", true, "", func() (err error) {
+		rejoin, err = x.Failover(x.Within(time.Minute), []*Network{netA, netB})
+		return err
+	})
 	time.Sleep(300 * time.Millisecond)
 	if ha.LostAt() == 0 {
 		_ = ha.Release(x.Within(10 * time.Second))
@@ -167,4 +171,5 @@ func failover(x *Exam) {
 		x.Errorf("the waiter went on %v after the failover", took)
 	}
 	x.Released(hb)
+	x.must(rejoin())
 }

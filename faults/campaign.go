@@ -1,0 +1,265 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/faults/history"
+)
+
+// Campaign is some processes that work while faults happen at random.
+type Campaign struct {
+	Seed       uint64
+	Processes  int
+	Goroutines int // of each process, beside the one that holds for long
+	Names      int // beside those that are held for long
+	Length     time.Duration // of the schedule of faults
+	// Want is how many acquisitions there have to be. Work goes on without faults until
+	// there are, for up to twice the Length.
+	Want int
+}
+
+// Report is what has come of a campaign.
+type Report struct {
+	Seed   uint64
+	Faults map[string]int
+	Tally  Tally
+	Took   time.Duration
+}
+
+func (r Report) String() string {
+	var faults []string
+	for _, f := range sorted(r.Faults) {
+		faults = append(faults, fmt.Sprintf("%d × %s", r.Faults[f], strings.TrimSuffix(f, ", ignoring")))
+	}
+	return fmt.Sprintf("seed %d: %d acquisitions, %d found taken, %d failed, %d lost in %v; %s", r.Seed,
+		r.Tally.Acquired, r.Tally.Taken, r.Tally.Failed, r.Tally.Lost, r.Took.Round(time.Second), strings.Join(faults, ", "))
+}
+
+// Run runs the campaign on s.
+func (c Campaign) Run(t testing.TB, s *Servers) Report {
+	t.Helper()
+	r := Report{Seed: c.Seed, Faults: map[string]int{}}
+	examine(t, s, func(x *Exam) { c.run(x, &r) })
+	t.Logf("%v", r)
+	return r
+}
+
+// slow is how many names are held for long. Faults that strike locks strike every name
+// alike.
+const slow = 2
+
+// schedule is what will be done to s.
+func (c Campaign) schedule(s *Servers) []Step {
+	return schedule(c.Seed, c.Length, s.Backend.TTL, c.Processes, len(s.All), slow+c.Names, s.serverFaults())
+}
+
+// campaign is one that is under way.
+type campaign struct {
+	Campaign
+	x      *Exam
+	names  []string
+	access []Access
+	nets   []*Network
+
+	mu    sync.Mutex
+	procs []*Process
+	spent Tally // of processes that were killed, as far as they told
+}
+
+func (c Campaign) run(x *Exam, r *Report) {
+	k := &campaign{Campaign: c, x: x, procs: make([]*Process, c.Processes)}
+	for range slow + c.Names {
+		k.names = append(k.names, x.Lock())
+	}
+	for i := range c.Processes {
+		net, access := x.network()
+		k.nets, k.access = append(k.nets, net), append(k.access, access)
+		k.start(i)
+	}
+	steps := c.schedule(&x.Servers)
+	start := time.Now()
+	var lanes sync.WaitGroup
+	byLane := make(map[string][]Step)
+	for _, s := range steps {
+		byLane[s.lane()] = append(byLane[s.lane()], s)
+		r.Faults[s.Fault]++
+	}
+	errs := make(chan error, len(byLane))
+	for _, lane := range byLane {
+		lanes.Go(func() {
+			for _, s := range lane {
+				time.Sleep(time.Until(start.Add(s.At)))
+				if err := k.do(s); err != nil {
+					errs <- fmt.Errorf("%v: %w", s, err)
+					return
+				}
+			}
+		})
+	}
+	lanes.Wait()
+	for _, n := range k.nets {
+		n.Heal()
+	}
+	select {
+	case err := <-errs:
+		x.Fatal(err)
+	default:
+	}
+	x.must(x.WaitReady(x.Ctx))
+	time.Sleep(x.Backend.TTL) // undisturbed
+	for k.acquired() < c.Want && time.Since(start) < 3*c.Length {
+		time.Sleep(200 * time.Millisecond)
+	}
+	r.Tally = x.unload(k.procs...)
+	r.Tally.add(k.spent)
+	r.Took = time.Since(start)
+	if r.Tally.Acquired < c.Want {
+		x.Errorf("only %d acquisitions, want %d: this run says little", r.Tally.Acquired, c.Want)
+	}
+	// Nobody is in the way of a newcomer.
+	last := x.player("Z", k.access[0])
+	for _, name := range k.names {
+		x.Released(x.Acquired(last, name, x.Backend.Death+5*time.Second))
+	}
+}
+
+// lane names what the step is done to; steps of a lane are done one after the other.
+func (s Step) lane() string {
+	switch s.Fault {
+	case expire:
+		return "locks"
+	case restart, pauseOne, moveLeader, failOver:
+		return "servers"
+	}
+	return fmt.Sprint("process ", s.Target)
+}
+
+// start starts the process in place i, through the network that belongs there.
+func (k *campaign) start(i int) {
+	p, err := startProcess(k.x.Within(time.Minute), role{
+		Name: k.x.name(fmt.Sprintf("P%d.", i)), Access: k.access[i], Folder: k.x.dir, Fence: k.x.fence.Addr(),
+	})
+	if err != nil {
+		k.x.Errorf("%v", err)
+		return
+	}
+	k.x.mu.Lock()
+	k.x.procs = append(k.x.procs, p)
+	k.x.mu.Unlock()
+	load := Load{Seed: k.Seed + uint64(i), Names: k.names[slow:], Slow: k.names[:slow], Goroutines: k.Goroutines, TTL: k.x.Backend.TTL}
+	if _, err := p.do(order{Op: "load", Load: &load}); err != nil {
+		k.x.Errorf("%s: %v", p.Name, err)
+	}
+	k.mu.Lock()
+	k.procs[i] = p
+	k.mu.Unlock()
+}
+
+func (k *campaign) process(i int) *Process {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.procs[i]
+}
+
+// acquired asks all processes how far they are.
+func (k *campaign) acquired() int {
+	n := k.spent.Acquired
+	for _, p := range k.procs {
+		a, err := p.do(order{Op: "count"})
+		if err != nil {
+			k.x.Fatalf("%s: %v", p.Name, err)
+		}
+		n += a.Tally.Acquired
+	}
+	return n
+}
+
+func (k *campaign) do(s Step) error {
+	x := k.x
+	switch s.Fault {
+	case kill:
+		p := k.process(s.Target)
+		a, err := p.do(order{Op: "count"})
+		if err != nil {
+			return err
+		}
+		k.mu.Lock()
+		k.spent.add(a.Tally)
+		k.mu.Unlock()
+		x.Kill(p)
+		k.start(s.Target)
+		return nil
+	case stop:
+		p := k.process(s.Target)
+		k.note(s)
+		if err := p.Stop(); err != nil {
+			return err
+		}
+		time.Sleep(s.For)
+		return p.Continue()
+	case cut:
+		k.note(s)
+		k.nets[s.Target].Cut()
+		return nil
+	case freeze, freezeUp, freezeDown:
+		k.note(s)
+		net := k.nets[s.Target]
+		map[string]func(){freeze: net.Freeze, freezeUp: net.FreezeUp, freezeDown: net.FreezeDown}[s.Fault]()
+		time.Sleep(s.For)
+		net.Heal()
+		return nil
+	case restart:
+		k.note(s)
+		if err := x.All[s.Target].Kill(); err != nil {
+			return err
+		}
+		return x.All[s.Target].Restart(x.Within(time.Minute))
+	case pauseOne:
+		k.note(s)
+		if err := x.All[s.Target].Pause(); err != nil {
+			return err
+		}
+		time.Sleep(s.For)
+		return x.All[s.Target].Resume()
+	case moveLeader:
+		k.note(s)
+		return x.MoveLeader(x.Within(time.Minute))
+	case failOver:
+		var rejoin func() error
+		err := k.destroy(s.Fault, "", func() (err error) {
+			rejoin, err = x.Failover(x.Within(time.Minute), k.nets)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return rejoin()
+	case expire:
+		name := k.names[s.Target]
+		take := x.Expire
+		if take == nil {
+			take = x.Destroy
+		}
+		// While servers are away it cannot be done, and need not.
+		_ = k.destroy(s.Fault, name, func() error { return take(x.Within(5*time.Second), name) })
+		return nil
+	}
+	return fmt.Errorf("nobody knows how to %s", s.Fault)
+}
+
+// note puts a fault that destroys nothing into the history.
+func (k *campaign) note(s Step) {
+	k.x.rec.Add(history.Event{Kind: history.Fault, Err: s.String()})
+}
+
+// destroy puts one into the history that does.
+func (k *campaign) destroy(what, name string, do func() error) error {
+	t := history.Now()
+	err := do()
+	k.x.rec.Add(history.Event{Kind: history.Fault, T: t, Until: history.Now(), Err: what, Name: name, Destroys: true})
+	return err
+}

@@ -1,0 +1,74 @@
+package faults
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// seed is random unless LOCKER_FAULTS_SEED says which.
+func seed(t *testing.T) uint64 {
+	if text := os.Getenv("LOCKER_FAULTS_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("LOCKER_FAULTS_SEED: %v", err)
+		}
+		return n
+	}
+	return rand.Uint64() % 1_000_000
+}
+
+// atOnce keeps the machine from having more to do than it can.
+var atOnce = make(chan struct{}, 3)
+
+// A redis-empty is put to the test by rows only: with faults that it cannot survive
+// there is nothing to be random about.
+func TestCampaign(t *testing.T) {
+	servers.Need(t)
+	for _, b := range Backends {
+		if b.Name == RedisEmpty.Name {
+			continue
+		}
+		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
+			atOnce <- struct{}{}
+			defer func() { <-atOnce }()
+			c := Campaign{Seed: seed(t), Processes: 8, Goroutines: 2, Names: 4, Length: 8 * time.Second, Want: 200}
+			if full {
+				c.Length, c.Want, c.Names = 75*time.Second, 10_000, 8
+			}
+			t.Logf("LOCKER_FAULTS_SEED=%d", c.Seed)
+			c.Run(t, StartOn(t, b))
+		})
+	}
+}
+
+func TestTheSeedIsTheSchedule(t *testing.T) {
+	draw := func(seed uint64) []Step {
+		return schedule(seed, time.Minute, 2*time.Second, 8, 3, 5, []string{restart, pauseOne, moveLeader})
+	}
+	a := draw(7)
+	if !slices.Equal(a, draw(7)) {
+		t.Error("the same seed gave two schedules")
+	}
+	if slices.Equal(a, draw(8)) {
+		t.Error("two seeds gave the same schedule")
+	}
+	seen := map[string]bool{}
+	for i, s := range a {
+		seen[s.Fault] = true
+		if i > 0 && s.At < a[i-1].At {
+			t.Errorf("%v comes after %v", s, a[i-1])
+		}
+	}
+	for _, f := range append(slices.Clone(userFaults), restart, pauseOne, moveLeader, expire) {
+		if !seen[f] {
+			t.Errorf("a minute without: %s", f)
+		}
+	}
+}
