@@ -37,10 +37,10 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 	return grant, err
 }
 
-// askFor takes the name if it is free. It asks again only if the server has not
-// dealt with the question at all.
+// askFor takes the name if it is free. What passes in a moment, such as a change of
+// the leader, is not worth an error.
 func (b *backend) askFor(ctx context.Context, e *entry) (driver.Grant, error) {
-	patience := time.Now().Add(b.pace.patience)
+	begun := time.Now()
 	for pause := (backoff{}); ; {
 		p, err := b.step(ctx, e, b.enterIfFree)
 		if err == nil && p.ahead > 0 {
@@ -53,16 +53,19 @@ func (b *backend) askFor(ctx context.Context, e *entry) (driver.Grant, error) {
 			}
 		}
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || lasting(err):
 			return driver.Grant{}, err
 		case errors.Is(err, errFence), errors.Is(err, errSessionGone):
-		case isNoLeader(err) && time.Now().Before(patience):
+		case time.Since(begun) < moment:
 			pause.sleep(ctx)
 		default:
 			return driver.Grant{}, err
 		}
 	}
 }
+
+// moment is how long a question that need not wait is asked again.
+const moment = time.Second
 
 // queueFor joins the queue and waits until e is the first in it, through outages
 // and through the loss of its place.
@@ -167,14 +170,19 @@ func (b *backend) enterIfFree(ctx context.Context, s *session, e *entry) (place,
 		return place{rev: resp.Header.Revision}, nil
 	}
 	first := resp.Responses[0].GetResponseRange().Kvs
-	if len(first) == 0 {
+	switch {
+	case len(first) == 0:
 		return place{}, errFence
+	case e.wrote(first[0].Value): // by an earlier request whose answer was lost
+		e.session = s
+		e.rev.Store(first[0].CreateRevision)
+		return place{rev: resp.Header.Revision}, nil
 	}
-	return place{ahead: 1, key: string(first[0].Key), rev: resp.Header.Revision}, nil
+	return place{ahead: 1}, nil
 }
 
 func firstOf(queue string) clientv3.Op {
-	return clientv3.OpGet(queue, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
+	return clientv3.OpGet(queue, clientv3.WithPrefix(), clientv3.WithLimit(1),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 }
 
@@ -194,8 +202,11 @@ func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.
 		if !doubt && !answered(err) {
 			e.doubts = append(e.doubts, s)
 		}
+		// For want of space it may have been refused only after it was done.
+		e.sown = e.sown || !answered(err) || errors.Is(err, rpctypes.ErrNoSpace)
 		return nil, err
 	}
+	e.sown = e.sown || resp.Succeeded
 	switch {
 	case doubt:
 		s.moved(resp.Header.Revision, resp.Header.Revision)

@@ -89,7 +89,11 @@ func (b *backend) deletePlain(ctx context.Context, e *entry) error {
 func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	e := own(c)
 	if e == nil {
-		return nil // nothing was ever sent
+		return nil // nothing was ever asked
+	}
+	if !e.sown {
+		b.forget(e)
+		return nil
 	}
 	for {
 		s := e.doubt()

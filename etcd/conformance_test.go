@@ -1,0 +1,230 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/names"
+	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	conform(t, 1, servers.EtcdOptions{}, nil)
+}
+
+func TestConformanceThree(t *testing.T) {
+	t.Parallel()
+	conform(t, 3, servers.EtcdOptions{}, nil)
+}
+
+func TestConformanceOld(t *testing.T) {
+	t.Parallel()
+	conform(t, 1, servers.EtcdOptions{Old: true}, nil)
+}
+
+// conform runs the suite on a cluster of its own. shake, if not nil, disturbs the
+// cluster while the suite runs.
+func conform(t *testing.T, members int, opts servers.EtcdOptions, shake func(t *testing.T, c *servers.EtcdCluster)) {
+	b := conformance.Backend{
+		Dial:       dialAddress,
+		Fair:       true,
+		Fenced:     true,
+		Durable:    true,
+		TTL:        2 * time.Second, // the least that etcd grants
+		RequireAll: true,
+	}
+	if conformance.InChild() {
+		b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
+	} else {
+		cluster := servers.NewEtcdCluster(t, members, opts)
+		admin := dial(t, cluster.Addrs()...)
+		broken := sync.OnceValue(func() misconfigured { return newMisconfigured(t, opts.Old) })
+		b.New = func(t testing.TB) *conformance.Harness { return harness(t, cluster, admin, broken) }
+		if shake != nil {
+			shake(t, cluster)
+		}
+	}
+	conformance.Run(t, b)
+}
+
+func dialAddress(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
+	c, err := newClient(clientv3.Config{Endpoints: strings.Split(address, ",")})
+	if err != nil {
+		return nil, err
+	}
+	return New(c, opts...) // the process ends with the test
+}
+
+// owned is a Locker that has a client to itself and closes it.
+type owned struct {
+	locker.Locker
+	client  *clientv3.Client
+	closing sync.Mutex // the first Close needs the client until it is done
+}
+
+func openOwned(t testing.TB, cfg clientv3.Config, opts []locker.Option) (locker.Locker, error) {
+	c, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { c.Close() })
+	l, err := New(c, opts...)
+	return &owned{Locker: l, client: c}, err
+}
+
+func (o *owned) Close(ctx context.Context) error {
+	o.closing.Lock()
+	defer o.closing.Unlock()
+	defer o.client.Close()
+	return o.Locker.Close(ctx)
+}
+
+func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client, broken func() misconfigured) *conformance.Harness {
+	open := func(addrs []string, opts []locker.Option) (locker.Locker, error) {
+		return openOwned(t, clientv3.Config{Endpoints: addrs}, opts)
+	}
+	return &conformance.Harness{
+		Address: strings.Join(cluster.Addrs(), ","),
+		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			return open(cluster.Addrs(), opts)
+		},
+		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
+			link, addrs := newLink(t, cluster)
+			l, err := open(addrs, opts)
+			return l, link, err
+		},
+		Destroy: func(ctx context.Context, name string) error {
+			r, err := admin.Get(ctx, DefaultPrefix+names.Escape(name)+"/", clientv3.WithFirstCreate()...)
+			if err != nil || len(r.Kvs) == 0 {
+				return fmt.Errorf("nobody holds %q: %w", name, err)
+			}
+			_, err = admin.Delete(ctx, string(r.Kvs[0].Key))
+			return err
+		},
+		Leftovers: func(ctx context.Context, text string) ([]string, error) {
+			r, err := admin.Get(ctx, DefaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+			if err != nil {
+				return nil, err
+			}
+			var left []string
+			for _, kv := range r.Kvs {
+				if strings.Contains(string(kv.Key), names.Escape(text)) {
+					left = append(left, string(kv.Key))
+				}
+			}
+			return left, nil
+		},
+		Requests: func(ctx context.Context) (int64, error) {
+			var sum int64
+			for _, m := range cluster.Members {
+				n, err := m.Requests(ctx)
+				if err != nil {
+					return 0, err
+				}
+				sum += n
+			}
+			return sum, nil
+		},
+		Stop: func(context.Context) error {
+			for _, m := range cluster.Members {
+				if err := m.Kill(); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Start: func(ctx context.Context) error {
+			for _, m := range cluster.Members {
+				if err := m.RestartNoWait(ctx); err != nil {
+					return err
+				}
+			}
+			return cluster.WaitReady(ctx)
+		},
+		Misconfigured: broken(),
+	}
+}
+
+// newLink puts proxies before all members.
+func newLink(t testing.TB, cluster *servers.EtcdCluster) (conformance.Link, []string) {
+	var addrs []string
+	var each []interface {
+		Freeze()
+		FreezeDown()
+		Refuse()
+		Cut()
+		Heal()
+	}
+	for _, addr := range cluster.Addrs() {
+		p := front(t, addr)
+		addrs = append(addrs, p.Addr())
+		each = append(each, p)
+	}
+	return conformance.Link{
+		Freeze: func() {
+			for _, p := range each {
+				p.Freeze()
+			}
+		},
+		Mute: func() {
+			for _, p := range each {
+				p.FreezeDown()
+			}
+		},
+		Cut: func() {
+			for _, p := range each {
+				p.Refuse()
+				p.Cut()
+			}
+		},
+		Heal: func() {
+			for _, p := range each {
+				p.Heal()
+			}
+		},
+	}, addrs
+}
+
+// misconfigured opens clients that cannot work, by what is wrong with them.
+type misconfigured map[string]func(ctx context.Context, opts ...locker.Option) (locker.Locker, error)
+
+func newMisconfigured(t *testing.T, old bool) misconfigured {
+	guarded := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret", Old: old})
+	root := dialWith(t, clientv3.Config{Endpoints: []string{guarded.Addr()}, Username: "root", Password: "secret"})
+	for _, do := range []func() error{
+		func() error { _, err := root.UserAdd(t.Context(), "guest", "guest"); return err },
+		func() error { _, err := root.RoleAdd(t.Context(), "reader"); return err },
+		func() error {
+			_, err := root.RoleGrantPermission(t.Context(), "reader", "elsewhere/", "elsewhere0", clientv3.PermissionType(clientv3.PermRead))
+			return err
+		},
+		func() error { _, err := root.UserGrantRole(t.Context(), "guest", "reader"); return err },
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secure := servers.NewEtcd(t, servers.EtcdOptions{TLS: true, Old: old})
+	stranger := servers.NewEtcd(t, servers.EtcdOptions{TLS: true, Old: old})
+
+	with := func(cfg clientv3.Config) func(context.Context, ...locker.Option) (locker.Locker, error) {
+		return func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			return openOwned(t, cfg, opts)
+		}
+	}
+	return misconfigured{
+		"wrong password":         with(clientv3.Config{Endpoints: []string{guarded.Addr()}, Username: "root", Password: "wrong"}),
+		"no password":            with(clientv3.Config{Endpoints: []string{guarded.Addr()}}),
+		"no permission":          with(clientv3.Config{Endpoints: []string{guarded.Addr()}, Username: "guest", Password: "guest"}),
+		"wrong authority":        with(clientv3.Config{Endpoints: []string{secure.Endpoint()}, TLS: stranger.TLSConfig()}),
+		"plain text to TLS port": with(clientv3.Config{Endpoints: []string{secure.Addr()}}),
+	}
+}

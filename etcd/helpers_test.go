@@ -1,0 +1,121 @@
+package etcd
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/names"
+	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// dial makes a client that is closed with the test.
+func dial(t testing.TB, endpoints ...string) *clientv3.Client {
+	t.Helper()
+	return dialWith(t, clientv3.Config{Endpoints: endpoints})
+}
+
+func dialWith(t testing.TB, cfg clientv3.Config) *clientv3.Client {
+	t.Helper()
+	c, err := newClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func newClient(cfg clientv3.Config) (*clientv3.Client, error) {
+	cfg.Logger = zap.NewNop()
+	return clientv3.New(cfg)
+}
+
+// front puts a proxy before a server.
+func front(t testing.TB, addr string) *proxy.Proxy {
+	t.Helper()
+	p, err := proxy.New(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// newLocker makes a Locker that is closed with the test.
+func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.Locker {
+	t.Helper()
+	l, err := New(c, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = l.Close(ctx)
+	})
+	return l
+}
+
+// under lists the keys of a name, the oldest first.
+func under(t testing.TB, c *clientv3.Client, name string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	r, err := c.Get(ctx, DefaultPrefix+names.Escape(name)+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, kv := range r.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
+}
+
+// eventually waits until ok.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
+
+// queued waits until n keys of a name are there.
+func queued(t testing.TB, c *clientv3.Client, name string, n int) []string {
+	t.Helper()
+	var keys []string
+	eventually(t, "queue", func() bool { keys = under(t, c, name); return len(keys) == n })
+	return keys
+}
+
+// requests counts what the server handled between two calls, without renewals.
+func requests(t testing.TB, e *servers.Etcd) (since func() (sum int64, by map[string]int64)) {
+	t.Helper()
+	count := func() map[string]int64 {
+		m, err := e.Methods(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	before := count()
+	return func() (int64, map[string]int64) {
+		var sum int64
+		by := make(map[string]int64)
+		for method, n := range count() {
+			if n -= before[method]; n != 0 && !strings.HasSuffix(method, "/LeaseKeepAlive") {
+				by[method] = n
+				sum += n
+			}
+		}
+		return sum, by
+	}
+}
