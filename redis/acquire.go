@@ -25,7 +25,7 @@ const (
 func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 	b.checkPolicy()
 	t := b.ticket(c)
-	if c.Wait && b.listener.listens(t.channelOf(b)) {
+	if c.Wait && b.listener.listens(t.channel) {
 		return b.wait(ctx, t)
 	}
 	a, err := b.try(ctx, t)
@@ -55,7 +55,7 @@ func (b *backend) try(ctx context.Context, t *ticket) (a answer, err error) {
 
 // wait queues until the claim is granted.
 func (b *backend) wait(ctx context.Context, t *ticket) (driver.Grant, error) {
-	w := b.listener.join(t.claim.ID, t.channelOf(b), t.clock)
+	w := b.listener.join(t.claim.ID, t.channel, t.clock)
 	defer b.listener.leave(w)
 	var failed error // what is in the way, for the time being
 	pause := backoff(minPause)

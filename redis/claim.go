@@ -11,37 +11,49 @@ import (
 
 // ticket is what the driver keeps of a claim.
 type ticket struct {
+	*bucket
 	claim *driver.Claim
-	place
-	ttl   int64  // in milliseconds
-	entry string // what stands in the queue for it
+	// The same for every request: key, value and time to live of the lock.
+	lock, who, ttl any
 
 	// stray is the server time until which a request of unknown outcome may still
 	// have an effect, 0 if there is none. Set by Acquire only.
 	stray int64
 	// before is set when the claim may be in the queue.
 	before bool
+	// unsure is set when a request to release has got no answer.
+	unsure bool
 }
 
 func (b *backend) ticket(c *driver.Claim) *ticket {
-	t := &ticket{claim: c, place: b.layout.of(c.Name)}
-	t.ttl = int64((c.TTL + time.Millisecond - 1) / time.Millisecond)
+	bucket := b.layout.of(c.Name)
+	t := &ticket{
+		bucket: bucket,
+		claim:  c,
+		lock:   bucket.lock(c.Name),
+		who:    c.ID + " " + c.Owner,
+		ttl:    b.ttl,
+	}
+	if c.TTL != b.cfg.TTL {
+		t.ttl = millis(c.TTL)
+	}
 	c.State = t
 	return t
 }
 
-func (t *ticket) channelOf(b *backend) string { return t.channel + b.id }
+func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
-func (t *ticket) keys() []string {
-	return []string{t.lock, t.queue, t.clock, t.gone(t.claim.ID)}
+// entry is what stands in the queue for the claim.
+func (t *ticket) entry(b *backend) string {
+	return fmt.Sprintf("%s %v %v", b.id, t.ttl, t.who)
 }
 
-// entryIn is the text by which the scripts know the claim in its queue.
-func (t *ticket) entryIn(b *backend) string {
-	if t.entry == "" {
-		t.entry = t.claim.ID + " " + b.id + " " + strconv.FormatInt(t.ttl, 10) + " " + t.claim.Owner
+// strayArg is stray as the scripts want it.
+func (t *ticket) strayArg() string {
+	if t.stray == 0 {
+		return ""
 	}
-	return t.entry
+	return strconv.FormatInt(t.stray, 10)
 }
 
 // answer is what the server said to a request to acquire.
@@ -67,34 +79,35 @@ const (
 // ask sends one request to acquire. An answer that is neither a token nor queued
 // means that the name is taken.
 func (b *backend) ask(ctx context.Context, t *ticket, how int) (answer, error) {
-	const tries = 3 // a first guess of the server's time may be wrong
+	const tries = 4 // a first guess of the server's time may be wrong
 	for try := 1; ; try++ {
 		a, late, err := b.askOnce(ctx, t, how)
-		if err != nil || !late {
+		if !late && !isSlow(err) {
 			return a, err
 		}
+		if try == tries && err == nil {
+			err = fmt.Errorf("the request came late %d times: the server's time moves", tries)
+		}
 		if try == tries {
-			return a, fmt.Errorf("the server's time moves: request came late %d times", tries)
+			return a, err
 		}
 	}
 }
 
 func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, late bool, err error) {
-	c := t.claim
-	locker, before := "", ""
-	if how != dontWait {
-		locker = b.id
-	}
-	if how == waitAndProbe {
-		before = "probe"
-	} else if t.before {
-		before = "again"
-	}
 	a.sent = b.clock.Now()
 	latest := b.times.latest(a.sent)
-	reply, err := acquireScript.run(ctx, b.client, t.keys(),
-		c.ID, t.channel, b.layout.shard(), b.seen.Load(),
-		t.ttl, latest, locker, before, c.Owner, patience.Milliseconds())
+	words := make(args, 0, 11)
+	words = append(words, nil, nil, two, t.lock, t.clockArg, t.who, t.ttl, latest, b.seen.Load())
+	switch {
+	case how == waitAndProbe:
+		words = append(words, b.id, "probe")
+	case how == wait && t.before:
+		words = append(words, b.id, "again")
+	case how == wait:
+		words = append(words, b.id, "")
+	}
+	reply, err := b.exchange(ctx, b.scripts.acquire, t, words)
 	if err != nil {
 		if !refused(err) {
 			t.stray = max(t.stray, latest)
@@ -103,13 +116,16 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, la
 		return a, false, err
 	}
 	switch v := reply.(type) {
+	case string:
+		if a.token, err = strconv.ParseInt(v, 10, 64); err == nil {
+			b.see(a.token)
+			return a, false, nil
+		}
 	case int64:
 		if v < 0 {
-			return a, false, fmt.Errorf("claim %s has been given up", c.ID)
+			err = fmt.Errorf("claim %s has been given up", t.claim.ID)
 		}
-		a.token = v
-		b.see(v)
-		return a, false, nil
+		return a, false, err
 	case []any:
 		n, ok := numbers(v)
 		if ok && len(n) == 1 {

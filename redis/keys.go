@@ -15,36 +15,33 @@ type layout struct {
 
 // bucket is a part of all names. Its names share a clock and a hash tag.
 type bucket struct {
-	tag     string // what all its keys begin with
-	clock   string
-	channel string // what the names of the channels for its messages begin with
+	tag      string // what all its keys begin with
+	clock    string
+	clockArg any    // the same as an argument
+	channel  string // on which the Locker is told news of its names
 }
 
-// place is where one name is.
-type place struct {
-	*bucket
-	lock, queue string
-}
-
-func newLayout(prefix string, sharded bool) *layout {
+func newLayout(prefix, locker string, sharded bool) *layout {
 	l := &layout{prefix: prefix, sharded: sharded}
 	for i := range l.buckets {
 		tag := fmt.Sprintf("%s:{%02x}:", prefix, i)
-		l.buckets[i] = bucket{tag: tag, clock: tag + "clock", channel: prefix + ":wake:"}
+		b := bucket{tag: tag, clock: tag + "clock", channel: prefix + ":wake:" + locker}
 		if sharded {
-			l.buckets[i].channel = tag + "wake:"
+			b.channel = tag + "wake:" + locker
 		}
+		b.clockArg = b.clock
+		l.buckets[i] = b
 	}
 	return l
 }
 
-func (l *layout) of(name string) place {
-	b := &l.buckets[crc32.ChecksumIEEE([]byte(name))&0xff]
-	return place{bucket: b, lock: b.tag + "lock:" + name, queue: b.tag + "queue:" + name}
+// of is the bucket of a name. The scripts make the keys that are not needed every
+// time: see lua/shared.lua.
+func (l *layout) of(name string) *bucket {
+	return &l.buckets[crc32.ChecksumIEEE([]byte(name))&0xff]
 }
 
-// gone is the key that says that a claim has been given up.
-func (b *bucket) gone(claim string) string { return b.tag + "gone:" + claim }
+func (b *bucket) lock(name string) string { return b.tag + "lock:" + name }
 
 // nameOf is the name whose lock is stored under key.
 func (l *layout) nameOf(key string) (name string, ok bool) {
@@ -53,13 +50,5 @@ func (l *layout) nameOf(key string) (name string, ok bool) {
 		return "", false
 	}
 	name, ok = strings.CutPrefix(key[head:], "lock:")
-	return name, ok && l.of(name).lock == key
-}
-
-// shard is the "S" of SPUBLISH, where there is one.
-func (l *layout) shard() string {
-	if l.sharded {
-		return "S"
-	}
-	return ""
+	return name, ok && l.of(name).lock(name) == key
 }

@@ -303,7 +303,7 @@ func (l *listener) listen(ch *channel) error {
 // hello makes sure that the subscription does what it is for, and has every
 // waiter look: nobody knows what was said before.
 func (l *listener) hello(ch *channel) error {
-	heard, err := helloScript.run(ch.ctx, l.b.client, []string{ch.key}, ch.name, l.b.layout.shard())
+	heard, err := l.b.scripts.hello.run(ch.ctx, l.b.client, args{nil, nil, one, ch.key, ch.name})
 	if err != nil {
 		return fmt.Errorf("test the subscription: %w", err)
 	}

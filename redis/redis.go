@@ -112,11 +112,15 @@ type backend struct {
 	cfg      *locker.Config
 	clock    driver.Clock
 	layout   *layout
+	scripts  scripts
 	id       string // this Locker's, 16 hexadecimal digits
+	ttl      any    // of claims that ask for nothing else, as an argument
 	times    *serverTime
 	listener *listener
 
 	seen    atomic.Int64 // the highest token seen
+	brisk   atomic.Bool  // the server was quick to answer last time
+	bounded sync.Map     // a *goredis.Client and the same with short timeouts
 	policy  sync.Once
 	working sync.WaitGroup // what runs in the background
 	life    context.Context
@@ -136,13 +140,15 @@ func newBackend(client goredis.UniversalClient, cfg *locker.Config) (*backend, e
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails: the program would have ended
 	b := &backend{
-		client: client,
-		cfg:    cfg,
-		clock:  cfg.Clock,
-		id:     hex.EncodeToString(id[:]),
-		layout: newLayout(s.prefix, sharded),
-		times:  newServerTime(cfg.Clock),
+		client:  client,
+		cfg:     cfg,
+		clock:   cfg.Clock,
+		id:      hex.EncodeToString(id[:]),
+		scripts: newScripts(sharded),
+		ttl:     millis(cfg.TTL),
+		times:   newServerTime(cfg.Clock),
 	}
+	b.layout = newLayout(s.prefix, b.id, sharded)
 	b.life, b.die = context.WithCancel(context.Background())
 	b.listener = newListener(b)
 	return b, nil
@@ -180,7 +186,7 @@ func kindOf(client goredis.UniversalClient) (sharded bool, err error) {
 }
 
 func (b *backend) Traits() driver.Traits {
-	return driver.Traits{Backend: "redis", Fair: true, Fenced: true, Check: checkEvery}
+	return driver.Traits{Backend: "redis", Fair: true, Fenced: true, Prompt: true, Check: checkEvery}
 }
 
 // Close ends the subscription and what runs in the background.

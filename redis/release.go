@@ -10,17 +10,22 @@ import (
 // Release ends the holding and makes the next in the queue the holder.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	t := c.State.(*ticket)
-	entry := ""
+	words := make(args, 0, 8)
+	words = append(words, nil, nil, two, t.lock, t.clockArg, t.who)
 	if t.stray > 0 {
-		entry = t.entryIn(b)
+		words = append(words, t.entry(b), t.strayArg())
 	}
-	held, err := releaseScript.run(ctx, b.client, t.keys(),
-		c.ID, t.channel, b.layout.shard(), b.seen.Load(), t.stray, entry)
+	held, err := b.exchange(ctx, b.scripts.release, t, words)
+	for isSlow(err) {
+		t.unsure = true
+		held, err = b.exchange(ctx, b.scripts.release, t, words)
+	}
 	if err != nil {
+		t.unsure = t.unsure || !refused(err)
 		return err
 	}
 	b.listener.forget(c.ID)
-	if held != int64(1) {
+	if held != int64(1) && !t.unsure {
 		return driver.ErrGone
 	}
 	return nil
@@ -37,12 +42,15 @@ func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 }
 
 func (b *backend) abandon(ctx context.Context, t *ticket) error {
-	_, err := abandonScript.run(ctx, b.client, t.keys(), b.abandonArgs(t)...)
+	_, err := b.exchange(ctx, b.scripts.abandon, t, b.abandonArgs(t))
+	if isSlow(err) {
+		_, err = b.exchange(ctx, b.scripts.abandon, t, b.abandonArgs(t))
+	}
 	return err
 }
 
-func (b *backend) abandonArgs(t *ticket) []any {
-	return []any{t.claim.ID, t.channel, b.layout.shard(), b.seen.Load(), t.stray, t.entryIn(b)}
+func (b *backend) abandonArgs(t *ticket) args {
+	return args{nil, nil, two, t.lock, t.clockArg, t.who, t.entry(b), t.strayArg()}
 }
 
 // decline passes on a name that was given to a claim which has ended: the queue
@@ -52,7 +60,7 @@ func (b *backend) decline(claim, key string) {
 	if !ok || b.life.Err() != nil {
 		return
 	}
-	t := &ticket{claim: &driver.Claim{ID: claim, Name: name}, place: b.layout.of(name)}
+	t := b.ticket(&driver.Claim{ID: claim, Name: name, Owner: b.cfg.Owner, TTL: b.cfg.TTL})
 	b.working.Add(1)
 	go func() {
 		defer b.working.Done()

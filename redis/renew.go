@@ -3,10 +3,9 @@ package redis
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker/driver"
 )
@@ -84,7 +83,7 @@ func (b *backend) renew(ctx context.Context, batches [][]*driver.Claim, report f
 	sent := b.clock.Now()
 	cmds := b.send(ctx, batches, false)
 	for i, claims := range batches {
-		if goredis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT") {
+		if unknown(cmds[i].Err()) {
 			cmds[i] = b.send(ctx, batches[i:i+1], true)[0]
 		}
 		if word(cmds[i].Err()) == "TRYAGAIN" && len(claims) > 1 {
@@ -101,14 +100,16 @@ func (b *backend) renew(ctx context.Context, batches [][]*driver.Claim, report f
 func (b *backend) send(ctx context.Context, batches [][]*driver.Claim, byText bool) []once {
 	cmds := make([]once, len(batches))
 	for i, claims := range batches {
-		keys := make([]string, len(claims))
-		args := make([]any, 0, 2*len(claims))
-		for j, c := range claims {
-			t := c.State.(*ticket)
-			keys[j] = t.lock
-			args = append(args, c.ID, t.ttl)
+		words := make(args, 0, 3+3*len(claims))
+		words = append(words, nil, nil, strconv.Itoa(len(claims)))
+		for _, c := range claims {
+			words = append(words, c.State.(*ticket).lock)
 		}
-		cmds[i] = renewScript.call(ctx, byText, keys, args)
+		for _, c := range claims {
+			t := c.State.(*ticket)
+			words = append(words, t.who, t.ttl)
+		}
+		cmds[i] = b.scripts.renew.call(ctx, words, byText)
 	}
 	if len(cmds) == 1 {
 		_ = b.client.Process(ctx, cmds[0])
@@ -150,8 +151,7 @@ func (b *backend) passOn(ctx context.Context, gone []*driver.Claim) {
 	for claims := range slices.Chunk(gone, batch) {
 		pipe := b.client.Pipeline()
 		for _, c := range claims {
-			t := c.State.(*ticket)
-			_ = pipe.Process(ctx, abandonScript.call(ctx, false, t.keys(), b.abandonArgs(t)))
+			_ = pipe.Process(ctx, b.scripts.abandon.call(ctx, b.abandonArgs(c.State.(*ticket)), false))
 			b.listener.forget(c.ID)
 		}
 		_, _ = pipe.Exec(ctx)

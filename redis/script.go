@@ -3,7 +3,8 @@ package redis
 import (
 	"context"
 	_ "embed"
-	"strconv"
+	"slices"
+	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -26,18 +27,31 @@ var renewLua string
 //go:embed lua/hello.lua
 var helloLua string
 
-var (
-	acquireScript = newScript(sharedLua + acquireLua)
-	releaseScript = newScript(sharedLua + releaseLua)
-	abandonScript = newScript(sharedLua + abandonLua)
-	renewScript   = newScript(renewLua)
-	helloScript   = newScript(helloLua)
-)
+// scripts are the texts for one kind of server.
+type scripts struct{ acquire, release, abandon, renew, hello *script }
 
-type script struct{ text, sum string }
+func newScripts(sharded bool) scripts {
+	shard := ""
+	if sharded {
+		shard = "S"
+	}
+	read := func(text string) *script {
+		return newScript(strings.Replace(text, "--include shared.lua", "local S = '"+shard+"'\n"+sharedLua, 1))
+	}
+	return scripts{
+		acquire: read(acquireLua),
+		release: read(releaseLua),
+		abandon: read(abandonLua),
+		renew:   read(renewLua),
+		hello:   newScript("local S = '" + shard + "'\n" + helloLua),
+	}
+}
 
-func newScript(text string) script {
-	return script{text: text, sum: goredis.NewScript(text).Hash()}
+// script is a text and the sum by which the server knows it, as arguments.
+type script struct{ text, sum any }
+
+func newScript(text string) *script {
+	return &script{text: text, sum: goredis.NewScript(text).Hash()}
 }
 
 // once is a command that go-redis sends at most once. By default it repeats
@@ -47,27 +61,28 @@ type once struct{ *goredis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// call makes the command that runs s, by its checksum or by its text.
-func (s script) call(ctx context.Context, byText bool, keys []string, args []any) once {
-	all := make([]any, 0, 3+len(keys)+len(args))
+// The first words of a request, as arguments.
+var eval, evalsha, one, two any = "eval", "evalsha", "1", "2"
+
+// args are the words of a request that runs a script, but for the first two,
+// for which there is room: the number of keys, the keys, what the script is told.
+type args []any
+
+func (s *script) call(ctx context.Context, words args, byText bool) once {
 	if byText {
-		all = append(all, "eval", s.text)
+		words[0], words[1] = eval, s.text
 	} else {
-		all = append(all, "evalsha", s.sum)
+		words[0], words[1] = evalsha, s.sum
 	}
-	all = append(all, strconv.Itoa(len(keys)))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	return once{goredis.NewCmd(ctx, append(all, args...)...)}
+	return once{goredis.NewCmd(ctx, words...)}
 }
 
 // run runs s. A server that does not know it (any more) is given its text.
-func (s script) run(ctx context.Context, client goredis.UniversalClient, keys []string, args ...any) (any, error) {
-	cmd := s.call(ctx, false, keys, args)
+func (s *script) run(ctx context.Context, client processor, words args) (any, error) {
+	cmd := s.call(ctx, words, false)
 	err := client.Process(ctx, cmd)
-	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd = s.call(ctx, true, keys, args)
+	if unknown(err) {
+		cmd = s.call(ctx, slices.Clone(words), true)
 		err = client.Process(ctx, cmd)
 	}
 	if err != nil {
@@ -75,3 +90,5 @@ func (s script) run(ctx context.Context, client goredis.UniversalClient, keys []
 	}
 	return cmd.Val(), nil
 }
+
+func unknown(err error) bool { return err != nil && goredis.HasErrorPrefix(err, "NOSCRIPT") }

@@ -1,9 +1,9 @@
 package redis
 
 import (
+	"sync"
 	"testing"
 	"time"
-	"sync"
 
 	"github.com/seed80cd6120/locker/internal/servers"
 )

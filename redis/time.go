@@ -27,9 +27,12 @@ func newServerTime(clock driver.Clock) *serverTime {
 
 func micros(i driver.Instant) int64 { return int64(i) / 1000 }
 
+// The scripts compare times as text of 16 digits: from 2001 to 2286.
+const first, last = 1_000_000_000_000_000, 9_999_999_999_999_999
+
 // latest is the server's time until which a request that is sent now is meant.
 func (t *serverTime) latest(now driver.Instant) int64 {
-	return micros(now) + t.ahead.Load() + fresh.Microseconds()
+	return min(max(micros(now)+t.ahead.Load()+fresh.Microseconds(), first), last)
 }
 
 // learn corrects the guess: the server said that it was the time at, some time

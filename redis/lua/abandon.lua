@@ -1,20 +1,25 @@
 -- Leaves nothing of a claim: takes it out of the queue, passes on what it holds,
 -- and makes requests of it that are still on their way ineffective.
 --
---   ARGV[5]  stray  the server time until which a lost request of this claim could
---                   still have an effect; 0 if there is none
---   ARGV[6]  entry  the claim's in the queue
+--   KEYS[1]  lock   as in acquire.lua
+--   KEYS[2]  clock
+--
+--   ARGV[1]  who    "<claim> <owner>"
+--   ARGV[2]  entry  what may stand in the queue for it
+--   ARGV[3]  stray  the server time until which a lost request of it could still
+--                   have an effect, or nothing if there is none
 
-redis.call('LREM', KEYS[2], 0, ARGV[6])
+--include shared.lua
 
-local found = redis.call('MGET', KEYS[1], KEYS[3])
-local holder, last = found[1], found[2]
-local mine = holder and string.sub(holder, 1, 32) == ARGV[1]
-if mine or not holder then
-  if not hand_over(last) and mine then
+redis.call('LREM', QUEUE, 0, ARGV[2])
+
+local found = redis.call('MGET', KEYS[1], KEYS[2])
+local holder, clock = found[1], read_clock(found[2])
+if not holder or holder == ARGV[1] then
+  if not hand_over(clock) and holder then
     redis.call('DEL', KEYS[1])
   end
 end
 
-bury(ARGV[5])
+bury(clock, ARGV[3])
 return 1

@@ -1,69 +1,96 @@
 -- Takes the name if it is free, or else, if asked to, joins the queue. To send it
--- again for the same claim is harmless and gives the same answer.
+-- again for the same claim is harmless.
 --
---   ARGV[5]  ttl       of the holding, in milliseconds
---   ARGV[6]  latest    the server time until which this request is meant; one that
---                      the network kept for longer must not take anything
---   ARGV[7]  locker    where to tell the news, or nothing: do not wait
---   ARGV[8]  before    how often the queue may have been joined already: "" never,
---                      "again" maybe, "probe" maybe, and say a word on the channel
---   ARGV[9]  owner
---   ARGV[10] patience  after how many milliseconds without news from any waiter
---                      the queue is forgotten
+--   KEYS[1]  lock    string "<claim> <owner>" with a time to live; it is there while
+--                    somebody holds the name
+--   KEYS[2]  clock   string, the last token given to any name of this bucket, 16
+--                    digits; see below for what may follow it
+--
+--   ARGV[1]  who     "<claim> <owner>"; a claim is one try to get one name: 32
+--                    hexadecimal digits, never used twice
+--   ARGV[2]  ttl     of the holding, in milliseconds
+--   ARGV[3]  latest  the server time until which this request is meant; one that
+--                    the network has kept for longer must not take anything
+--   ARGV[4]  floor   the highest token that the caller has seen
+-- and if the caller wants to wait
+--   ARGV[5]  locker  the caller's client of ours, to which news are told: 16 digits
+--   ARGV[6]  before  how often the queue may have been joined already: "" never,
+--                    "again" maybe, "probe" maybe, and say a word on the channel
 --
 -- Answers
---   a number above 0   the name is yours, this is the token
+--   a token            the name is yours
 --   0                  it is not free
 --   -1                 the claim has been given up
 --   {now}              the request came too late
 --   {now, left, last, place, heard}  you are waiting: the holder has so many milliseconds
 --                      left, that was the last token, so many wait before you, so
 --                      many heard the word
+--
+-- All times and tokens are microseconds since 1970, in 16 digits, so that they
+-- compare as text.
+
+-- The name is free and nobody waits, or nobody did for long: three commands.
+if #ARGV == 4 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  local t = redis.call('TIME')
+  local now = t[1] .. string.sub('00000' .. t[2], -6)
+  if now <= ARGV[3] and now > ARGV[4] then
+    local last = redis.call('SET', KEYS[2], now, 'GET')
+    if not last or #last == 16 and last < now then
+      return now
+    end
+    redis.call('SET', KEYS[2], last)
+  end
+  redis.call('DEL', KEYS[1])
+end
+-- In all other cases nothing has happened so far.
+
+--include shared.lua
 
 local now = time()
-if now > tonumber(ARGV[6]) then
-  return { now }
+if now > ARGV[3] then
+  return { tonumber(now) }
 end
+local found = redis.call('MGET', KEYS[1], KEYS[2])
+local holder, clock = found[1], read_clock(found[2])
 
-local found = redis.call('MGET', KEYS[1], KEYS[3], KEYS[4])
-local holder, last = found[1], found[2]
-if found[3] then
-  return -1
-end
-
-if holder and string.sub(holder, 1, 32) == ARGV[1] then
-  -- An earlier answer or message was lost.
-  redis.call('PEXPIRE', KEYS[1], ARGV[5])
-  return tonumber(string.match(holder, '^%d+', 34))
+if holder == ARGV[1] then
+  -- An earlier answer or message was lost. A new token is as good as that one.
+  return give(ARGV[1], ARGV[2], clock, now, ARGV[4])
 end
 
 if not holder then
+  if redis.call('EXISTS', GONE) == 1 then
+    return -1
+  end
   local taken = false
-  if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
+  if redis.call('EXISTS', KEYS[1], QUEUE) > 0 then
     redis.call('GET', KEYS[1]) -- an error if it holds something else than a string
     -- A holder died, or lost the name. Those who wait come first.
-    taken = hand_over(last, now, ARGV[1])
+    taken = hand_over(clock, now, ARGV[1])
   end
   if not taken then
-    local token = next_token(last, now)
-    give(ARGV[1], ARGV[5], ARGV[9], token)
-    return token
+    return give(ARGV[1], ARGV[2], clock, now, ARGV[4])
   end
 end
 
-if ARGV[7] == '' then
+local locker, before = ARGV[5], ARGV[6]
+if not locker then
   return 0
 end
-
-local entry = ARGV[1] .. ' ' .. ARGV[7] .. ' ' .. ARGV[5] .. ' ' .. ARGV[9]
-local place = ARGV[8] ~= '' and redis.call('LPOS', KEYS[2], entry)
-if not place then
-  place = redis.call('RPUSH', KEYS[2], entry) - 1
+if redis.call('EXISTS', GONE) == 1 then
+  return -1
 end
-redis.call('PEXPIRE', KEYS[2], ARGV[10])
+
+local entry = locker .. ' ' .. ARGV[2] .. ' ' .. ARGV[1]
+local place = before ~= '' and redis.call('LPOS', QUEUE, entry)
+if not place then
+  place = redis.call('RPUSH', QUEUE, entry) - 1
+end
+redis.call('PEXPIRE', QUEUE, PATIENCE)
+watch(clock, now, PATIENCE)
 
 local heard = 0
-if ARGV[8] == 'probe' and tell(ARGV[2] .. ARGV[7], '') then
+if before == 'probe' and tell(CHANNEL .. locker, '') then
   heard = 1
 end
-return { now, redis.call('PTTL', KEYS[1]), tonumber(last) or 0, place, heard }
+return { tonumber(now), redis.call('PTTL', KEYS[1]), tonumber(clock.last), place, heard }

@@ -1,8 +1,8 @@
 -- Confirms holdings, any number at once, and lengthens those of which a third is
 -- over. It never makes a key that is not there.
 --
---   KEYS[i]      lock, as in shared.lua
---   ARGV[2i-1]   the claim that is to hold it
+--   KEYS[i]      lock, as in acquire.lua
+--   ARGV[2i-1]   "<claim> <owner>", who is to hold it
 --   ARGV[2i]     its time to live, in milliseconds
 --
 -- Answers for each the milliseconds that are left, or -1 if the claim does not
@@ -11,8 +11,7 @@
 local found = redis.call('MGET', unpack(KEYS))
 local left = {}
 for i, key in ipairs(KEYS) do
-  local holder = found[i]
-  if holder and string.sub(holder, 1, 32) == ARGV[2 * i - 1] then
+  if found[i] == ARGV[2 * i - 1] then
     local ttl = tonumber(ARGV[2 * i])
     left[i] = redis.call('PTTL', key)
     if left[i] * 3 < ttl * 2 then

@@ -1,43 +1,87 @@
--- Stands in front of the scripts that can give a name to somebody.
+-- What the scripts have in common that can give a name to somebody. KEYS[1] is the
+-- lock, KEYS[2] the clock, ARGV[1] begins with the claim. The line with which the
+-- text is put in front says whether the channels are sharded (S).
 --
--- The keys of one name, always all four and in this order. They share a hash
--- tag, so that in a Cluster they are on one node.
+-- Two keys more are in the same slot, because they have the same hash tag:
 --
---   KEYS[1]  lock    string "<claim> <token> <owner>" with a time to live; it is
---                    there while somebody holds the name
---   KEYS[2]  queue   list of "<claim> <locker> <ttl> <owner>", those who wait,
---                    the first to come first
---   KEYS[3]  clock   string, the last token given to any name of this bucket;
---                    it stays for ever
---   KEYS[4]  gone    there, for some seconds, if the claim was given up while a
---                    request of it might still be on its way
+--   QUEUE   list of "<locker> <ttl> <claim> <owner>", those who wait for the name, the
+--           first to come first
+--   GONE    there, for some seconds, if the claim has been given up while a request
+--           of it might still be on its way
 --
--- A claim is one try to get one name: 32 hexadecimal digits, never used twice.
--- A locker is a process's client of ours: 16 digits. Its waiters all listen to
--- the channel that is called after it.
---
---   ARGV[1]  claim   the caller's
---   ARGV[2]  what the name of every channel begins with
---   ARGV[3]  "S" for sharded channels (Cluster), or nothing
---   ARGV[4]  floor   the highest token that the caller has seen
+-- Few names have either, and those who take a free one should not have to look
+-- for them. So the clock has a second part while any name of its bucket may have
+-- them: "<last token> <time until which to look>".
 
--- The server's time in microseconds.
+local TAG = string.sub(KEYS[2], 1, -6) -- "<prefix>:{<bucket>}:"
+local QUEUE = TAG .. 'queue:' .. string.sub(KEYS[1], #TAG + 6)
+local GONE = TAG .. 'gone:' .. string.sub(ARGV[1], 1, 32)
+
+-- The channel of a locker is this and its digits.
+local CHANNEL = (S == 'S' and TAG or string.sub(TAG, 1, -6)) .. 'wake:'
+
+-- After how many milliseconds without news from any waiter a queue is forgotten.
+local PATIENCE = 60000
+
+local ZERO = '0000000000000000'
+
+-- The server's time.
 local function time()
   local t = redis.call('TIME')
-  return t[1] * 1000000 + t[2]
+  return t[1] .. string.sub('00000' .. t[2], -6)
 end
 
--- The token after last. It follows the server's clock, so that it goes on
--- rising when the data is lost, and never goes back, not even with the clock.
-local function next_token(last, now)
-  return math.max(now, (tonumber(last) or 0) + 1, ARGV[4] + 1)
+-- The time some milliseconds later.
+local function later(now, ms)
+  return string.format('%016.0f', now + ms * 1000)
 end
 
--- Makes claim the holder.
-local function give(claim, ttl, owner, token)
-  local text = string.format('%.0f', token)
-  redis.call('SET', KEYS[1], claim .. ' ' .. text .. ' ' .. owner, 'PX', ttl)
-  redis.call('SET', KEYS[3], text)
+local function read_clock(text)
+  text = text or ''
+  local last, look = string.match(text, '^(%d+) ?(%d*)$')
+  if not last or #last > 16 then
+    last = ZERO -- somebody else's doing
+  end
+  return { text = text, last = string.format('%016.0f', last), look = look or '' }
+end
+
+local function write_clock(clock, now)
+  local text = clock.last
+  if clock.look > now then
+    text = text .. ' ' .. clock.look
+  end
+  if text ~= clock.text then
+    redis.call('SET', KEYS[2], text)
+    clock.text = text
+  end
+end
+
+-- From now on and for so many milliseconds there may be a queue, or claims that
+-- have been given up.
+local function watch(clock, now, ms)
+  if clock.look < later(now, ms / 2) then
+    clock.look = later(now, ms)
+    write_clock(clock, now)
+  end
+end
+
+-- Sets the clock to the token after the last and returns it. A token is the
+-- server's time, so that tokens go on rising when the data was lost, but always
+-- above the last one, so that they do not go back with the time.
+local function next_token(clock, now, floor)
+  local last = clock.last
+  if floor and floor > last then
+    last = floor
+  end
+  clock.last = now > last and now or string.format('%016.0f', last + 1)
+  write_clock(clock, now)
+  return clock.last
+end
+
+-- Makes somebody the holder and returns the token.
+local function give(who, ttl, clock, now, floor)
+  redis.call('SET', KEYS[1], who, 'PX', ttl)
+  return next_token(clock, now, floor)
 end
 
 -- Tells the waiters of a locker something and returns whether it still listens.
@@ -45,49 +89,48 @@ end
 -- such as a monitoring tool, hence the question before it. An error (a user who
 -- may not publish) counts as nobody: then the waiter finds out by itself.
 local function tell(channel, text)
-  if ARGV[3] == '' then
+  if S == '' then
     local there = redis.pcall('PUBSUB', 'NUMSUB', channel)
     if there.err or there[2] == 0 then
       return false
     end
   end
-  local heard = redis.pcall(ARGV[3] .. 'PUBLISH', channel, text)
+  local heard = redis.pcall(S .. 'PUBLISH', channel, text)
   return type(heard) == 'number' and heard > 0
 end
 
 -- Gives the name to the first waiter whose process is alive, and forgets those
--- before it. Returns whether there was one. Stops where it meets the claim
--- taker, which then is the first.
-local function hand_over(last, now, taker)
+-- before it. Returns whether there was one. Stops where it meets the one who
+-- asks, who then is the first.
+local function hand_over(clock, now, taker)
   while true do
-    local waiter = redis.call('LPOP', KEYS[2])
+    local waiter = redis.call('LPOP', QUEUE)
     if not waiter then
       return false
     end
-    local claim, locker, ttl, owner = string.match(waiter, '^(%x+) (%x+) (%d+) (.*)$')
-    if claim and claim == taker then
+    local locker, ttl, who = string.match(waiter, '^(%x+) (%d+) (.*)$')
+    if who and who == taker then
       return false
     end
-    if claim then
+    if who then
       now = now or time()
-      local token = next_token(last, now)
-      local text = string.format('%s %.0f %.0f %s', claim, token, now, KEYS[1])
-      if tell(ARGV[2] .. locker, text) then
-        give(claim, ttl, owner, token)
+      local token = next_token(clock, now)
+      local claim = string.sub(who, 1, 32)
+      if tell(CHANNEL .. locker, claim .. ' ' .. token .. ' ' .. now .. ' ' .. KEYS[1]) then
+        redis.call('SET', KEYS[1], who, 'PX', ttl)
         return true
       end
     end
   end
 end
 
--- Sees to it that requests of this claim that arrive until the moment given,
--- in server time, have no effect.
-local function bury(moment)
-  moment = tonumber(moment)
-  if moment > 0 then
-    local now = time()
-    if moment >= now then
-      redis.call('SET', KEYS[4], '', 'PX', math.ceil((moment - now) / 1000) + 1)
-    end
+-- Sees to it that requests of this claim that arrive until the moment given
+-- have no effect.
+local function bury(clock, moment)
+  local now = time()
+  if moment >= now then
+    local ms = math.ceil((moment - now) / 1000) + 1
+    redis.call('SET', GONE, '', 'PX', ms)
+    watch(clock, now, 2 * ms)
   end
 end

@@ -1,0 +1,119 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// go-redis does not end a call when its context does: it looks at the context only
+// while it waits for a connection. A request is therefore sent in one of two ways.
+// Either aside, on a goroutine of its own, which is left behind when the context
+// ends. Or, as long as the server answers quickly, on the caller's own goroutine,
+// by a client that waits no longer for an answer than the promise to return within
+// 100 ms allows. To change goroutines twice costs as much as the request itself.
+//
+// What was left behind or waited for in vain may still have an effect. The caller
+// has to deal with that as with any lost answer.
+const (
+	// bound is how long a request on the caller's goroutine may take.
+	bound = 75 * time.Millisecond
+	// brisk is how long the last request may have taken for the next to be sent on the
+	// caller's goroutine.
+	brisk = 20 * time.Millisecond
+)
+
+// slowError is the error of a request that was not answered within bound. It may
+// be sent again at once, since now nobody is too impatient.
+type slowError struct{ error }
+
+func (e slowError) Unwrap() error { return e.error }
+
+func isSlow(err error) bool { return errors.As(err, new(slowError)) }
+
+// processor is what is used of a client to send a request.
+type processor interface {
+	Process(ctx context.Context, cmd goredis.Cmder) error
+}
+
+// exchange runs a script on one name. It returns soon after ctx has
+// ended.
+func (b *backend) exchange(ctx context.Context, s *script, t *ticket, words args) (any, error) {
+	if client := b.quick(ctx, t.clock); client != nil {
+		began := time.Now()
+		v, err := s.run(ctx, client, words)
+		if time.Since(began) > brisk {
+			b.brisk.Store(false)
+		}
+		var timeout net.Error
+		switch {
+		case errors.As(err, &timeout) && timeout.Timeout() && ctx.Err() == nil && !refused(err):
+			return nil, slowError{err}
+		case !slices.Contains(moving, word(err)):
+			return v, err
+		}
+	}
+	return b.aside(ctx, s, slices.Clone(words))
+}
+
+// moving are the answers of a node of a Cluster that only the client of the whole Cluster
+// knows how to follow.
+var moving = []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY"}
+
+func (b *backend) aside(ctx context.Context, s *script, words args) (any, error) {
+	type result struct {
+		v   any
+		err error
+	}
+	results := make(chan result, 1)
+	b.working.Add(1)
+	go func() {
+		defer b.working.Done()
+		began := time.Now()
+		v, err := s.run(ctx, b.client, words)
+		b.brisk.Store(err == nil && time.Since(began) < brisk)
+		results <- result{v, err}
+	}()
+	select {
+	case r := <-results:
+		return r.v, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("no answer in time: %w", ctx.Err())
+	}
+}
+
+// quick returns a client that is bounded, if there is one and the server was quick
+// last time.
+func (b *backend) quick(ctx context.Context, key string) processor {
+	if !b.brisk.Load() {
+		return nil
+	}
+	var client *goredis.Client
+	switch c := b.client.(type) {
+	case *goredis.Client:
+		client = c
+	case *goredis.ClusterClient:
+		client, _ = c.MasterForKey(ctx, key)
+	}
+	if client == nil {
+		return nil
+	}
+	if bounded, ok := b.bounded.Load(client); ok {
+		return bounded.(*goredis.Client)
+	}
+	bounded, _ := b.bounded.LoadOrStore(client, client.WithTimeout(min(bound, sooner(client.Options()))))
+	return bounded.(*goredis.Client)
+}
+
+// sooner is how long the client itself would wait.
+func sooner(o *goredis.Options) time.Duration {
+	if o.ReadTimeout > 0 {
+		return o.ReadTimeout
+	}
+	return bound
+}
