@@ -100,6 +100,7 @@ func (b *backend) bid(ctx context.Context, c *claim, queue bool) (driver.Grant, 
 	if err != nil {
 		return driver.Grant{}, replies, failed(ctx, b.quorumError(replies))
 	}
+	r.detach()
 	written := 0
 	for _, rep := range replies {
 		if rep.yes && !rep.low {
@@ -147,6 +148,7 @@ func (b *backend) confirm(ctx context.Context, c *claim, floor int64) (driver.Gr
 		ok, _ := r.mutex().ExtendContext(ctx)
 		replies = r.replies()
 		if ok {
+			r.detach()
 			return b.grant(c, start, token)
 		}
 		b.learn(token, replies)

@@ -49,9 +49,9 @@ func (h *heirs) add(i int, rep reply) {
 		return
 	case rep.handed:
 		h.count(rep.holder, rep.fenced)
-	case rep.err == nil && !rep.yes && h.c.doubtful(i) && plausible(rep.holder):
+	case rep.err == nil && !rep.yes && rep.sent && plausible(rep.holder):
 		// Perhaps handed over by an earlier request, whose answer was lost.
-		h.count(rep.holder, false)
+		h.tell(rep.holder, false)
 	}
 	for _, heir := range h.list {
 		if heir.nodes >= h.b.quorum && (heir.fenced >= h.b.quorum || h.token == 0) {
@@ -112,13 +112,20 @@ func (h *heirs) finish() {
 func (h *heirs) tell(value string, has bool) {
 	b := h.b
 	r := &ringing{b: b, args: []any{"publish", b.prefix + ":wake:" + channelOf(value), ring{value: value, name: h.c.Name, token: h.token, has: has}.String()}}
+	r.first = b.ringer()
+	r.next()
+}
+
+// ringer is the node that is best to send a message through: one to which
+// something has to be sent anyway, or else one that has nothing to do.
+func (b *backend) ringer() int {
+	best, first := 0, 0
 	for i, n := range b.nodes {
-		if !n.busy() {
-			r.first = i
-			break
+		if worth := n.idle(); worth > best {
+			best, first = worth, i
 		}
 	}
-	r.next()
+	return first
 }
 
 // ringing publishes a message on one node after the other until somebody hears it.

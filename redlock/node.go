@@ -23,8 +23,14 @@ var (
 	errSlow    = errors.New("no answer in time")
 	errNotSent = errors.New("not sent in time")
 	errFull    = errors.New("too many requests wait for this node")
-	errClosed  = errors.New("closed before it was sent again")
+	errClosed  = errors.New("closed before it could be sent")
 )
+
+func (b *backend) newNode(client goredis.UniversalClient, i int) *node {
+	n := &node{name: nameOf(client, i), client: client, ctx: b.ctx, bound: b.bound, open: &b.open}
+	n.slow = n.fail(errSlow)
+	return n
+}
 
 // node is one of the servers. Requests to it go out in the order in which they
 // were made and one batch at a time: what gathers while a batch is under way goes
@@ -36,14 +42,20 @@ type node struct {
 	client goredis.UniversalClient
 	ctx    context.Context // ends with the backend
 	bound  time.Duration   // longer without an answer and the node counts as hung
+	slow   error           // what is said of it when an answer does not come in time
 
 	open  *sync.WaitGroup // requests at all nodes that are not answered
-	calls sync.WaitGroup  // goroutines of this node
+	calls sync.WaitGroup  // its goroutine
 
 	mu      sync.Mutex
 	queue   []*request
 	parked  []*request // failed and to be repeated
-	running bool       // somebody is at it
+	wake    chan struct{}
+	running bool // the goroutine is at it
+	ended   bool
+	failed  bool // the last request failed
+	timer   *time.Timer
+	armed   bool // the timer will kick
 	since   time.Time  // when the batch under way was sent
 	closed  bool       // nothing is repeated any more
 	retry   time.Duration
@@ -56,7 +68,8 @@ type job interface {
 	// command.
 	command(i int) (*script, []any)
 	// answered is called once for each request that was not cancelled. With an
-	// error, sent says whether the server may have got it.
+	// error, sent says whether the server may have carried it out; without one,
+	// whether it may have done so twice.
 	answered(i int, v any, err error, sent bool)
 }
 
@@ -65,6 +78,7 @@ type request struct {
 	job   job
 	i     int
 	until time.Time // if not zero: try again until then
+	again bool      // it has been tried before
 	state atomic.Int32
 }
 
@@ -91,6 +105,8 @@ func (n *node) submit(r *request) {
 	n.mu.Lock()
 	var err error
 	switch {
+	case n.ended:
+		err = errClosed
 	case r.until.IsZero() && n.hungLocked():
 		err = errHung
 	case len(n.queue) >= maxQueue:
@@ -106,15 +122,44 @@ func (n *node) submit(r *request) {
 		return
 	}
 	n.queue = append(n.queue, r)
-	start := !n.running
-	if start {
-		n.running = true
-		n.calls.Add(1)
-	}
+	n.start()
 	n.mu.Unlock()
-	if start {
-		go n.run()
+}
+
+// linger is how long a request may wait for company.
+const linger = time.Millisecond
+
+// submitLater sends r together with whatever goes to the node next, or after a
+// while. It is for what nobody waits for, and a client that releases a lock often
+// asks for one right after.
+func (n *node) submitLater(r *request) {
+	n.open.Add(1)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.queue = append(n.queue, r)
+	if !n.running && !n.armed {
+		n.armed = true
+		if n.timer == nil {
+			n.timer = time.AfterFunc(linger, n.kick)
+		} else {
+			n.timer.Reset(linger)
+		}
 	}
+}
+
+// kick sends what waits.
+func (n *node) kick() {
+	n.mu.Lock()
+	n.armed = false
+	n.start()
+	n.mu.Unlock()
+}
+
+// weak: the node hangs, or the last that it was sent failed.
+func (n *node) weak() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.failed || n.hungLocked()
 }
 
 func (n *node) hung() bool {
@@ -127,6 +172,20 @@ func (n *node) hungLocked() bool {
 	return n.running && !n.since.IsZero() && time.Since(n.since) > n.bound
 }
 
+// idle is 2 when the node could send something now and has to anyway, 1 when it
+// could, 0 when it is waiting for an answer.
+func (n *node) idle() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.running || n.failed:
+		return 0
+	case len(n.queue) > 0:
+		return 2
+	}
+	return 1
+}
+
 // busy says whether a batch is under way.
 func (n *node) busy() bool {
 	n.mu.Lock()
@@ -134,16 +193,45 @@ func (n *node) busy() bool {
 	return n.running
 }
 
+// run is the goroutine of the node: one that stays, for it needs a deep stack, which
+// would have to be grown anew in each new one.
 func (n *node) run() {
 	defer n.calls.Done()
 	var room [8]*request
-	for {
-		batch := n.take(room[:0])
-		if len(batch) == 0 {
-			return
+	for range n.wake {
+		for {
+			batch := n.take(room[:0])
+			if len(batch) == 0 {
+				break
+			}
+			n.exchange(batch)
 		}
-		n.exchange(batch)
 	}
+}
+
+// start sends what waits, if nobody is at it. It wants mu.
+func (n *node) start() {
+	if n.running || n.ended || len(n.queue) == 0 {
+		return
+	}
+	n.running = true
+	if n.wake == nil {
+		n.wake = make(chan struct{}, 1)
+		n.calls.Add(1)
+		go n.run()
+	}
+	n.wake <- struct{}{} // there is room: nobody is at it
+}
+
+// end ends the goroutine, after the last request has been answered.
+func (n *node) end() {
+	n.mu.Lock()
+	n.ended = true
+	if n.wake != nil {
+		close(n.wake)
+	}
+	n.mu.Unlock()
+	n.calls.Wait()
 }
 
 // take moves what is to go out next from the queue to batch.
@@ -244,11 +332,14 @@ func (n *node) deliver(r *request, cmd once) {
 	if errors.Is(err, goredis.Nil) {
 		err = nil
 	}
+	n.mu.Lock()
+	n.failed = err != nil
 	if err == nil {
-		n.mu.Lock()
 		n.retry = 0
-		n.mu.Unlock()
-		n.answer(r, v, nil, true)
+	}
+	n.mu.Unlock()
+	if err == nil {
+		n.answer(r, v, nil, r.again)
 		return
 	}
 	if !r.until.IsZero() && time.Now().Before(r.until) && !hopeless(err) && n.again(r) {
@@ -264,6 +355,7 @@ func (n *node) again(r *request) bool {
 	if n.closed {
 		return false
 	}
+	r.again = true
 	r.state.Store(queued)
 	n.parked = append(n.parked, r)
 	n.retry = min(max(2*n.retry, 10*time.Millisecond), time.Second)
@@ -277,15 +369,8 @@ func (n *node) unpark() {
 	n.mu.Lock()
 	n.queue = append(n.queue, n.parked...)
 	n.parked = nil
-	start := !n.running && len(n.queue) > 0
-	if start {
-		n.running = true
-		n.calls.Add(1)
-	}
+	n.start()
 	n.mu.Unlock()
-	if start {
-		go n.run()
-	}
 }
 
 // finish gives up what has failed before and would be tried again.

@@ -114,7 +114,7 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config) (*backend
 	b.tokens.start = time.Now()
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	for i, c := range clients {
-		b.nodes = append(b.nodes, &node{name: nameOf(c, i), client: c, ctx: b.ctx, bound: b.bound, open: &b.open})
+		b.nodes = append(b.nodes, b.newNode(c, i))
 	}
 	b.bell = newBell(b)
 	return b, nil
@@ -205,7 +205,7 @@ func (b *backend) Close(ctx context.Context) error {
 		defer close(done)
 		b.open.Wait()
 		for _, n := range b.nodes {
-			n.calls.Wait()
+			n.end()
 		}
 		b.bell.wait()
 	}()

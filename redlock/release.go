@@ -16,12 +16,9 @@ import (
 func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
 	c := dc.State.(*claim)
 	h := b.newHeirs(c, len(b.nodes))
-	args, tomb := b.releaseCalls(c, h, false)
 	r := b.newRound(ctx, c, &round{
 		script: releaseScript,
-		args:   args,
-		tomb:   tomb,
-		undoes: true,
+		gives:  b.newGiving(c, h, false),
 		judge:  judgeRelease,
 		heard:  h.add,
 	})
@@ -73,21 +70,48 @@ func (b *backend) names(s nodeSet) string {
 // a request can linger in a network.
 const forget = time.Minute
 
-// releaseCalls are the calls that give up what c has: the plain one, and the one
-// for nodes at which a request of c may still arrive.
-func (b *backend) releaseCalls(c *claim, h *heirs, stay bool) (args, tomb []any) {
-	call := func(remember time.Duration) []any {
-		token, again := "", "0"
-		if h.token > 0 {
-			token = strconv.FormatInt(h.token, 10)
-		}
-		if stay {
-			again = "1"
-		}
-		return releaseScript.call([]string{c.lock, c.clock, c.wait, c.gone},
-			c.head, c.value, token, strconv.FormatInt(remember.Milliseconds(), 10), again, b.prefix+":wake:")
+// giving is the call that gives up what a claim has, for each node as it needs it.
+type giving struct {
+	b     *backend
+	c     *claim
+	token string
+	stay  bool // stand in the queue again
+	plain []any
+}
+
+func (b *backend) newGiving(c *claim, h *heirs, stay bool) *giving {
+	g := &giving{b: b, c: c, stay: stay}
+	if h.token > 0 {
+		g.token = strconv.FormatInt(h.token, 10)
 	}
-	return call(0), call(forget + c.TTL)
+	g.plain = g.build(false, false)
+	return g
+}
+
+// call is asked for just before the request goes out to node i, when everything
+// that the claim asked it before has been answered.
+func (g *giving) call(i int) []any {
+	stands, unclear := g.c.stateAt(i)
+	if !stands && !unclear {
+		return g.plain
+	}
+	return g.build(true, unclear && !g.stay)
+}
+
+func (g *giving) build(stands, unclear bool) []any {
+	remember, stay, stood := "0", "0", "0"
+	if unclear {
+		remember = strconv.FormatInt((forget + g.c.TTL).Milliseconds(), 10)
+	}
+	if g.stay {
+		stay = "1"
+	}
+	if stands {
+		stood = "1"
+	}
+	c := g.c
+	return releaseScript.call([]string{c.lock, c.clock, c.wait, c.gone},
+		c.head, c.value, g.token, remember, stay, g.b.prefix+":wake:", stood)
 }
 
 func judgeRelease(v any) reply {
@@ -118,8 +142,7 @@ func (b *backend) yield(c *claim, nodes nodeSet) {
 	c.yielded = true
 	c.mu.Unlock()
 	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
-	p.args, p.tomb = b.releaseCalls(c, p.heirs, b.bell.listening())
-	p.tomb = p.args // c lives on
+	p.giving = b.newGiving(c, p.heirs, b.bell.listening())
 	p.submit(nodes, time.Time{}, nil)
 }
 
@@ -151,7 +174,7 @@ func (b *backend) clean(c *claim) *cleanup {
 		return k
 	}
 	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
-	p.args, p.tomb = b.releaseCalls(c, p.heirs, false)
+	p.giving = b.newGiving(c, p.heirs, false)
 	p.submit(nodes, time.Now().Add(c.TTL+b.bound), k.cleaned)
 	return k
 }
@@ -180,11 +203,11 @@ func (k *cleanup) wait(ctx context.Context, bound time.Duration) nodeSet {
 
 // pass is a release that nobody counts.
 type pass struct {
-	b          *backend
-	c          *claim
-	heirs      *heirs
-	args, tomb []any
-	done       func(i int)
+	b      *backend
+	c      *claim
+	heirs  *heirs
+	giving *giving
+	done   func(i int)
 }
 
 func (p *pass) submit(nodes nodeSet, until time.Time, done func(int)) {
@@ -197,16 +220,14 @@ func (p *pass) submit(nodes nodeSet, until time.Time, done func(int)) {
 }
 
 func (p *pass) command(i int) (*script, []any) {
-	if p.c.doubtful(i) {
-		return releaseScript, p.tomb
-	}
-	return releaseScript, p.args
+	return releaseScript, p.giving.call(i)
 }
 
 func (p *pass) answered(i int, v any, err error, sent bool) {
 	rep := reply{err: err, sent: sent}
 	if err == nil {
 		rep = judgeRelease(v)
+		rep.sent = sent
 	}
 	p.heirs.add(i, rep)
 	if p.done != nil {

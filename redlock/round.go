@@ -18,8 +18,8 @@ type round struct {
 	c      *claim
 	script *script
 	args   []any
-	tomb   []any // instead of args where a request may still be on its way
-	undoes bool  // releasing: has to get through some time
+	gives  *giving // instead of args: a release, which has to get through some time
+	first  nodeSet // with gives: the nodes that are told at once
 	judge  func(v any) reply
 	heard  func(i int, rep reply) // told of every answer; may be nil
 
@@ -44,7 +44,7 @@ type reply struct {
 	handed bool // a release: it was ours and has gone to holder
 	fenced bool // with handed: the successor's token is written
 	err    error
-	sent   bool // with err: the node may have got the request
+	sent   bool // with err: the node may have carried it out; without: perhaps twice
 }
 
 // voter is one node in one round. It is what redsync takes for a pool and for a
@@ -74,7 +74,7 @@ func (b *backend) newRound(ctx context.Context, c *claim, r *round) *round {
 	r.voters = make([]voter, len(b.nodes))
 	r.open = len(r.voters)
 	var until time.Time
-	if r.undoes {
+	if r.gives != nil {
 		until = time.Now().Add(c.TTL)
 	}
 	for i := range r.voters {
@@ -89,11 +89,47 @@ func (b *backend) newRound(ctx context.Context, c *claim, r *round) *round {
 		r.unhook = context.AfterFunc(ctx, r.expire)
 	}
 	r.mu.Unlock()
+	if r.gives != nil {
+		r.first = b.firstToTell(c)
+	}
 	for i, n := range b.nodes {
 		c.asking(i)
-		n.submit(&r.voters[i].req)
+		if r.gives == nil || r.first.has(i) {
+			n.submit(&r.voters[i].req)
+		} else {
+			n.submitLater(&r.voters[i].req)
+		}
 	}
 	return r
+}
+
+// firstToTell are the nodes that are told of a release at once: a majority, of
+// those that answer if there are enough, and for one lock the same for everybody.
+// The others have a millisecond's time.
+func (b *backend) firstToTell(c *claim) nodeSet {
+	var s, weak nodeSet
+	for i, n := range b.nodes {
+		if n.weak() {
+			weak = weak.with(i)
+		}
+	}
+	for _, careful := range []bool{true, false} {
+		for k := range b.nodes {
+			if i := (c.bucket + k) % len(b.nodes); s.len() < b.quorum && !(careful && weak.has(i)) {
+				s = s.with(i)
+			}
+		}
+	}
+	return s
+}
+
+// hurry tells the others too.
+func (r *round) hurry() {
+	for i, n := range r.b.nodes {
+		if !r.first.has(i) {
+			n.kick()
+		}
+	}
 }
 
 // mutex gives redsync the round's voters as its nodes.
@@ -119,25 +155,26 @@ var (
 
 // command and answered make round a job.
 func (r *round) command(i int) (*script, []any) {
-	if !r.undoes {
+	if r.gives == nil {
 		r.c.sending(i)
 		return r.script, r.args
 	}
-	if r.c.doubtful(i) {
-		return r.script, r.tomb
-	}
-	return r.script, r.args
+	return r.script, r.gives.call(i)
 }
 
 func (r *round) answered(i int, v any, err error, sent bool) {
 	rep := reply{err: err, sent: sent}
 	if err == nil {
 		rep = r.judge(v)
+		rep.sent = sent
 	}
-	r.c.asked(i, err != nil && sent)
+	r.c.asked(i, rep)
 	r.mu.Lock()
 	r.settle(i, rep)
 	r.mu.Unlock()
+	if r.gives != nil && !rep.yes {
+		r.hurry()
+	}
 	if r.heard != nil {
 		r.heard(i, rep)
 	}
@@ -155,7 +192,7 @@ func (r *round) settle(i int, rep reply) {
 	if r.open == 0 {
 		r.unwatch()
 	}
-	if r.yes+r.open < r.b.quorum && !r.undoes {
+	if r.yes+r.open < r.b.quorum && r.gives == nil {
 		r.finish()
 	}
 }
@@ -196,11 +233,21 @@ func (r *round) expire() {
 	r.unwatch()
 	r.finish()
 	for i := range r.voters {
-		if v := &r.voters[i]; !v.answered && !r.undoes && v.req.cancel() {
-			r.c.asked(i, false)
+		if v := &r.voters[i]; !v.answered && r.gives == nil && v.req.cancel() {
+			r.c.asked(i, reply{})
 			r.settle(i, reply{err: r.b.nodes[i].fail(errNotSent)})
 		}
 	}
+}
+
+// detach lets the questions that are still open be answered although the caller
+// has what it wanted and will end its ctx.
+func (r *round) detach() {
+	r.mu.Lock()
+	if r.unhook != nil {
+		r.unhook()
+	}
+	r.mu.Unlock()
 }
 
 // replies is what has been answered so far. A node that has not answered is
@@ -213,7 +260,7 @@ func (r *round) replies() []reply {
 		if v := &r.voters[i]; v.answered {
 			all[i] = v.rep
 		} else {
-			all[i] = reply{err: r.b.nodes[i].fail(errSlow), sent: true}
+			all[i] = reply{err: r.b.nodes[i].slow, sent: true}
 		}
 	}
 	return all

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -32,6 +31,7 @@ const (
 // claim is what the driver knows of one driver.Claim.
 type claim struct {
 	*driver.Claim
+	bucket                  int
 	lock, clock, wait, gone string // keys
 	value, head, ttl        string
 	began                   driver.Instant // before the first request of it was made
@@ -42,6 +42,7 @@ type claim struct {
 	open    []int8  // requests at each node that are not answered
 	touched nodeSet // nodes that may have carried out a request
 	unclear nodeSet // of these, those where one may still be on its way
+	stands  nodeSet // nodes that have put us in their queue
 	token   int64   // of our holding
 	cleanup *cleanup
 
@@ -57,7 +58,12 @@ type claim struct {
 
 func (b *backend) newClaim(dc *driver.Claim, stamp int64) *claim {
 	c := b.named(dc)
-	c.value = fmt.Sprintf("%016d.%s.%s.%08d %s", stamp, dc.ID, b.channel, dc.TTL.Milliseconds(), dc.Owner)
+	v := make([]byte, 0, 80+len(dc.Owner))
+	v = appendPadded(v, stamp, 16)
+	v = append(append(v, '.'), dc.ID...)
+	v = append(append(v, '.'), b.channel...)
+	v = appendPadded(append(v, '.'), dc.TTL.Milliseconds(), 8)
+	c.value = string(append(append(v, ' '), dc.Owner...))
 	c.head = c.value[:headLen]
 	if dc.Wait {
 		c.mail = make(chan struct{}, 1)
@@ -71,32 +77,53 @@ func (b *backend) reclaim(value, name string) *claim {
 	ttl, _ := strconv.Atoi(value[67:75])
 	c := b.named(&driver.Claim{Name: name, ID: value[idStart:idEnd], TTL: time.Duration(ttl) * time.Millisecond})
 	c.value, c.head = value, value[:headLen]
+	c.stands = allNodes(len(b.nodes))
 	return c
 }
 
 func (b *backend) named(dc *driver.Claim) *claim {
-	tag := b.prefix + ":{" + bucketOf(dc.Name) + "}:"
+	bucket := bucketOf(dc.Name)
+	tag := b.prefix + ":{" + bucketText(bucket) + "}:"
 	return &claim{
-		Claim: dc,
-		lock:  tag + "lock:" + dc.Name,
-		clock: tag + "clock",
-		wait:  tag + "wait:" + dc.Name,
-		gone:  tag + "gone:" + dc.ID,
-		ttl:   strconv.FormatInt(dc.TTL.Milliseconds(), 10),
-		open:  make([]int8, len(b.nodes)),
-		began: b.clock.Now(),
+		Claim:  dc,
+		bucket: bucket,
+		lock:   tag + "lock:" + dc.Name,
+		clock:  tag + "clock",
+		wait:   tag + "wait:" + dc.Name,
+		gone:   tag + "gone:" + dc.ID,
+		ttl:    strconv.FormatInt(dc.TTL.Milliseconds(), 10),
+		open:   make([]int8, len(b.nodes)),
+		began:  b.clock.Now(),
 	}
+}
+
+// appendPadded appends x in width digits.
+func appendPadded(v []byte, x int64, width int) []byte {
+	from := len(v)
+	for range width {
+		v = append(v, '0')
+	}
+	for i := len(v) - 1; i >= from; i-- {
+		v[i] = byte('0' + x%10)
+		x /= 10
+	}
+	return v
 }
 
 // bucketOf hashes a name. Every program that takes the same locks has to come to
 // the same result, so the function may never change.
-func bucketOf(name string) string {
+func bucketOf(name string) int {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := 0; i < len(name); i++ {
 		h = (h ^ uint64(name[i])) * 1099511628211
 	}
 	h ^= h >> 32
-	return fmt.Sprintf("%03x", h%buckets)
+	return int(h % buckets)
+}
+
+func bucketText(bucket int) string {
+	const hex = "0123456789abcdef"
+	return string([]byte{hex[bucket>>8], hex[bucket>>4&15], hex[bucket&15]})
 }
 
 // asking notes that a request is about to be given to node i.
@@ -113,21 +140,25 @@ func (c *claim) sending(i int) {
 	c.mu.Unlock()
 }
 
-// asked notes that there will be no more of it; or, if it is unclear, that it may
-// still be carried out at any time.
-func (c *claim) asked(i int, unclear bool) {
-	c.mu.Lock()
-	c.open[i]--
-	if unclear {
-		c.unclear = c.unclear.with(i)
-	}
-	c.mu.Unlock()
-}
-
-func (c *claim) doubtful(i int) bool {
+// asked notes what came of it.
+func (c *claim) asked(i int, rep reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unclear.has(i)
+	c.open[i]--
+	switch {
+	case rep.err != nil && rep.sent:
+		c.unclear = c.unclear.with(i)
+	case rep.holder != "":
+		c.stands = c.stands.with(i)
+	}
+}
+
+// stateAt: the claim may be in the queue of node i; and a request of it may still
+// be on its way there.
+func (c *claim) stateAt(i int) (stands, unclear bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stands.has(i) || c.unclear.has(i), c.unclear.has(i)
 }
 
 // wake notes what change does and rouses the waiting Acquire.

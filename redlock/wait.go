@@ -210,9 +210,9 @@ func (b *backend) glance(ctx context.Context, c *claim, i int) reply {
 	case <-ctx.Done():
 	}
 	if req.cancel() {
-		c.asked(i, false)
+		c.asked(i, reply{})
 	}
-	return reply{err: b.nodes[i].fail(errSlow)}
+	return reply{err: b.nodes[i].slow}
 }
 
 // single is a bid at one node.
@@ -233,7 +233,7 @@ func (g *single) answered(i int, v any, err error, sent bool) {
 	if err == nil {
 		rep = judgeBid(v)
 	}
-	g.c.asked(i, err != nil && sent)
+	g.c.asked(i, rep)
 	g.done <- rep
 	if rep.yes {
 		g.c.wake(func() { g.c.votes++ })

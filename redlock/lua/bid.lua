@@ -9,10 +9,11 @@
 -- is not above both the bucket's clock and the node's time (or so far above them
 -- that our idea of the time must be wrong); {0, holder, ms left, time}:
 -- another's; -1: this claim was withdrawn before the request came.
-if redis.call('exists', KEYS[4]) == 1 then
+local known = redis.call('mget', KEYS[1], KEYS[2], KEYS[4])
+if known[3] then
   return -1
 end
-local held = redis.call('get', KEYS[1])
+local held = known[1]
 if held and held ~= ARGV[1] then
   if ARGV[4] == '1' then
     redis.call('zadd', KEYS[3], 0, ARGV[1])
@@ -29,7 +30,7 @@ if ARGV[3] == '' then
 end
 local t = redis.call('time')
 local time = t[1] * 1000000 + t[2]
-local clock = tonumber(redis.call('get', KEYS[2]) or 0)
+local clock = tonumber(known[2] or 0)
 local token, highest = tonumber(ARGV[3]), math.max(clock, time)
 if token > highest and token <= highest + 1000000 then
   redis.call('set', KEYS[2], ARGV[3])

@@ -8,12 +8,15 @@
 --         request of it may still be on its way; "0" for not at all
 --       5 "1" to stand in the queue again
 --       6 what the channels of the waiters begin with
+--       7 "1" if the claim may be in the queue
 --
 -- Answers {0, holder}: the lock was not ours; 1: it was, and nobody waits;
 -- {1, successor, n}: it was, and has gone to the successor, n being 1 when the
 -- token was written too.
 local ours = redis.call('getrange', KEYS[1], 0, 48) == ARGV[1]
-redis.call('zrem', KEYS[3], ARGV[2])
+if ARGV[7] == '1' then
+  redis.call('zrem', KEYS[3], ARGV[2])
+end
 local answer = 1
 if ours then
   local successor, ttl
