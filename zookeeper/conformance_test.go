@@ -34,9 +34,15 @@ func claims(newHarness func(t testing.TB) *conformance.Harness) conformance.Back
 }
 
 func TestConformance(t *testing.T) {
-	conformance.Run(t, claims(func(t testing.TB) *conformance.Harness {
-		z := servers.SharedZooKeeper(t)
-		return harness(t, []string{z.Addr()}, z.Requests,
+	t.Parallel()
+	var z *servers.ZooKeeper
+	var start sync.Once
+	conformance.Run(t, claims(func(tb testing.TB) *conformance.Harness {
+		start.Do(func() { z = servers.NewZooKeeper(t, servers.ZooKeeperOptions{}) })
+		if z == nil {
+			tb.SkipNow()
+		}
+		return harness(tb, []string{z.Addr()}, z.Requests,
 			func(context.Context) error { return z.Kill() },
 			z.Restart)
 	}))
@@ -45,11 +51,12 @@ func TestConformance(t *testing.T) {
 // TestConformanceOfEnsemble goes through the suite on three servers. Wherever the
 // suite stops and starts them, the leader has been killed before.
 func TestConformanceOfEnsemble(t *testing.T) {
+	t.Parallel()
 	var e *servers.ZooKeeperEnsemble
 	var start sync.Once
 	b := claims(func(tb testing.TB) *conformance.Harness {
 		start.Do(func() {
-			e = servers.NewZooKeeperEnsemble(t, 3, servers.ZooKeeperOptions{Tick: time.Second})
+			e = servers.NewZooKeeperEnsemble(t, 3, servers.ZooKeeperOptions{})
 		})
 		if e == nil {
 			tb.SkipNow()

@@ -13,11 +13,10 @@
 // # The session
 //
 // A Locker makes its own connection and has one session, which all its locks share.
-// The TTL of the Locker is the session timeout that it asks for; the servers have
-// limits of their own, by default from 2 to 20 of their ticks, and what they grant is
-// what counts. A holder that dies keeps its locks for that long, and up to a tick
-// longer. When the session expires all locks are lost; waiters queue again in a new
-// one.
+// It asks for a session timeout a little shorter than the TTL, by up to 2 s, because
+// servers let a session live until their next tick. They have limits of their own, by
+// default from 2 to 20 ticks, and what they grant is what counts. When the session
+// expires all locks are lost; waiters queue again in a new one.
 //
 // A lock counts as lost when the leader may have let the session expire: the session
 // timeout after the last request that the leader is certain to know of. Pings and
@@ -157,7 +156,7 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	if err := context.Cause(ctx); err != nil {
 		return nil, nil, err
 	}
-	s, err := dialSession(servers, cfg.TTL, cfg.Clock, cfg.Logger, set)
+	s, err := dialSession(servers, sessionTimeout(cfg.TTL, set.tick), cfg.Clock, cfg.Logger, set)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,6 +171,16 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL", "ttl", cfg.TTL, "session", timeout)
 	}
 	return d, cfg, nil
+}
+
+// sessionTimeout is what to ask for so that a dead holder's locks are free a second
+// after the TTL at the latest: the leader rounds up to its next tick, and may have heard of
+// the holder from a follower half a tick late. Most servers tick every 2 s.
+func sessionTimeout(ttl, tick time.Duration) time.Duration {
+	if tick == 0 {
+		tick = 2 * time.Second
+	}
+	return ttl - min(max(tick*3/2-time.Second, 0), ttl/5)
 }
 
 // probe waits until a server has taken the session and the credentials, and finds
