@@ -117,8 +117,8 @@ func (k *keeper) tend() time.Duration {
 	now := k.core.clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.held) == 0 && !session {
-		k.parked = true
+	if len(k.held) == 0 && !session && now >= k.next {
+		k.parked = true // after an interval, lest a Locker that is busy wakes it for each lock
 		return 0
 	}
 	if now >= k.next {
