@@ -14,8 +14,8 @@ import (
 type Campaign struct {
 	Seed       uint64
 	Processes  int
-	Goroutines int // of each process, beside the one that holds for long
-	Names      int // beside those that are held for long
+	Goroutines int           // of each process, beside the one that holds for long
+	Names      int           // beside those that are held for long
 	Length     time.Duration // of the schedule of faults
 	// Want is how many acquisitions there have to be. Work goes on without faults until
 	// there are, for up to twice the Length.

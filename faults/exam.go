@@ -337,7 +337,9 @@ func (x *Exam) finish() {
 	x.closeAll()
 	x.tidy()
 	h := x.judge()
-	measure(x.Backend.Name, h)
+	if !x.Failed() {
+		measure(x.Backend.Name, h)
+	}
 	x.mu.Lock()
 	x.players, x.procs = nil, nil
 	x.mu.Unlock()
@@ -394,10 +396,9 @@ func (x *Exam) judge() *history.History {
 	h, err := history.Read(filepath.Join(x.dir, "*.jsonl"))
 	x.must(err)
 	swept := h.Sweep()
-	for _, bad := range swept.Bad() {
-		if x.asked(bad) {
-			x.Errorf("history: %s", bad)
-		}
+	// A lock that does not tell its holders of a loss cannot keep them from overlapping.
+	if x.Backend.Offers.Lost {
+		x.some("history", swept.Bad())
 	}
 	v, err := h.Check(x.Backend.Death+2*time.Second, 20*time.Second, keepFolder())
 	x.must(err)
@@ -418,9 +419,7 @@ func (x *Exam) judge() *history.History {
 		x.Errorf("the row was to show two holders at once, and did not")
 	}
 	if x.Backend.Offers.Tokens {
-		for _, bad := range x.res.Violations() {
-			x.Errorf("resource: %s", bad)
-		}
+		x.some("resource", x.res.Violations())
 	}
 	for _, check := range x.checks {
 		check(h)
@@ -431,9 +430,17 @@ func (x *Exam) judge() *history.History {
 	return h
 }
 
-// asked tells whether a lock may be asked not to have done that: one that does not tell
-// its holders of a loss cannot keep them from overlapping.
-func (x *Exam) asked(string) bool { return x.Backend.Offers.Lost }
+// some reports what was found, or as much of it as anybody reads.
+func (x *Exam) some(what string, found []string) {
+	x.Helper()
+	const most = 10
+	for _, f := range found[:min(most, len(found))] {
+		x.Errorf("%s: %s", what, f)
+	}
+	if more := len(found) - most; more > 0 {
+		x.Errorf("%s: and %d more", what, more)
+	}
+}
 
 // quiet waits until no goroutine is left that this row has started.
 func (x *Exam) quiet() {

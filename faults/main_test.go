@@ -21,6 +21,10 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if !testing.Short() {
 		fmt.Print(Table(Measured()))
+		if err := keep(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
 	servers.StopAll()
 	os.Exit(code)

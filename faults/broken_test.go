@@ -1,0 +1,169 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/redis"
+)
+
+// What follows are locks with one defect each, to see that a campaign finds it.
+func init() {
+	// A holder whose clock is slow is told too late.
+	Register("broken-late", func(_ context.Context, a Access) (conformance.Client, error) {
+		c := RedisClient(a, a.Addrs[0])
+		l, err := redis.New(c, locker.WithTTL(a.TTL), locker.WithClock(&slowClock{locker.SystemClock()}))
+		return of(l, err, c.Close)
+	})
+	// Now and then a lock is given to somebody who has not asked the server.
+	Register("broken-double", func(ctx context.Context, a Access) (conformance.Client, error) {
+		a.Kind = "redis"
+		c, err := Open(ctx, a)
+		return double{c}, err
+	})
+	// Tokens begin anew in every process.
+	Register("broken-token", func(ctx context.Context, a Access) (conformance.Client, error) {
+		a.Kind = "redis"
+		c, err := Open(ctx, a)
+		return &counting{Client: c}, err
+	})
+}
+
+type slowClock struct{ driver.Clock }
+
+func (c *slowClock) Now() driver.Instant { return c.Clock.Now() / 3 }
+
+type double struct{ conformance.Client }
+
+func (d double) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
+	if rand.IntN(50) == 0 {
+		ctx, cancel := context.WithCancel(context.Background())
+		return &invented{name: name, ctx: ctx, cancel: cancel, token: time.Now().UnixMicro()}, nil
+	}
+	return d.Client.Acquire(ctx, name, opts...)
+}
+
+type invented struct {
+	name   string
+	token  int64
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (h *invented) Name() string                  { return h.name }
+func (h *invented) Token() int64                  { return h.token }
+func (h *invented) Context() context.Context      { return h.ctx }
+func (h *invented) Deadline() time.Time           { return time.Now().Add(time.Second) }
+func (h *invented) Release(context.Context) error { h.cancel(); return nil }
+
+type counting struct {
+	conformance.Client
+	mu sync.Mutex
+	n  int64
+}
+
+func (c *counting) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
+	h, err := c.Client.Acquire(ctx, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return numbered{h, c.n}, nil
+}
+
+type numbered struct {
+	conformance.Holding
+	n int64
+}
+
+func (n numbered) Token() int64 { return n.n }
+
+// jury takes down the failures of a test instead of failing.
+type jury struct {
+	testing.TB
+	mu    sync.Mutex
+	found []string
+}
+
+func (j *jury) add(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.found = append(j.found, text)
+}
+
+func (j *jury) Failed() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.found) > 0
+}
+func (j *jury) Error(args ...any)                 { j.add(fmt.Sprint(args...)) }
+func (j *jury) Errorf(format string, args ...any) { j.add(fmt.Sprintf(format, args...)) }
+func (j *jury) Fatal(args ...any)                 { j.Error(args...); runtime.Goexit() }
+func (j *jury) Fatalf(format string, args ...any) { j.Errorf(format, args...); runtime.Goexit() }
+
+// accused runs something on a broken lock and returns what it was found to do.
+func accused(t *testing.T, kind string, run func(t testing.TB, s *Servers)) string {
+	t.Parallel()
+	atOnce <- struct{}{}
+	defer func() { <-atOnce }()
+	b := Redis1
+	b.Name = kind
+	s := StartOn(t, b)
+	s.Access.Kind = kind
+	j := &jury{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(j, s)
+	}()
+	<-done
+	all := strings.Join(j.found, "\n")
+	t.Logf("found: %.500s", all)
+	return all
+}
+
+// A campaign finds locks that do not exclude, or give tokens twice.
+func TestCampaignsFindBrokenLocks(t *testing.T) {
+	servers.Need(t)
+	for kind, want := range map[string]string{
+		"broken-double": "both held for",
+		"broken-token":  "have the same token",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			if kind != "broken-double" && !full {
+				t.Skip("part of make faults")
+			}
+			found := accused(t, kind, func(t testing.TB, s *Servers) {
+				Campaign{Seed: 5, Processes: 8, Goroutines: 2, Names: 2, Length: 6 * time.Second}.Run(t, s)
+			})
+			if !strings.Contains(found, want) || !strings.Contains(found, "porcupine refuses") {
+				t.Errorf("want %q, and a picture", want)
+			}
+		})
+	}
+}
+
+// A row finds a lock that tells its holder too late.
+func TestRowsFindBrokenLocks(t *testing.T) {
+	servers.Need(t)
+	found := accused(t, "broken-late", func(t testing.TB, s *Servers) {
+		examine(t, s, func(x *Exam) { cutOff(x, (*Network).Freeze, false) })
+	})
+	for _, want := range []string{"the holder was not told", "both held for", "porcupine refuses"} {
+		if !strings.Contains(found, want) {
+			t.Errorf("want %q", want)
+		}
+	}
+}
