@@ -24,12 +24,13 @@ type C struct {
 	cancel context.CancelFunc
 	seed   uint64
 
-	mu       sync.Mutex
-	closed   bool
-	failures int
-	clients  []*client
-	heals    []func()
-	children []*child
+	mu        sync.Mutex
+	closed    bool
+	undecided bool
+	failures  int
+	clients   []*client
+	heals     []func()
+	children  []*child
 }
 
 // client is one client of the store, as if it were a process of its own.

@@ -89,9 +89,9 @@ var deathCases = []*testCase{
 		run: func(c *C) {
 			name := c.name("x")
 			own := c.open()
-			for i := range 2 {
+			for i := range 3 {
 				ch := c.spawn(c.b.TTL)
-				ch.ask(order{Do: "loop", Name: name, Timeout: time.Minute})
+				ch.ask(order{Do: "loop", Name: name, Timeout: time.Minute, Hold: 3 * time.Millisecond})
 				time.Sleep(time.Duration(50+37*i) * time.Millisecond)
 				died := time.Now()
 				ch.kill()

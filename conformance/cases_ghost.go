@@ -207,11 +207,16 @@ var ghostCases = []*testCase{
 			a.free(c.name("warm"), soon)
 			name := c.name("x")
 			a.link.Mute()
-			ctx, cancel := context.WithTimeout(c.ctx, 300*time.Millisecond)
-			defer cancel()
-			if _, err := a.Acquire(ctx, name); err == nil {
+			ctx, cancel := context.WithCancel(c.ctx)
+			p := a.begin(ctx, name)
+			c.settle()
+			a.link.Freeze() // the request is through, the cleaning up will not be
+			cancel()
+			p.returned(soon)
+			if p.err == nil {
 				c.errorf("got a lock without a reply")
 			}
+			c.settle()
 			for range 3 {
 				a.link.Cut()
 				time.Sleep(100 * time.Millisecond)

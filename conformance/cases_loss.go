@@ -55,15 +55,18 @@ var lossCases = []*testCase{
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(locker.WithTTL(c.b.TTL)), c.open()
-			a.acquire(name)
+			w := c.watch(a.acquire(name))
 			c.destroy(name)
-			// Over several renewals of a, b holds and releases undisturbed.
-			for end := time.Now().Add(2 * c.b.TTL); time.Now().Before(end) && c.ctx.Err() == nil; {
-				h := b.acquire(name)
-				time.Sleep(c.b.TTL / 10)
-				c.alive(h, "to a holder that had been destroyed")
+			w.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
+			// Nobody wants the name: a renewal on its way or to come could take it.
+			for range 5 {
+				time.Sleep(c.b.TTL / 5)
+				h, err := b.try(name)
+				if err != nil {
+					c.fatalf("a lock that was destroyed is there again: %v", err)
+				}
+				c.alive(h, "at once")
 				c.release(h)
-				time.Sleep(c.b.TTL / 50)
 			}
 		},
 	},
@@ -154,18 +157,23 @@ var lossCases = []*testCase{
 		name: "Loss/Deadline", promise: 3,
 		says: "Deadline is the moment at which the lock is lost unless it is renewed before.",
 		run: func(c *C) {
-			l := c.open(locker.WithTTL(c.b.TTL))
-			before := time.Now()
-			leased := l.acquire(c.name("leased"), locker.WithLease(c.b.TTL))
-			if d := leased.Deadline(); d.After(time.Now().Add(c.b.TTL)) || d.Before(before) {
-				c.errorf("deadline %v after the acquisition with a lease of %v", d.Sub(before), c.b.TTL)
-			}
-			renewed := l.acquire(c.name("renewed"))
-			first := renewed.Deadline()
-			if !c.within(c.b.TTL+soon, func() bool { return renewed.Deadline().After(first.Add(c.b.TTL / 10)) || renewed.Context().Err() != nil }) {
-				c.errorf("the deadline of a lock that is renewed does not move")
-			}
-			c.watch(leased).lostWithin(c.b.TTL, "its deadline")
+			c.whileLiving(func(ttl time.Duration) error {
+				l := c.open(locker.WithTTL(ttl))
+				before := time.Now()
+				leased := l.acquire(c.name("leased"), locker.WithLease(ttl))
+				if d := leased.Deadline(); d.After(time.Now().Add(ttl)) || d.Before(before) {
+					c.fatalf("deadline %v after the acquisition with a lease of %v", d.Sub(before), ttl)
+				}
+				renewed := l.acquire(c.name("renewed"))
+				first := renewed.Deadline()
+				moved := func() bool { return renewed.Deadline().After(first.Add(ttl / 10)) }
+				c.within(ttl+soon, func() bool { return moved() || renewed.Context().Err() != nil })
+				if !moved() {
+					return errors.New("the deadline of a lock that is renewed does not move")
+				}
+				c.watch(leased).lostWithin(ttl, "its deadline")
+				return nil
+			})
 		},
 	},
 	{
@@ -250,7 +258,7 @@ var lossCases = []*testCase{
 			err = locker.Do(c.ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
 				select {
 				case <-ctx.Done():
-				case <-time.After(soon):
+				case <-time.After(shortLease + 2*time.Second):
 					c.errorf("the context of Do is alive long after the lease")
 				}
 				if !errors.Is(context.Cause(ctx), locker.ErrLost) {

@@ -39,23 +39,24 @@ var nameCases = []*testCase{
 		says: "Any non-empty string of bytes is a name, and distinct names never meet.",
 		run: func(c *C) {
 			r := rand.New(rand.NewPCG(c.seed, 1))
-			prefix := c.mine()
 			seen := make(map[string]bool)
 			var names []string
-			for len(names) < 60 {
-				alphabet := []string{"\x00\xff/.%", "ab/", "ab{}", "abAB _-:"}[r.IntN(4)]
-				var b strings.Builder
-				b.WriteString(prefix)
-				for range r.IntN(6) {
-					if r.IntN(5) == 0 {
-						b.WriteByte(byte(r.UintN(256)))
-					} else {
-						b.WriteByte(alphabet[r.IntN(len(alphabet))])
-					}
+			add := func(name string) {
+				if !seen[name] {
+					seen[name] = true
+					names = append(names, name)
 				}
-				if n := b.String(); !seen[n] {
-					seen[n] = true
-					names = append(names, n)
+			}
+			for range 10 {
+				base := []byte(c.mine())
+				for range 1 + r.IntN(5) {
+					base = append(base, "aZ/.%{} _-:\x00\xff"[r.IntN(13)])
+				}
+				x := string(base)
+				add(x)
+				// What a careless encoding takes for the same.
+				for _, near := range []string{strings.ToLower(x), strings.ToUpper(x), x + " ", x + "/", "/" + x, x + ".", x + "\x00", x + "\xff", x + "\xfe", x + string(rune(r.IntN(0x3000)))} {
+					add(near)
 				}
 			}
 			c.distinct(names, false)

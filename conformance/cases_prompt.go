@@ -26,6 +26,9 @@ func (c *C) prompt(what string, d time.Duration, cancelled bool, call func(ctx c
 		late = time.Since(start) - d
 		over := ctx.Err()
 		cancel()
+		if c.ctx.Err() != nil {
+			break // it came back only with the case's own end
+		}
 		if over == nil && err != nil {
 			c.errorf("%s: an error before its context had ended: %v", what, err)
 			return
@@ -38,7 +41,7 @@ func (c *C) prompt(what string, d time.Duration, cancelled bool, call func(ctx c
 			return
 		}
 	}
-	c.errorf("%s returned %v after its context had ended, three times; 100 ms and this machine's delays are %v",
+	c.errorf("%s returned %v after its context had ended, every time; 100 ms and this machine's delays are %v",
 		what, late.Round(time.Millisecond), limit.Round(time.Millisecond))
 }
 

@@ -75,10 +75,10 @@ var releaseCases = []*testCase{
 				h := a.acquire(name)
 				p := b.queue(name)
 				c.destroy(name)
+				next := p.held(soon)
 				if err := h.Release(c.ctx); err != nil && !errors.Is(err, locker.ErrLost) {
 					c.errorf("release: %v", err)
 				}
-				next := p.held(soon)
 				c.alive(next, "by the release of its predecessor")
 				c.open().taken(name)
 				c.release(next)

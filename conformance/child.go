@@ -31,7 +31,7 @@ type order struct {
 	Name    string
 	Timeout time.Duration
 	TTL     time.Duration
-	Lease   time.Duration
+	Hold    time.Duration
 }
 
 // reply is what it answers.
@@ -307,7 +307,7 @@ func (w *worker) loop(client Client, o order) (reply, error) {
 			return reply{}, err
 		}
 		begin := stamp()
-		time.Sleep(200 * time.Microsecond)
+		time.Sleep(o.Hold)
 		rec.add(os.Getpid(), lock, begin)
 		if err := lock.Release(context.Background()); err != nil && !errors.Is(err, locker.ErrLost) {
 			return reply{}, err

@@ -39,6 +39,8 @@ type server struct {
 	ttl       func(*Call) time.Duration
 	byName    bool // Release and Abandon free whoever holds the name
 	resurrect bool // Renew takes the name again if it was lost
+	forgets   bool // all locks at a restart
+	starts    atomic.Int64
 }
 
 // served is one claim at the server.
@@ -73,6 +75,7 @@ func (s *server) start(addr string) error {
 	if err != nil {
 		return err
 	}
+	s.starts.Add(1)
 	r := rpc.NewServer()
 	if err := r.RegisterName("Store", &service{s}); err != nil {
 		return err
@@ -110,6 +113,11 @@ func (s *server) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listener.Close()
+	if s.forgets {
+		for _, h := range s.store.Holders() {
+			s.store.Destroy(h.Name)
+		}
+	}
 	for conn := range s.conns {
 		conn.Close()
 	}
@@ -233,8 +241,9 @@ type remote struct {
 	addr, secret string
 	clock        driver.Clock
 
-	mu   sync.Mutex
-	conn *rpc.Client
+	mu     sync.Mutex
+	conn   *rpc.Client
+	closed bool
 }
 
 // wrapper puts a defect between the core and the driver.
@@ -259,6 +268,9 @@ func (r *remote) Traits() driver.Traits {
 func (r *remote) connect() (*rpc.Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return nil, rpc.ErrShutdown
+	}
 	if r.conn == nil {
 		conn, err := net.DialTimeout("tcp", r.addr, time.Second)
 		if err != nil {
@@ -302,27 +314,11 @@ func (r *remote) call(ctx context.Context, method string, in *Call) (*Answer, er
 }
 
 func (r *remote) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	in := &Call{Name: c.Name, ID: c.ID, Owner: c.Owner, TTL: c.TTL, Wait: c.Wait, Shared: c.Mode == driver.Shared}
 	for {
-		sent := r.clock.Now()
-		out, err := r.call(ctx, "Acquire", in)
+		g, err := r.once(ctx, c)
 		var told rpc.ServerError
-		switch {
-		case err == nil:
-			if c.Wait {
-				// The lease began at an unknown moment.
-				sent = r.clock.Now()
-				renewed, err := r.call(ctx, "Renew", &Call{IDs: []string{c.ID}})
-				if err != nil {
-					return driver.Grant{}, fmt.Errorf("confirm: %w", err)
-				}
-				if !renewed.Held[0] {
-					return driver.Grant{Token: out.Token, Until: sent}, nil // too late: the core asks again
-				}
-			}
-			return driver.Grant{Token: out.Token, Until: sent.Add(c.TTL)}, nil
-		case !c.Wait, ctx.Err() != nil, errors.Is(err, driver.ErrGone), errors.As(err, &told):
-			return driver.Grant{}, err
+		if err == nil || !c.Wait || ctx.Err() != nil || r.isClosed() || errors.Is(err, driver.ErrGone) || errors.As(err, &told) {
+			return g, err
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
@@ -330,6 +326,35 @@ func (r *remote) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 			return driver.Grant{}, ctx.Err()
 		}
 	}
+}
+
+// once asks once. What it asks for may be granted all the same when it fails.
+func (r *remote) once(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+	in := &Call{Name: c.Name, ID: c.ID, Owner: c.Owner, TTL: c.TTL, Wait: c.Wait, Shared: c.Mode == driver.Shared}
+	sent := r.clock.Now()
+	out, err := r.call(ctx, "Acquire", in)
+	if err != nil {
+		return driver.Grant{}, err
+	}
+	until := sent.Add(c.TTL)
+	if c.Wait {
+		// The lease began at an unknown moment.
+		sent = r.clock.Now()
+		renewed, err := r.call(ctx, "Renew", &Call{IDs: []string{c.ID}})
+		if err != nil {
+			return driver.Grant{}, fmt.Errorf("confirm: %w", err)
+		}
+		if until = sent; renewed.Held[0] { // or else too late: the core asks again
+			until = sent.Add(c.TTL)
+		}
+	}
+	return driver.Grant{Token: out.Token, Until: until}, nil
+}
+
+func (r *remote) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
 }
 
 func (r *remote) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
@@ -364,6 +389,7 @@ func (r *remote) Abandon(ctx context.Context, c *driver.Claim) error {
 func (r *remote) Close(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.closed = true
 	if r.conn != nil {
 		if err := r.conn.Close(); err != nil && !errors.Is(err, rpc.ErrShutdown) && !errors.Is(err, io.EOF) {
 			return err
@@ -428,7 +454,7 @@ func remoteBackend() Backend {
 			return dialRemote(addr, secret, nil, opts...)
 		},
 		Fair: true, Fenced: true, Shared: true, Durable: true, Private: true, RequireAll: true,
-		TTL: time.Second,
+		TTL: 700 * time.Millisecond,
 	}
 }
 

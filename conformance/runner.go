@@ -131,6 +131,9 @@ func (r *runner) run(t testing.TB, cs *testCase) {
 			c.errorf("the case hangs, after %v. Its goroutines:\n%s", r.limit, stacks(id))
 		}
 		c.over()
+		if c.undecided && c.failures == 0 {
+			r.missing(t, cs, "this machine is too slow to tell", false)
+		}
 	})
 }
 

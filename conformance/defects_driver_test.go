@@ -1,0 +1,582 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+func defects() []defect {
+	return slices.Concat(serverDefects, driverDefects, nameDefects, clientDefects, holdingDefects)
+}
+
+// bend makes the constructor of a defect that keeps no state.
+func bend(b bent) func() func(driver.Driver) *bent {
+	return func() func(driver.Driver) *bent {
+		return func(driver.Driver) *bent { x := b; return &x }
+	}
+}
+
+// A server that does not do its part.
+var serverDefects = []defect{
+	{
+		name:   "release frees whoever holds the name",
+		cases:  "Release/DestroyedUnseen Release/AfterTakeover",
+		server: func(s *server) { s.byName = true },
+	},
+	{
+		name:   "renewal takes a lost name again",
+		cases:  "Loss/NotRenewedBack",
+		server: func(s *server) { s.resurrect = true },
+	},
+	{
+		name:   "leases last much longer than was asked for",
+		cases:  "Death/KilledHolder Death/KilledHolderOfMany Death/KilledWaiter Death/KilledAtRandom Death/Silence Close/Unreachable",
+		server: func(s *server) { s.ttl = func(in *Call) time.Duration { return 7 * in.TTL } },
+	},
+	{
+		name:   "leases without end",
+		cases:  "Litter/Expired Litter/Dead Death/Lease Death/TryAfterLease",
+		server: func(s *server) { s.ttl = func(*Call) time.Duration { return time.Hour } },
+		driver: bend(bent{abandon: func(driver.Driver, context.Context, *driver.Claim) error { return nil }}),
+	},
+	{
+		name:   "every token the same",
+		cases:  "Fencing/OneLocker Fencing/Contended Fencing/Distinct Fencing/AfterExpiry Fencing/AfterTakeover Fencing/AfterDestroy Shared/Fencing",
+		server: func(s *server) { s.token = func(int64) int64 { return 7 } },
+	},
+	{
+		name:   "tokens fall",
+		cases:  "Fencing/OneLocker Exclusion/Lockers Death/KilledHolder Loss/StoppedProcess",
+		server: func(s *server) { s.token = func(n int64) int64 { return 1<<40 - n } },
+	},
+	{
+		name:   "tokens begin anew at a restart",
+		cases:  "Fencing/AfterRestart",
+		server: func(s *server) { s.token = func(n int64) int64 { return n + 5000 - 1000*s.starts.Load() } },
+	},
+	{
+		name:   "a restart forgets locks",
+		cases:  "Exclusion/Restart Outage/HolderKeeps",
+		server: func(s *server) { s.forgets = true },
+	},
+	{
+		name:  "used names are remembered",
+		cases: "Litter/UsedNames Litter/Contention",
+		driver: bend(bent{
+			release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+				mark := &driver.Claim{Name: c.Name + " was here", ID: c.ID + "+", TTL: time.Hour}
+				_, _ = next.Acquire(ctx, mark)
+				return next.Release(ctx, c)
+			},
+		}),
+	},
+	{
+		name:    "fenced without saying so",
+		cases:   "Fencing/Unclaimed",
+		backend: func(b *Backend) { b.Fenced = false },
+	},
+	{
+		name:    "shared without saying so",
+		cases:   "Shared/Refused",
+		backend: func(b *Backend) { b.Shared = false },
+	},
+	{
+		name:  "a wrong secret means taken",
+		cases: "Errors/Misconfigured",
+		driver: bend(bent{
+			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				g, err := next.Acquire(ctx, c)
+				if err != nil && strings.Contains(err.Error(), errSecret.Error()) {
+					err = driver.ErrTaken
+				}
+				return g, err
+			},
+		}),
+	},
+}
+
+// A driver that does not do its part.
+var driverDefects = []defect{
+	{
+		name:   "grants what is taken",
+		cases:  "Exclusion/Goroutines Exclusion/Lockers Exclusion/Processes Exclusion/Disturbed Exclusion/AcquireOfHeld Exclusion/TryOfHeld Exclusion/Leased Many/NotReentrant Many/Stress Shared/AgainstExclusive Ghosts/CancelledWaiter",
+		driver: bend(bent{acquire: grantAnyway}),
+	},
+	{
+		name:   "never renews",
+		cases:  "Exclusion/RenewedWhileHeld Loss/Deadline Outage/WorksAfterwards Outage/LostAndGoesOn Many/NamesHeldAtOnce",
+		driver: bend(bent{renew: func(driver.Driver, context.Context, []*driver.Claim, report) {}}),
+	},
+	{
+		name:  "never renews what was waited for",
+		cases: "Exclusion/WaitedLockIsRenewed",
+		driver: bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+			next.Renew(ctx, slices.DeleteFunc(slices.Clone(claims), func(c *driver.Claim) bool { return c.Wait }), report)
+		}}),
+	},
+	{
+		name:  "renews one lock of many",
+		cases: "Many/NamesHeldAtOnce",
+		driver: bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+			next.Renew(ctx, claims[:min(1, len(claims))], report)
+		}}),
+	},
+	{
+		name:  "deadline much too late",
+		cases: "Loss/Frozen Loss/Cut Loss/RepliesLost Loss/Lease Loss/StoppedProcess Loss/ServerGone Loss/Do Loss/LookTellsTime Shared/Loss Loss/Deadline",
+		driver: bend(bent{
+			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				g, err := next.Acquire(ctx, c)
+				g.Until = g.Until.Add(20 * time.Second)
+				return g, err
+			},
+		}),
+	},
+	{
+		name:  "deadline counted from when the silence began",
+		cases: "Loss/Frozen",
+		driver: bend(bent{
+			renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+				next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
+					report(c, until.Add(c.TTL/2), err)
+				})
+			},
+		}),
+	},
+	{
+		name:  "a failed renewal counts as done",
+		cases: "Loss/RepliesLost Loss/ServerGone Loss/Frozen",
+		driver: func() func(driver.Driver) *bent {
+			return func(next driver.Driver) *bent {
+				clock := next.(*remote).clock
+				return &bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+					for _, c := range claims {
+						report(c, clock.Now().Add(c.TTL), nil)
+					}
+					go next.Renew(ctx, claims, func(*driver.Claim, driver.Instant, error) {})
+				}}
+			}
+		},
+	},
+	{
+		name:  "does not notice that a lock was destroyed",
+		cases: "Loss/Destroyed Loss/DestroyedOfMany Release/AfterDestroy",
+		driver: bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+			now := next.(*remote).clock.Now()
+			next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
+				if errors.Is(err, driver.ErrGone) {
+					until, err = now.Add(c.TTL), nil
+				}
+				report(c, until, err)
+			})
+		}}),
+	},
+	{
+		name:  "one lock destroyed, all lost",
+		cases: "Loss/DestroyedOfMany",
+		driver: bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+			gone := false
+			next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
+				gone = gone || errors.Is(err, driver.ErrGone)
+				report(c, until, err)
+			})
+			if gone {
+				for _, c := range claims {
+					c.Lost(driver.ErrGone)
+				}
+			}
+		}}),
+	},
+	{
+		name:  "a failed renewal counts as lost",
+		cases: "Outage/HolderKeeps Outage/HolderSurvivesCut",
+		driver: bend(bent{
+			traits: func(t *driver.Traits) { t.Check = 20 * time.Millisecond },
+			renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+				next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
+					if err != nil {
+						err = driver.ErrGone
+					}
+					report(c, until, err)
+				})
+			},
+		}),
+	},
+	{
+		name:  "abandons nothing",
+		cases: "Ghosts/CancelledWaiter Ghosts/CancelledInFront Ghosts/CancelledAtRandom Ghosts/CancelledWhenGranted Ghosts/DeadlineInFlight Ghosts/ReplyLost Ghosts/ReplyLostOfTry Ghosts/CleaningFails Ghosts/ServerRestarts Ghosts/ClosedWhileWaiting Litter/Contention Close/InTheMiddle",
+		driver: bend(bent{
+			abandon: func(driver.Driver, context.Context, *driver.Claim) error { return nil },
+			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				// A request that was sent is not taken back.
+				type answer struct {
+					g   driver.Grant
+					err error
+				}
+				answers := make(chan answer, 1)
+				go func() {
+					g, err := next.Acquire(context.WithoutCancel(ctx), c)
+					answers <- answer{g, err}
+				}()
+				select {
+				case a := <-answers:
+					return a.g, a.err
+				case <-ctx.Done():
+					return driver.Grant{}, ctx.Err()
+				}
+			},
+		}),
+	},
+	{
+		name:  "abandons once",
+		cases: "Ghosts/CleaningFails",
+		driver: bend(bent{abandon: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+			_ = next.Abandon(ctx, c)
+			return nil
+		}}),
+	},
+	{
+		name:  "a try that fails stays in the queue",
+		cases: "Ghosts/FailedTries",
+		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			g, err := next.Acquire(ctx, c)
+			if errors.Is(err, driver.ErrTaken) {
+				ghost := *c
+				ghost.Wait = true
+				ghost.ID += "?"
+				go func() { _, _ = next.Acquire(context.Background(), &ghost) }()
+			}
+			return g, err
+		}}),
+	},
+	{
+		name:   "releases nothing",
+		cases:  "Release/FreesForAll Release/AcquireContextEnded Release/EndedContext Release/OtherGoroutine Release/ManyAtOnce Release/OnlyItsName Litter/ClosedLockers Close/ReleasesHeld Fair/NobodyStarves",
+		driver: bend(bent{release: func(driver.Driver, context.Context, *driver.Claim) error { return nil }}),
+	},
+	{
+		name:   "waiters poll",
+		cases:  "Cheap/IdleWaiters Fair/NoBarging Fair/TryDoesNotOvertake Shared/ExclusiveDoesNotStarve",
+		driver: bend(bent{acquire: polling(30 * time.Millisecond)}),
+	},
+	{
+		name:   "waiters poll slowly",
+		cases:  "Cheap/WokenByTheServer",
+		driver: bend(bent{acquire: polling(time.Second)}),
+	},
+	{
+		name:   "a release wakes all waiters",
+		cases:  "Cheap/NoHerd",
+		driver: herd,
+	},
+	{
+		name:   "last come, first served",
+		cases:  "Fair/Lockers Fair/Shares Fair/NobodyStarves",
+		driver: lifo,
+	},
+	{
+		name:   "a waiter waits for nothing once its connection was cut",
+		cases:  "Outage/WaitersGoOn Outage/CutWaiter Outage/CutAgainAndAgain",
+		driver: bend(bent{acquire: onceThenNothing}),
+	},
+	{
+		name:  "an outage is an error to those who wait",
+		cases: "Outage/WaitersGoOn Outage/CutWaiter Outage/AcquireMeanwhile",
+		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			return next.(*remote).once(ctx, c)
+		}}),
+	},
+	{
+		name:    "a waiter waits for nothing once a silent connection was closed",
+		cases:   "Outage/MissedWakeUp Outage/FrozenWaiter",
+		harness: closeWhenHealed,
+		driver:  bend(bent{acquire: onceThenNothing}),
+	},
+	{
+		name:   "never connects again",
+		cases:  "Outage/LostAndGoesOn Outage/WorksAfterwards Outage/HolderSurvivesCut",
+		driver: neverAgain,
+	},
+	{
+		name:  "an outage means taken",
+		cases: "Errors/Unreachable Errors/ServerGone",
+		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			g, err := next.Acquire(ctx, c)
+			if err != nil && !c.Wait {
+				err = driver.ErrTaken
+			}
+			return g, err
+		}}),
+	},
+	{
+		name:  "a free name is taken now and then",
+		cases: "Errors/FreeIsNotTaken",
+		driver: func() func(driver.Driver) *bent {
+			var n atomic.Int64
+			return func(driver.Driver) *bent {
+				return &bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+					if !c.Wait && n.Add(1)%20 == 0 {
+						return driver.Grant{}, driver.ErrTaken
+					}
+					return next.Acquire(ctx, c)
+				}}
+			}
+		},
+	},
+	{
+		name:  "an unconfirmed release counts as done",
+		cases: "Errors/ReleaseUnreachable",
+		driver: bend(bent{release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+			ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			_ = next.Release(ctx, c)
+			return nil
+		}}),
+	},
+	{
+		name:  "the owner's text breaks the request",
+		cases: "Errors/Owner",
+		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			if strings.ContainsAny(c.Owner, "\x00\n") {
+				return driver.Grant{}, fmt.Errorf("bad owner %q", c.Owner)
+			}
+			return next.Acquire(ctx, c)
+		}}),
+	},
+	{
+		name:  "shared locks exclude each other",
+		cases: "Shared/Together",
+		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			c.Mode = driver.Exclusive
+			return next.Acquire(ctx, c)
+		}}),
+	},
+	{
+		name:  "all locks are shared",
+		cases: "Shared/AgainstExclusive Shared/Loss Exclusion/TryOfHeld",
+		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			c.Mode = driver.Shared
+			return next.Acquire(ctx, c)
+		}}),
+	},
+}
+
+func grantAnyway(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+	sent := next.(*remote).clock.Now()
+	asked := *c
+	asked.Wait = false
+	g, err := next.Acquire(ctx, &asked)
+	if errors.Is(err, driver.ErrTaken) {
+		return driver.Grant{Token: 1 << 40, Until: sent.Add(c.TTL)}, nil
+	}
+	return g, err
+}
+
+func onceThenNothing(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+	g, err := next.(*remote).once(ctx, c)
+	if err != nil && c.Wait && ctx.Err() == nil {
+		<-ctx.Done()
+	}
+	return g, err
+}
+
+// closeWhenHealed has a link's connections closed when it heals, as it may be.
+func closeWhenHealed(h *Harness) {
+	open := h.OpenLink
+	h.OpenLink = func(ctx context.Context, opts ...locker.Option) (locker.Locker, Link, error) {
+		l, link, err := open(ctx, opts...)
+		heal := link.Heal
+		link.Heal = func() {
+			link.Cut()
+			heal()
+		}
+		return l, link, err
+	}
+}
+
+func polling(every time.Duration) func(driver.Driver, context.Context, *driver.Claim) (driver.Grant, error) {
+	return func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		for i := 0; ; i++ {
+			try := *c
+			try.Wait = false
+			g, err := next.Acquire(ctx, &try)
+			if !c.Wait || !errors.Is(err, driver.ErrTaken) {
+				return g, err
+			}
+			select {
+			case <-time.After(every):
+			case <-ctx.Done():
+				return driver.Grant{}, ctx.Err()
+			}
+		}
+	}
+}
+
+// crowd is those who wait, in one process, without a queue at the server.
+type crowd struct {
+	mu      sync.Mutex
+	changed chan struct{}
+	stack   map[string][]string // name -> IDs
+}
+
+func newCrowd() *crowd {
+	return &crowd{changed: make(chan struct{}), stack: make(map[string][]string)}
+}
+
+func (w *crowd) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func herd() func(driver.Driver) *bent {
+	w := newCrowd()
+	return func(driver.Driver) *bent {
+		return &bent{
+			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				for {
+					w.mu.Lock()
+					changed := w.changed
+					w.mu.Unlock()
+					try := *c
+					try.Wait = false
+					g, err := next.Acquire(ctx, &try)
+					if !c.Wait || !errors.Is(err, driver.ErrTaken) {
+						return g, err
+					}
+					select {
+					case <-changed:
+					case <-ctx.Done():
+						return driver.Grant{}, ctx.Err()
+					}
+				}
+			},
+			release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+				defer w.wake()
+				return next.Release(ctx, c)
+			},
+		}
+	}
+}
+
+func lifo() func(driver.Driver) *bent {
+	w := newCrowd()
+	return func(driver.Driver) *bent {
+		return &bent{
+			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				w.mu.Lock()
+				w.stack[c.Name] = append(w.stack[c.Name], c.ID)
+				w.mu.Unlock()
+				defer func() {
+					w.mu.Lock()
+					w.stack[c.Name] = slices.DeleteFunc(w.stack[c.Name], func(id string) bool { return id == c.ID })
+					w.mu.Unlock()
+					w.wake()
+				}()
+				for {
+					w.mu.Lock()
+					changed := w.changed
+					s := w.stack[c.Name]
+					top := s[len(s)-1] == c.ID
+					w.mu.Unlock()
+					if top || !c.Wait {
+						try := *c
+						try.Wait = false
+						g, err := next.Acquire(ctx, &try)
+						if !c.Wait || !errors.Is(err, driver.ErrTaken) {
+							return g, err
+						}
+					}
+					select {
+					case <-changed:
+					case <-time.After(time.Second):
+					case <-ctx.Done():
+						return driver.Grant{}, ctx.Err()
+					}
+				}
+			},
+			release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+				defer w.wake()
+				return next.Release(ctx, c)
+			},
+		}
+	}
+}
+
+func neverAgain() func(driver.Driver) *bent {
+	return func(driver.Driver) *bent {
+		var broken atomic.Bool
+		see := func(err error) error {
+			if broken.Load() {
+				return errors.New("broken")
+			}
+			if err != nil && !errors.Is(err, driver.ErrTaken) && !errors.Is(err, driver.ErrGone) {
+				broken.Store(true)
+			}
+			return err
+		}
+		return &bent{
+			traits: func(t *driver.Traits) { t.Check = 20 * time.Millisecond },
+			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				if broken.Load() {
+					<-ctx.Done()
+					return driver.Grant{}, ctx.Err()
+				}
+				g, err := next.Acquire(ctx, c)
+				return g, see(err)
+			},
+			renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+				if broken.Load() {
+					return
+				}
+				next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) { report(c, until, see(err)) })
+			},
+			release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+				if broken.Load() {
+					return errors.New("broken")
+				}
+				return see(next.Release(ctx, c))
+			},
+		}
+	}
+}
+
+// renamed has every claim go under another name.
+func renamed(rename func(string) string) func() func(driver.Driver) *bent {
+	return bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		c.Name = rename(c.Name)
+		return next.Acquire(ctx, c)
+	}})
+}
+
+var nameDefects = []defect{
+	{name: "names in lower case", cases: "Names/Odd Names/Random", driver: renamed(strings.ToLower)},
+	{name: "names without blanks at their ends", cases: "Names/Odd Names/Prefixes", driver: renamed(strings.TrimSpace)},
+	{name: "names as paths", cases: "Names/Odd Names/Prefixes", driver: renamed(path.Clean)},
+	{name: "names up to NUL", cases: "Names/Odd Names/Random Names/Prefixes", driver: renamed(func(s string) string { s, _, _ = strings.Cut(s+"\x00", "\x00"); return s })},
+	{name: "names as UTF-8", cases: "Names/Odd Names/Random", driver: renamed(func(s string) string { return strings.ToValidUTF8(s, "\ufffd") })},
+	{name: "names up to 255 bytes", cases: "Names/Longest", driver: renamed(func(s string) string { return s[:min(len(s), 255)] })},
+	{name: "a name blocks those below it", cases: "Names/Prefixes", driver: renamed(func(s string) string {
+		if i := strings.LastIndex(s, "/x"); i >= 0 {
+			return s[:i+2]
+		}
+		return s
+	})},
+	{name: "only the hash tag counts", cases: "Names/Odd", driver: renamed(func(s string) string {
+		if i, j := strings.Index(s, "{"), strings.Index(s, "}"); i >= 0 && j > i+1 {
+			return s[i+1 : j]
+		}
+		return s
+	})},
+}

@@ -1,0 +1,163 @@
+package conformance
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A test that cannot fail is worth nothing. Here every case of the suite is shown
+// to fail, with the sentence that it enforces, for a lock that has just the defect
+// it is there to find.
+func TestDefects(t *testing.T) {
+	if address := os.Getenv(childEnv); address != "" {
+		name, _, _ := strings.Cut(address, "|")
+		d := find(t, name)
+		b := d.apply()
+		Run(t, b)
+	}
+	lag := newLag()
+	defer lag.start()()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 2*atOnce)
+	covered := make(map[string]bool)
+	for _, d := range defects() {
+		for _, name := range strings.Fields(d.cases) {
+			covered[name] = true
+			cs := caseNamed(t, name)
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				t.Run(d.name+"/"+name, func(t *testing.T) { finds(t, &d, cs, lag) })
+			})
+		}
+	}
+	wg.Wait()
+	for _, cs := range cases() {
+		if !covered[cs.name] {
+			t.Errorf("no defect shows that %s can fail", cs.name)
+		}
+	}
+}
+
+// finds runs the case against the defect. On a machine under load the suite gives
+// more time, to be fair, and may miss a defect of time once.
+func finds(t *testing.T, d *defect, cs *testCase, lag *lag) {
+	for attempt := range 3 {
+		b := d.apply()
+		b.check(t)
+		r := newRunner(&b)
+		r.lag, r.limit = lag, time.Duration(7+5*attempt)*time.Second
+		rec := &recorder{TB: t}
+		r.run(rec, cs)
+		rec.clean()
+		switch {
+		case !rec.fail:
+			t.Logf("attempt %d: %s passes although: %s (late by %v) %s", attempt+1, cs.name, d.name, lag.since(time.Now().Add(-5*time.Second)), rec.text())
+			continue
+		case !strings.Contains(rec.text(), cs.says):
+			t.Errorf("the failure does not say what was broken:\n%s", rec.text())
+		default:
+			t.Log(rec.text())
+		}
+		return
+	}
+	t.Errorf("%s passes although: %s", cs.name, d.name)
+}
+
+func caseNamed(t testing.TB, name string) *testCase {
+	t.Helper()
+	all := cases()
+	i := slices.IndexFunc(all, func(cs *testCase) bool { return cs.name == name })
+	if i < 0 {
+		t.Fatalf("no case is named %q", name)
+	}
+	return all[i]
+}
+
+func find(t testing.TB, name string) *defect {
+	all := defects()
+	i := slices.IndexFunc(all, func(d defect) bool { return d.name == name })
+	if i < 0 {
+		t.Fatalf("no defect is named %q", name)
+	}
+	return &all[i]
+}
+
+// A case that hangs is ended by the watchdog, which shows where.
+func TestWatchdog(t *testing.T) {
+	b := remoteBackend()
+	b.check(t)
+	r := newRunner(&b)
+	r.limit = 200 * time.Millisecond
+	rec := &recorder{TB: t}
+	block := make(chan struct{})
+	r.run(rec, &testCase{name: "X/Hangs", promise: 6, says: "Every call returns.", run: func(c *C) { <-block }})
+	close(block)
+	rec.clean()
+	for _, want := range []string{"hangs", "Every call returns.", "TestWatchdog.func"} {
+		if !strings.Contains(rec.text(), want) {
+			t.Errorf("%q is not in:\n%s", want, rec.text())
+		}
+	}
+}
+
+func TestPanicIsFailure(t *testing.T) {
+	b := remoteBackend()
+	b.check(t)
+	rec := &recorder{TB: t}
+	newRunner(&b).run(rec, &testCase{name: "X/Panics", promise: 7, says: "Twice is harmless.", run: func(c *C) { panic("boo") }})
+	rec.clean()
+	if !rec.fail || !strings.Contains(rec.text(), "boo") {
+		t.Error(rec.text())
+	}
+}
+
+// What is missing is skipped and counted, or fails if everything is required.
+func TestMissingHook(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		b := Backend{RequireAll: all, New: func(t testing.TB) *Harness {
+			h := memoryHarness(t)
+			h.Destroy = nil
+			return h
+		}}
+		b.check(t)
+		r := newRunner(&b)
+		rec := &recorder{TB: t}
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					rec.Error(p)
+				}
+			}()
+			r.run(rec, caseNamed(t, "Loss/Destroyed"))
+		}()
+		if rec.fail != all || !strings.Contains(rec.text(), "Harness.Destroy") {
+			t.Errorf("RequireAll %v: failed %v: %s", all, rec.fail, rec.text())
+		}
+		if !strings.Contains(r.summary(), "Loss/Destroyed") {
+			t.Errorf("summary: %s", r.summary())
+		}
+	}
+}
+
+func TestCases(t *testing.T) {
+	seen := make(map[string]bool)
+	perPromise := make(map[int]int)
+	for _, cs := range cases() {
+		if seen[cs.name] || cs.says == "" || promises[cs.promise] == "" || cs.run == nil {
+			t.Errorf("%s: twice, or incomplete", cs.name)
+		}
+		seen[cs.name] = true
+		perPromise[cs.promise]++
+	}
+	for n, what := range promises {
+		if perPromise[n] < 2 {
+			t.Errorf("promise %d, %s, has %d cases", n, what, perPromise[n])
+		}
+	}
+	t.Logf("%d cases: %v", len(seen), perPromise)
+}
