@@ -109,7 +109,7 @@ func (k *keeper) tend() time.Duration {
 	locks := k.all()
 	renewable := make([]*driver.Claim, 0, len(locks))
 	for _, l := range locks {
-		if l.look() && !l.claim.Lease {
+		if l.look() && l.renewable() {
 			renewable = append(renewable, l.claim)
 		}
 	}

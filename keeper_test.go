@@ -143,6 +143,47 @@ func TestHangingRenewalsAreBounded(t *testing.T) {
 	})
 }
 
+// A lease that only the session bounds on the server ends when its time is over,
+// and before that with the session.
+func TestLeaseBySession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := TimeClock{}
+		alive := true
+		s := &script{
+			traits: driver.Traits{Session: true, LeaseBySession: true},
+			acquire: func(context.Context, *driver.Claim) (driver.Grant, error) {
+				return driver.Grant{Token: 1, Until: clock.Now().Add(3 * time.Second)}, nil
+			},
+			renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+				for _, c := range claims {
+					if alive {
+						report(c, clock.Now().Add(3*time.Second), nil)
+					}
+				}
+			},
+		}
+		l := open(t, s, WithTTL(3*time.Second))
+		begin := time.Now()
+		lock := acquire(t, l, "x", WithLease(time.Minute))
+		<-lock.Context().Done()
+		if took := time.Since(begin); took > time.Minute || took < 59*time.Second {
+			t.Errorf("ended after %v, want a minute", took)
+		}
+		synctest.Wait()
+		if s.count("abandon x") != 1 {
+			t.Errorf("calls: %v", s.calls)
+		}
+
+		begin, alive = time.Now(), false
+		lock = acquire(t, l, "y", WithLease(time.Minute))
+		<-lock.Context().Done()
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("told %v after the last sign of life of a session of 3s", took)
+		}
+		closeAll(t, l)
+	})
+}
+
 // Ten thousand locks are held by one goroutine, in little memory, and all are
 // renewed in time.
 func TestManyLocksHeld(t *testing.T) {

@@ -22,6 +22,7 @@ type Lock struct {
 	mu       sync.Mutex
 	state    state
 	deadline driver.Instant // of the holding, margin taken off
+	leaseEnd driver.Instant // not to be extended beyond; 0 if there is no such moment
 	alarm    *time.Timer    // fires at the deadline
 	ending   *ending        // once Release has been called
 }
@@ -71,10 +72,14 @@ func (l *Lock) Deadline() time.Time {
 // hold makes the granted claim a held lock; false if it was lost before.
 func (l *Lock) hold(g driver.Grant) bool {
 	c := l.core
-	deadline := g.Until.Add(-margin(l.claim.TTL))
-	left := deadline.Sub(c.clock.Now())
+	now := c.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.claim.Lease && c.traits.LeaseBySession {
+		l.leaseEnd = now.Add(l.claim.TTL)
+	}
+	deadline := l.limit(g.Until)
+	left := deadline.Sub(now)
 	if l.state != asking || left <= 0 || !c.keeper.add(l) {
 		return false
 	}
@@ -103,12 +108,26 @@ func (l *Lock) become(s state, cause error) {
 
 // extend moves the deadline after a renewal, which never brings a lost lock back.
 func (l *Lock) extend(until driver.Instant) {
-	deadline := until.Add(-margin(l.claim.TTL))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	deadline := l.limit(until)
 	if l.state == held && l.core.clock.Now() < l.deadline && deadline > l.deadline {
 		l.deadline = deadline
 	}
+}
+
+// limit is the deadline of a holding that the server lets live until then.
+func (l *Lock) limit(until driver.Instant) driver.Instant {
+	deadline := until.Add(-margin(l.claim.TTL))
+	if l.leaseEnd != 0 {
+		deadline = min(deadline, l.leaseEnd)
+	}
+	return deadline
+}
+
+// renewable says whether the lock is to be renewed while it is held.
+func (l *Lock) renewable() bool {
+	return !l.claim.Lease || l.core.traits.LeaseBySession
 }
 
 // ring is called when the deadline that was known at some time is over. It sets

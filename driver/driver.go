@@ -90,8 +90,8 @@ type Driver interface {
 	//	report(c, 0, err)       not known; the core asks again soon
 	//
 	// A claim that is not reported counts as not known. Renew must never bring
-	// back a holding that is gone. It is never called for claims with
-	// [Claim.Lease]. When [Traits.Session] is set it is also called with no
+	// back a holding that is gone. It is not called for claims with
+	// [Claim.Lease], except as [Traits.LeaseBySession] says. When [Traits.Session] is set it is also called with no
 	// claims at all, for the session alone.
 	Renew(ctx context.Context, claims []*Claim, report func(c *Claim, until Instant, err error))
 
@@ -140,6 +140,12 @@ type Traits struct {
 	// may make it on the caller's own goroutine.
 	Prompt bool
 
+	// LeaseBySession: a claim with [Claim.Lease] too is held for as long as the
+	// session lives, because the server knows no other end. Grant.Until is then
+	// that of the session, the core renews the claim like any other, and when the
+	// time of the lease is over it abandons it.
+	LeaseBySession bool
+
 	// Check, if not zero, is how often Renew is to be called at least, for
 	// backends that learn only by asking that a holding was destroyed behind
 	// its back. Backends that are told by the server (by a watch) call
@@ -176,8 +182,7 @@ type Claim struct {
 	TTL time.Duration
 
 	// Lease: the holding ends by itself TTL after it was granted and is not to
-	// be renewed. A backend whose holdings last as long as a session may let it
-	// last longer on the server: the core then releases it when the time is over.
+	// be renewed; but see [Traits.LeaseBySession].
 	Lease bool
 
 	// Wait: queue and wait rather than answer ErrTaken.
