@@ -75,13 +75,13 @@ func Choose(all []contender.Contender, backends, rivals string) ([]contender.Con
 			note(c)
 		}
 	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("nothing is left to compare")
+	}
 	for _, c := range all {
 		if c.Role == contender.Floor && setups[c.Setup] || c.Role == contender.Exhibit && (used[c.Setup.Service] || c.Setup.Service == contender.Memory) {
 			chosen = append(chosen, c)
 		}
-	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("nothing is left to compare")
 	}
 	return chosen, nil
 }

@@ -31,6 +31,13 @@ func (o *options) write(in report.Input, d *report.Document, say io.Writer) erro
 			}
 		}
 	}
+	files[filepath.Join(o.Out, "readme.md")] = func(w io.Writer) error {
+		p, err := report.Readme(w, in)
+		if err != nil || p.SVG == nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(o.Out, p.Name+".svg"), p.SVG, 0o644)
+	}
 	for name, write := range files {
 		if err := writeFile(name, write); err != nil {
 			return fmt.Errorf("write the report: %w", err)

@@ -108,7 +108,7 @@ func (c *Cell) judge(ctx context.Context, a holder, name string, addrs ...string
 	defer cancel()
 	b, err := c.take(within, name, addrs...)
 	if err != nil && within.Err() == nil {
-		return fmt.Errorf("B: %w", err)
+		return fmt.Errorf("the second holder, B: %w", err)
 	}
 	if err != nil || !a.believes() {
 		c.Put("two hold", 0)
@@ -139,7 +139,7 @@ func doMasterDies(ctx context.Context, c *Cell) error {
 	name := c.LockName()
 	a, err := c.take(ctx, name, g.Master.Addr())
 	if err != nil {
-		return fmt.Errorf("A: %w", err)
+		return fmt.Errorf("the first holder, A: %w", err)
 	}
 	if err := g.Master.Kill(); err != nil {
 		return err
@@ -171,7 +171,7 @@ func doNodeEmptied(ctx context.Context, c *Cell) error {
 	name := c.LockName()
 	a, err := c.take(ctx, name, addrs...)
 	if err != nil {
-		return fmt.Errorf("A: %w", err)
+		return fmt.Errorf("the first holder, A: %w", err)
 	}
 	// What A sent to the nodes that were down must have been given up before they come
 	// back, or it holds there after all.

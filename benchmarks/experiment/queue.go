@@ -15,7 +15,6 @@ import (
 type queue struct {
 	turns chan turn
 	wg    sync.WaitGroup
-	stop  context.CancelFunc
 	drain chan struct{} // closed: nobody holds any longer than it must
 	once  sync.Once
 }

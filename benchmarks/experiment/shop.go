@@ -64,9 +64,13 @@ func shop() Experiment {
 		},
 		Together: func(k Case) bool { return k.How != busy },
 		Do: func(ctx context.Context, c *Cell) error {
-			ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+			within, cancel := context.WithTimeout(ctx, pick(c.Depth, 30*time.Second, 30*time.Second, 2*time.Minute))
 			defer cancel()
-			return doShop(ctx, c)
+			err := doShop(within, c)
+			if within.Err() != nil && ctx.Err() == nil {
+				err = fmt.Errorf("buyers were stuck: not all was sold in time: %w", err)
+			}
+			return err
 		},
 	}
 }

@@ -87,7 +87,7 @@ func (c *Cell) countIdle(ctx context.Context) error {
 }
 
 func doWaiting(ctx context.Context, c *Cell) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	name, n := c.LockName(), c.Case.N
 	holder, err := c.Open(ctx)

@@ -21,6 +21,8 @@ func All() []contender.Contender {
 		zooKeeperContender(1, contender.Usual),
 		zooKeeperContender(1, contender.NoSync),
 		zooKeeperContender(3, contender.Usual),
+		etcdContender(1),
+		etcdContender(3),
 	}
 }
 

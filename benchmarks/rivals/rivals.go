@@ -2,7 +2,7 @@
 // is used as its own documentation says; where that leaves a choice, the file of the
 // library says which was made and why, and the report repeats it.
 //
-// The same clients serve the comparison and, behind [Driver], the conformance suite.
+// The same clients serve the comparison and, behind package suite, the conformance suite.
 package rivals
 
 import (

@@ -107,7 +107,8 @@ func (s *Site) newTap(ctx context.Context, node int) (*tap, error) {
 	}
 	t := &tap{site: s, node: node, conn: conn, mark: rand.Text(), done: make(chan error, 1)}
 	r := bufio.NewReader(conn)
-	if _, err := io.WriteString(conn, "MONITOR\r\n"); err == nil {
+	_, err = io.WriteString(conn, "MONITOR\r\n")
+	if err == nil {
 		_, err = r.ReadString('\n') // +OK
 	}
 	if err != nil {

@@ -1,0 +1,88 @@
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	Register("echo", func(ctx context.Context, args []byte, heard <-chan string, say func(string)) error {
+		var hello string
+		if err := json.Unmarshal(args, &hello); err != nil {
+			return err
+		}
+		say(hello)
+		for line := range heard {
+			say(line)
+		}
+		return ctx.Err()
+	})
+	Register("fail", func(context.Context, []byte, <-chan string, func(string)) error {
+		return errors.New("nothing works")
+	})
+	Main()
+	os.Exit(m.Run())
+}
+
+func start(t *testing.T, role string, args any) *Process {
+	t.Helper()
+	p, err := Start(role, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func hear(t *testing.T, p *Process, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if line, err := p.Hear(ctx); err != nil || line != want {
+		t.Fatalf("heard %q, %v; want %q", line, err, want)
+	}
+}
+
+func TestConversation(t *testing.T) {
+	p := start(t, "echo", "hello")
+	hear(t, p, "hello")
+	if err := p.Say("more"); err != nil {
+		t.Fatal(err)
+	}
+	hear(t, p, "more")
+
+	if err := p.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Say("while stopped"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if line, err := p.Hear(ctx); err == nil {
+		t.Errorf("a stopped process said %q", line)
+	}
+	if err := p.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	hear(t, p, "while stopped")
+
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Hear(t.Context()); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("after the kill: %v", err)
+	}
+}
+
+func TestFailureIsTold(t *testing.T) {
+	p := start(t, "fail", nil)
+	if _, err := p.Hear(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing works") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/catalog"
+	"github.com/seed80cd6120/locker/benchmarks/child"
+	"github.com/seed80cd6120/locker/benchmarks/experiment"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// asCommand has the test binary be the command.
+const asCommand = "LOCKER_COMPARE_TEST_COMMAND"
+
+func TestMain(m *testing.M) {
+	experiment.RegisterRoles(catalog.Find)
+	child.Main()
+	if os.Getenv(asCommand) != "" {
+		os.Unsetenv(asCommand)
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// compare runs the command with args and returns what it printed.
+func compare(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// The smallest comparison on a real server, with processes that are killed and paused.
+func TestSmoke(t *testing.T) {
+	servers.Need(t)
+	dir := t.TempDir()
+	out, errs, err := compare(t, "-quick", "-repeat", "1", "-backends", "redis", "-rivals", "redislock",
+		"-experiments", "alone,contended,herd,death,failover,shop", "-out", dir)
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, errs)
+	}
+	for _, want := range []string{"Alone", "16 clients", "killed, TTL 2s", "redislock", "Which one?", "at least 0.95 of redislock's rate"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it did not print %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "failed:") {
+		t.Errorf("something failed:\n%s", out)
+	}
+	for _, name := range []string{"report.md", "report.html", "report.json", "readme.md", "readme.svg", "plots/alone-rate.svg"} {
+		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	check(t, filepath.Join(dir, "report.json"))
+}
+
+// check looks for what must be true on any machine.
+func check(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Figures []struct {
+			Experiment, Case, Contender, Metric string
+			Median                              *float64
+		}
+	}
+	if err := json.Unmarshal(b, &d); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range d.Figures {
+		if f.Median != nil {
+			got[strings.Join([]string{f.Experiment, f.Case, f.Contender, f.Metric}, "|")] = *f.Median
+		}
+	}
+	for figure, want := range map[string]float64{
+		"alone||redis|requests":                                              2,
+		"alone||redislock|requests":                                          2,
+		"contended|16 clients|redis|two inside":                              0,
+		"shop|no faults|redis|oversold":                                      0,
+		"shop|no faults|redislock|oversold":                                  0,
+		"failover|" + redisFailover + "|redis|two hold":                      100,
+		"failover|" + redisFailover + "|redis|told apart":                    100,
+		"failover|" + redisFailover + "|redislock|told apart":                0,
+		"shop|a holder paused beyond its TTL, tokens checked|redis|oversold": 0,
+		"shop|a holder paused beyond its TTL, tokens checked|redis|refused":  1,
+		"shop|a holder paused beyond its TTL|redis|told":                     100,
+	} {
+		if v, ok := got[figure]; !ok || v != want {
+			t.Errorf("%s is %v, want %v", figure, v, want)
+		}
+	}
+	for _, figure := range []string{"shop|no faults|no-lock|oversold", "shop|a holder paused beyond its TTL|redislock|oversold", "alone||redis|rate", "death|killed, TTL 2s|redis|next holder"} {
+		if got[figure] <= 0 {
+			t.Errorf("%s is %v, want more than 0", figure, got[figure])
+		}
+	}
+}
+
+const redisFailover = "Redis master dies before its replica saw the lock"
+
+// Without the programs it measures what it can, and says what is missing and how to get it.
+func TestWithoutServers(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("LOCKER_REDIS", "")
+	out, errs, err := compare(t, "-quick", "-repeat", "1", "-backends", "memory,redis", "-rivals", "none", "-experiments", "alone", "-out", "none")
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, errs)
+	}
+	if !strings.Contains(out, "redis-1 could not be started") || !strings.Contains(out, "make setup") {
+		t.Errorf("it does not say what is missing:\n%s", out)
+	}
+	if !strings.Contains(out, "acquire+release under 2 µs") {
+		t.Errorf("memory was not measured:\n%s", out)
+	}
+}
+
+func TestWrongFlagEndsAtOnce(t *testing.T) {
+	_, errs, err := compare(t, "-backends", "oracle")
+	if err == nil || !strings.Contains(errs, `"oracle" is none of`) {
+		t.Errorf("%v: %s", err, errs)
+	}
+}

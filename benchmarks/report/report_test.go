@@ -1,0 +1,250 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/experiment"
+	"github.com/seed80cd6120/locker/benchmarks/measure"
+)
+
+// sample is a run of which only the figures were made up.
+func sample() Input {
+	redis := contender.Setup{Service: contender.Redis, Nodes: 1}
+	etcd := contender.Setup{Service: contender.Etcd, Nodes: 1}
+	r := &measure.Results{}
+	put := func(experiment, kase, who, metric string, values ...float64) {
+		for _, v := range values {
+			r.Add(of(experiment, kase, who, metric), v)
+		}
+	}
+	put("alone", "", "redis", "rate", 8000, 9000, 8500)
+	put("alone", "", "redislock", "rate", 10000, 10000, 10000)
+	put("alone", "", "redis", pairP50, .1, .11, .12)
+	put("alone", "", "etcd-1", pairP50, 1, 1.1, 1.2)
+	put("alone", "", "redis", "requests", 2, 2, 2)
+	put("contended", sixteen, "redis", "rate", 11000)
+	put("contended", sixteen, "redislock", "rate", 10000)
+	put("contended", sixteen, "redis", "largest/smallest", 1.01)
+	put("contended", sixteen, "redislock", "largest/smallest", math.Inf(1))
+	put("fairness", "24 clients", "redis", "out of order", 0)
+	put("fairness", "24 clients", "redislock", "out of order", 51)
+	h := measure.NewHistogram()
+	for i := range 1000 {
+		h.Record(time.Duration(i) * time.Microsecond)
+	}
+	r.AddHistogram(of("alone", "", "redis", "acquire+release"), h)
+	r.Fail(measure.Failure{Experiment: "alone", Contender: "rueidislock", Reason: "it\nhung <script>"})
+	return Input{
+		Command: "compare -quick",
+		Plan: experiment.Plan{Depth: experiment.Quick, Experiments: experiment.All(), Contenders: []contender.Contender{
+			{Name: "redis", Family: "redis", Role: contender.Ours, Setup: redis, Note: "a | b"},
+			{Name: "etcd-1", Family: "etcd", Role: contender.Ours, Setup: etcd},
+			{Name: "redislock", Family: "redislock", Role: contender.Rival, Setup: redis},
+			{Name: "absent", Family: "absent", Role: contender.Rival, Setup: redis},
+		}},
+		Outcome: &experiment.Outcome{Results: r, Versions: map[string]string{"redis-1": "Redis 7.0.15", "etcd-1": "etcd 3.7.3", "memory": "none"}, Started: time.Now()},
+		LeftOut: []string{"ZooKeeper: run make setup"},
+	}
+}
+
+func TestEveryFormSaysTheSame(t *testing.T) {
+	in := sample()
+	d := Build(in)
+	forms := map[string]func(*bytes.Buffer) error{
+		"terminal": func(b *bytes.Buffer) error { return Terminal(b, d) },
+		"markdown": func(b *bytes.Buffer) error { return Markdown(b, d, "plots") },
+		"html":     func(b *bytes.Buffer) error { return HTML(b, d) },
+	}
+	for name, write := range forms {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text := b.String()
+		for _, want := range []string{
+			"Redis 7.0.15", "8,500 ±6%", "0.11 ±9%", "∞",
+			"ZooKeeper: run make setup", "rueidislock",
+			"Which one?", "Already running Redis", "10 times",
+			"at least 0.95 of redislock", "0.85", "NO",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q", name, want)
+			}
+		}
+		if strings.Contains(text, "absent") {
+			t.Errorf("%s shows a contender that was not measured", name)
+		}
+	}
+}
+
+func TestHTMLNeedsNoNetwork(t *testing.T) {
+	var b bytes.Buffer
+	if err := HTML(&b, Build(sample())); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	if strings.Count(page, "<svg") < 2 {
+		t.Error("there are no plots in the page")
+	}
+	if strings.Contains(page, "<script>") {
+		t.Error("what a server said is not escaped")
+	}
+	names := regexp.MustCompile(`https?://[^"'\s<>]+`)
+	for _, url := range names.FindAllString(page, -1) {
+		if !strings.HasPrefix(url, "http://www.w3.org/") { // the names of SVG's own language
+			t.Errorf("the page points to %s", url)
+		}
+	}
+	if regexp.MustCompile(`(src|href)="[^#]`).MatchString(strings.ReplaceAll(page, "xlink:href", "")) {
+		t.Error("the page loads something")
+	}
+}
+
+func TestMarkdownTable(t *testing.T) {
+	var b bytes.Buffer
+	if err := Markdown(&b, Build(sample()), "plots"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), `a \| b`) {
+		t.Error("a bar in a cell is not escaped")
+	}
+	columns := 0
+	for line := range strings.Lines(b.String()) {
+		if !strings.HasPrefix(line, "|") {
+			columns = 0
+			continue
+		}
+		n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|")
+		if columns != 0 && n != columns {
+			t.Errorf("%d bars instead of %d: %s", n, columns, line)
+		}
+		columns = n
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := JSON(&b, sample()); err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Figures []struct {
+			Contender, Metric string
+			Median            *float64
+		}
+		Latencies []struct{ Points []measure.Point }
+		Asked     []Answer
+	}
+	if err := json.Unmarshal(b.Bytes(), &d); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Figures) == 0 || *d.Figures[0].Median != 8500 {
+		t.Errorf("%+v", d.Figures)
+	}
+	if len(d.Latencies) != 1 || len(d.Latencies[0].Points) == 0 {
+		t.Errorf("%+v", d.Latencies)
+	}
+	if len(d.Asked) != len(demands()) {
+		t.Errorf("%d of %d figures asked", len(d.Asked), len(demands()))
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	got := map[string]Answer{}
+	for _, a := range Answers(sample().Outcome.Results) {
+		got[a.Backend+": "+a.Asked] = a
+	}
+	for what, want := range map[string]string{
+		"redis: alone: 2 requests":                                     "yes",
+		"redis: alone: at least 0.95 of redislock's rate":              "NO",
+		"redis: 16 clients: at least redislock's rate":                 "yes",
+		"redis: 16 clients: largest share at most 1.2 of the smallest": "yes",
+		"etcd: alone: 2 requests":                                      "not measured",
+		"etcd: alone: at least the rate of concurrency.Mutex":          "not measured",
+	} {
+		if got[what].Met != want {
+			t.Errorf("%s: %+v, want %s", what, got[what], want)
+		}
+	}
+}
+
+// Every figure that is asked, and every line of "Which one?", names an experiment, a case and
+// a metric that exist: a name that was changed on one side only would never be measured.
+func TestFiguresExist(t *testing.T) {
+	exists := map[measure.Key]bool{}
+	for _, e := range experiment.All() {
+		for _, depth := range []experiment.Depth{experiment.Short, experiment.Full} {
+			for _, k := range e.Cases(depth) {
+				for _, m := range e.Metrics {
+					exists[of(e.Name, k.Name, "", m.Name)] = true
+				}
+			}
+		}
+	}
+	check := func(k measure.Key) {
+		t.Helper()
+		k.Contender = ""
+		if k.Metric != "" && !exists[k] {
+			t.Errorf("there is no %+v", k)
+		}
+	}
+	for _, d := range demands() {
+		check(d.of)
+		check(d.than)
+	}
+	for _, c := range shortColumns {
+		check(of(c.experiment, c.kase, "", c.metric))
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 1234567.2: "1,234,567", 999.4: "999", 1000: "1,000", 45.67: "45.7", 3.14159: "3.14", 2: "2",
+		.0114: "0.01", .00116: "0.00116", -5: "-5", math.Inf(1): "∞",
+	} {
+		if got := number(v); got != want {
+			t.Errorf("number(%v) = %q, want %q", v, got, want)
+		}
+	}
+	if got := number(math.NaN()); got != "–" {
+		t.Errorf("NaN is %q", got)
+	}
+	for _, c := range []struct {
+		median, least, greatest float64
+		want                    string
+	}{
+		{100, 90, 110, " ±10%"},
+		{100, 100, 100, ""},
+		{1, 0, 50, " (0–50)"},
+		{0, 0, 3, " (0–3)"},
+		{1, 1, math.Inf(1), ""},
+	} {
+		if got := spread(c.median, c.least, c.greatest); got != c.want {
+			t.Errorf("spread(%v) = %q, want %q", c, got, c.want)
+		}
+	}
+}
+
+func TestReadme(t *testing.T) {
+	var b bytes.Buffer
+	p, err := Readme(&b, sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "| redis | 8,500 | 0.11 | 11,000 |") {
+		t.Errorf("%s", b.String())
+	}
+	if p.Name != ReadmePlot || !bytes.Contains(p.SVG, []byte("<svg")) {
+		t.Errorf("no plot: %q", p.Name)
+	}
+	if bytes.Contains(p.SVG, []byte("Liberation")) {
+		t.Error("the plot names a font that a reader may not have")
+	}
+}

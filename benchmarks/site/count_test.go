@@ -1,0 +1,132 @@
+package site
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/dial"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func TestClassify(t *testing.T) {
+	for _, c := range []struct {
+		line        string
+		end, counts bool
+	}{
+		{`+1700000000.1 [0 127.0.0.1:5000] "set" "a" "1"`, false, true},
+		{`+1700000000.1 [0 lua] "set" "a" "1"`, false, false},
+		{`+1700000000.1 [0 127.0.0.1:5000] "ECHO" "MARK"`, true, false},
+		{`+1700000000.1 [0 127.0.0.1:5000] "set" "[0 lua] " "1"`, false, true},
+		{"+OK", false, false},
+	} {
+		end, counts := classify(c.line, "MARK")
+		if end != c.end || counts != c.counts {
+			t.Errorf("%s: %v %v", c.line, end, counts)
+		}
+	}
+}
+
+// What clients send is counted exactly, on every kind of server, and what scripts do
+// inside is not.
+func TestRequests(t *testing.T) {
+	servers.Need(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	t.Run("redis", func(t *testing.T) {
+		s := start(t, contender.Setup{Service: contender.Redis, Nodes: 2})
+		var many []string
+		for range 1000 {
+			many = append(many, "0123456789") // a line longer than the buffer that reads it
+		}
+		a, b := dial.Redis(s.Addrs[0]), dial.Redis(s.Addrs[1])
+		defer a.Close()
+		defer b.Close()
+		a.Ping(ctx)
+		b.Ping(ctx)
+		n, err := s.Requests(ctx, func() error {
+			for range 10 {
+				if err := a.Set(ctx, "k", "v", 0).Err(); err != nil {
+					return err
+				}
+			}
+			if err := a.Eval(ctx, "for i = 1, 5 do redis.call('INCR', 'n') end return 0", []string{"n"}).Err(); err != nil {
+				return err
+			}
+			return b.Del(ctx, many...).Err()
+		})
+		if err != nil || n != 12 {
+			t.Errorf("counted %d, %v; 12 were sent", n, err)
+		}
+	})
+	t.Run("etcd", func(t *testing.T) {
+		s := start(t, contender.Setup{Service: contender.Etcd, Nodes: 1})
+		conn, err := dial.Etcd(ctx, s.Addrs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		before, err := s.Stored(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := s.Requests(ctx, func() error {
+			for _, k := range []string{"a", "b", "c"} {
+				if _, err := conn.Put(ctx, k, ""); err != nil {
+					return err
+				}
+			}
+			_, err := conn.Delete(ctx, "a")
+			return err
+		})
+		if err != nil || n != 4 {
+			t.Errorf("counted %d, %v; 4 were sent", n, err)
+		}
+		if after, err := s.Stored(ctx); err != nil || after-before != 2 {
+			t.Errorf("%d more are stored, %v; 2 are", after-before, err)
+		}
+	})
+}
+
+func TestBlackHole(t *testing.T) {
+	servers.Need(t)
+	s := start(t, contender.Setup{Service: contender.Redis, Nodes: 3})
+	d, err := s.Derive(contender.BlackHole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if d.Addrs[0] == s.Addrs[0] || d.Addrs[1] != s.Addrs[1] || s.Addrs[0] != s.Redis[0].Addr() {
+		t.Errorf("%v made of %v", d.Addrs, s.Addrs)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	hole := dial.Redis(d.Addrs[0])
+	defer hole.Close()
+	answered := make(chan error, 1)
+	go func() { answered <- hole.Ping(t.Context()).Err() }()
+	select {
+	case err := <-answered:
+		t.Errorf("the black hole answered: %v", err)
+	case <-ctx.Done():
+	}
+}
+
+func start(t *testing.T, setup contender.Setup) *Site {
+	t.Helper()
+	s, err := Start(t.Context(), setup, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if s.Version == "" {
+		t.Error("the server did not say its version")
+	}
+	return s
+}
