@@ -103,10 +103,10 @@ var nameCases = []*testCase{
 			l := c.open()
 			for _, name := range []string{"", strings.Repeat("a", locker.MaxName+1), strings.Repeat("é", locker.MaxName)} {
 				if h, err := l.Acquire(c.ctx, name); !errors.Is(err, locker.ErrInvalidName) {
-					c.errorf("Acquire of a name of %d bytes: %v, %v", len(name), h, err)
+					c.errorf("Acquire of a name of %d bytes: got a lock: %t, error: %v", len(name), h != nil, err)
 				}
 				if h, err := l.TryAcquire(c.ctx, name); !errors.Is(err, locker.ErrInvalidName) {
-					c.errorf("TryAcquire of a name of %d bytes: %v, %v", len(name), h, err)
+					c.errorf("TryAcquire of a name of %d bytes: got a lock: %t, error: %v", len(name), h != nil, err)
 				}
 			}
 		},
