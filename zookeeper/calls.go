@@ -86,13 +86,13 @@ func (d *backend) createCall(p *place) *call {
 
 // queueCall makes the queue: a container, which the server removes when it has been
 // empty for a while.
-func (d *backend) queueCall(p *place) *call {
+func (d *backend) queueCall(path string) *call {
 	op, flags := opCreateContainer, flagContainer
 	if d.plain.Load() {
 		op, flags = opCreate, 0
 	}
 	c := newCall(op)
-	c.req.create(p.queue, "", d.acl, flags)
+	c.req.create(path, "", d.acl, flags)
 	return c
 }
 

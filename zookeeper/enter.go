@@ -94,27 +94,22 @@ func (d *backend) find(ctx context.Context, w *wire, p *place) ([]string, error)
 func (d *backend) create(ctx context.Context, w *wire, p *place) ([]string, error) {
 	for missing := false; ; {
 		create, list := d.createCall(p), listCall(p.queue)
-		queue := d.queueCall(p)
+		queue := d.queueCall(p.queue)
 		calls := []*call{queue, create, list}
 		if !missing {
 			calls = calls[1:]
 		}
 		p.repeated = p.repeated || p.doubt
 		p.asked, p.doubt, p.made = true, true, p.made || missing
-		if err := w.ask(ctx, calls...); err != nil {
-			return nil, tried("create a node in", p.queue, err)
-		}
+		err := w.ask(ctx, calls...)
 		switch {
-		case create.err == nil:
+		case err == nil && create.err == nil:
 			return d.created(ctx, w, p, create, list)
-		case missing && errors.Is(queue.err, errUnimplemented):
-			d.plain.Store(true)
-			p.doubt = false
+		case errors.Is(err, errBroken) && missing && errors.Is(queue.err, errUnimplemented):
+			d.plain.Store(true) // and it hung up
 			return nil, errAgain
-		case errors.Is(create.err, errUnimplemented):
-			d.old.Store(true)
-			p.doubt = false
-			return nil, errAgain
+		case err != nil:
+			return nil, tried("create a node in", p.queue, err)
 		case !errors.Is(create.err, zk.ErrNoNode):
 			p.doubt = false
 			return nil, tried("create a node in", p.queue, create.err)

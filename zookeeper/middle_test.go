@@ -13,10 +13,9 @@ import (
 type middleman struct {
 	l      net.Listener
 	target string
-	// refuse are operations that are answered as by a server that is too old.
-	refuse []int32
 
 	mu       sync.Mutex
+	refuse   []int32 // operations that are answered as by a server that is too old
 	id       int64
 	password []byte
 	refused  int
@@ -33,7 +32,16 @@ func between(t testing.TB, target string, refuse ...int32) *middleman {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &middleman{l: l, target: target, refuse: refuse}
+	m := forward(t, l, target)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refuse = refuse
+	return m
+}
+
+// forward passes on what comes to l.
+func forward(t testing.TB, l net.Listener, target string) *middleman {
+	m := &middleman{l: l, target: target}
 	m.wg.Go(m.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -79,6 +87,16 @@ func readFrame(c net.Conn) ([]byte, error) {
 	return b, err
 }
 
+func (m *middleman) refuses(op int32) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.Contains(m.refuse, op) {
+		return false
+	}
+	m.refused++
+	return true
+}
+
 func (m *middleman) up(c, s net.Conn) {
 	defer c.Close()
 	defer s.Close()
@@ -87,10 +105,7 @@ func (m *middleman) up(c, s net.Conn) {
 		if err != nil {
 			return
 		}
-		if !first && slices.Contains(m.refuse, int32(binary.BigEndian.Uint32(b[8:]))) {
-			m.mu.Lock()
-			m.refused++
-			m.mu.Unlock()
+		if !first && m.refuses(int32(binary.BigEndian.Uint32(b[8:]))) {
 			reply := make(encoder, 4)
 			reply.int32(int32(binary.BigEndian.Uint32(b[4:])))
 			reply.int64(0)

@@ -67,9 +67,9 @@ func spied(t testing.TB, addr string, opts ...locker.Option) (locker.Locker, *ba
 func TestNegotiatedTimeoutIsRead(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	for ask, want := range map[time.Duration]time.Duration{
-		100 * time.Millisecond: time.Second, // the server's least
+		100 * time.Millisecond: time.Second,     // the server's least
 		5 * time.Second:        4 * time.Second, // a tick less
-		time.Hour:              time.Minute, // its most
+		time.Hour:              time.Minute,     // its most
 	} {
 		d := raw(t, []string{z.Addr()}, locker.WithTTL(ask))
 		if _, _, got := d.session.state(); got != want {

@@ -37,6 +37,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -184,7 +185,8 @@ func sessionTimeout(ttl, tick time.Duration) time.Duration {
 }
 
 // probe waits until a server has taken the session and the credentials, and finds
-// out whether it knows the requests of version 3.5.
+// out what it is too old for. It asks for what cannot be done; a server that does
+// not know the request says so and hangs up.
 func (d *backend) probe(ctx context.Context) error {
 	_, patient := ctx.Deadline()
 	for {
@@ -195,18 +197,28 @@ func (d *backend) probe(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c := unwatchCall("/")
-		err = w.ask(ctx, c)
-		switch {
-		case errors.Is(err, errBroken):
-			continue // it hung up; why, the session knows
-		case err != nil:
-			return err
-		case errors.Is(c.err, errUnimplemented):
-			d.old.Store(true)
-			d.plain.Store(true)
-			continue
+		for _, q := range []struct {
+			call    *call
+			lacking *atomic.Bool
+		}{
+			{unwatchCall("/"), &d.old},
+			{d.queueCall("/zookeeper"), &d.plain}, // which every server has
+			{syncCall("/"), nil},
+		} {
+			if q.lacking != nil && q.lacking.Load() {
+				continue
+			}
+			if err = w.ask(ctx, q.call); err != nil {
+				break
+			}
+			if errors.Is(q.call.err, errUnimplemented) && q.lacking != nil {
+				q.lacking.Store(true)
+				err = errBroken
+				break
+			}
 		}
-		return nil
+		if !errors.Is(err, errBroken) {
+			return err
+		}
 	}
 }
