@@ -4,12 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
+	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
@@ -21,6 +25,7 @@ import (
 var durable = servers.RedisOptions{Args: []string{"--appendonly", "yes"}}
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	b := backendUnderTest
 	if conformance.InChild() {
 		b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
@@ -49,6 +54,164 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, b)
 }
 
+// TestConformanceSentinel has Sentinels tell where the master is. To break a client's
+// connections both to them and to the servers there are proxies before all of them.
+func TestConformanceSentinel(t *testing.T) {
+	t.Parallel()
+	b := backendUnderTest
+	b.Dial = func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
+		return New(goredis.NewFailoverClient(failoverOptions(strings.Split(address, ","), nil)), opts...)
+	}
+	if conformance.InChild() {
+		b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
+	} else {
+		group := servers.NewRedisSentinel(t, durable)
+		admin := closing(t, goredis.NewFailoverClient(failoverOptions(group.SentinelAddrs(), nil)))
+		broken := misconfigured{"no such master": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			o := failoverOptions(group.SentinelAddrs(), nil)
+			o.MasterName = "nobody"
+			return own(t, goredis.NewFailoverClient(o), opts)
+		}}
+		b.New = func(t testing.TB) *conformance.Harness {
+			h := harness(t, admin)
+			h.Address = strings.Join(group.SentinelAddrs(), ",")
+			h.Open = func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+				return own(t, goredis.NewFailoverClient(failoverOptions(group.SentinelAddrs(), nil)), opts)
+			}
+			h.OpenLink = func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
+				via := make(map[string]*proxy.Proxy)
+				for _, r := range append(group.All(), group.Sentinels...) {
+					via[r.Addr()] = front(t, r.Addr())
+				}
+				l, err := own(t, goredis.NewFailoverClient(failoverOptions(group.SentinelAddrs(), via)), opts)
+				return l, linkTo(slices.Collect(maps.Values(via))...), err
+			}
+			h.Requests = group.Master.Requests
+			// The Sentinels are away at the same time, so that nothing is failed over.
+			h.Stop = func(context.Context) error {
+				return each(append(group.Sentinels, group.Master), func(r *servers.Redis) error { return r.Kill() })
+			}
+			h.Start = func(ctx context.Context) error {
+				return each(append([]*servers.Redis{group.Master}, group.Sentinels...), func(r *servers.Redis) error { return r.Restart(ctx) })
+			}
+			h.Misconfigured = broken
+			return h
+		}
+	}
+	conformance.Run(t, b)
+}
+
+// failoverOptions leads connections through the proxies, if there are any.
+func failoverOptions(sentinels []string, via map[string]*proxy.Proxy) *goredis.FailoverOptions {
+	o := &goredis.FailoverOptions{MasterName: "locker", SentinelAddrs: sentinels}
+	if via != nil {
+		o.Dialer = through(via)
+	}
+	return o
+}
+
+func through(via map[string]*proxy.Proxy) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if p := via[addr]; p != nil {
+			addr = p.Addr()
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, network, addr)
+	}
+}
+
+func TestConformanceCluster(t *testing.T) {
+	t.Parallel()
+	b := backendUnderTest
+	b.Dial = func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
+		return New(goredis.NewClusterClient(clusterOptions(strings.Split(address, ","), nil)), opts...)
+	}
+	if conformance.InChild() {
+		b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
+	} else {
+		group := servers.NewRedisCluster(t, 3, durable)
+		admin := clusterAdmin{closing(t, goredis.NewClusterClient(clusterOptions(group.Addrs(), nil)))}
+		guarded := servers.NewRedisCluster(t, 1, servers.RedisOptions{Password: "secret"})
+		broken := misconfigured{"no password": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			return own(t, goredis.NewClusterClient(clusterOptions(guarded.Addrs(), nil)), opts)
+		}}
+		b.New = func(t testing.TB) *conformance.Harness {
+			h := harness(t, admin)
+			h.Address = strings.Join(group.Addrs(), ",")
+			h.Open = func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+				return own(t, goredis.NewClusterClient(clusterOptions(group.Addrs(), nil)), opts)
+			}
+			h.OpenLink = func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
+				via := make(map[string]*proxy.Proxy)
+				for _, r := range group.Nodes {
+					via[r.Addr()] = front(t, r.Addr())
+				}
+				l, err := own(t, goredis.NewClusterClient(clusterOptions(group.Addrs(), via)), opts)
+				return l, linkTo(slices.Collect(maps.Values(via))...), err
+			}
+			h.Requests = func(ctx context.Context) (sum int64, err error) {
+				err = each(group.Nodes, func(r *servers.Redis) error {
+					n, err := r.Requests(ctx)
+					sum += n
+					return err
+				})
+				return sum, err
+			}
+			h.Stop = func(context.Context) error {
+				return each(group.Nodes, func(r *servers.Redis) error { return r.Kill() })
+			}
+			h.Start = func(ctx context.Context) error {
+				if err := each(group.Nodes, func(r *servers.Redis) error { return r.RestartNoWait(ctx) }); err != nil {
+					return err
+				}
+				return group.WaitReady(ctx)
+			}
+			h.Misconfigured = broken
+			return h
+		}
+	}
+	conformance.Run(t, b)
+}
+
+func clusterOptions(addrs []string, via map[string]*proxy.Proxy) *goredis.ClusterOptions {
+	o := &goredis.ClusterOptions{
+		Addrs:                    addrs,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if via != nil {
+		o.Dialer = through(via)
+	}
+	return o
+}
+
+// clusterAdmin asks all masters for their keys.
+type clusterAdmin struct{ *goredis.ClusterClient }
+
+func (c clusterAdmin) Keys(ctx context.Context, pattern string) *goredis.StringSliceCmd {
+	var mu sync.Mutex
+	var all []string
+	err := c.ForEachMaster(ctx, func(ctx context.Context, node *goredis.Client) error {
+		keys, err := node.Keys(ctx, pattern).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, keys...)
+		return err
+	})
+	cmd := goredis.NewStringSliceCmd(ctx)
+	cmd.SetVal(all)
+	cmd.SetErr(err)
+	return cmd
+}
+
+func each(all []*servers.Redis, do func(*servers.Redis) error) error {
+	for _, r := range all {
+		if err := do(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 var backendUnderTest = conformance.Backend{
 	Dial: func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
 		return New(goredis.NewClient(options(address)), opts...) // the process ends with the test
@@ -69,7 +232,10 @@ type owned struct {
 }
 
 func openOwned(t testing.TB, o *goredis.Options, opts []locker.Option) (locker.Locker, error) {
-	c := goredis.NewClient(o)
+	return own(t, goredis.NewClient(o), opts)
+}
+
+func own(t testing.TB, c goredis.UniversalClient, opts []locker.Option) (locker.Locker, error) {
 	t.Cleanup(func() { c.Close() })
 	l, err := New(c, opts...)
 	return &owned{Locker: l, client: c}, err
@@ -112,8 +278,16 @@ func ofTheDead(ctx context.Context, admin goredis.UniversalClient, key string) b
 	waiters, _ := admin.LRange(ctx, key, 0, -1).Result()
 	for _, w := range waiters {
 		locker, _, _ := strings.Cut(w, " ")
-		listening, err := admin.PubSubNumSub(ctx, DefaultPrefix+":wake:"+locker).Result()
-		if err != nil || listening[DefaultPrefix+":wake:"+locker] > 0 {
+		channel, count := DefaultPrefix+":wake:"+locker, admin.PubSubNumSub
+		if c, ok := admin.(clusterAdmin); ok {
+			channel = key[:len(DefaultPrefix)+len(":{00}:")] + "wake:" + locker
+			master, err := c.MasterForKey(ctx, key)
+			if err != nil {
+				return false
+			}
+			count = master.PubSubShardNumSub
+		}
+		if listening, err := count(ctx, channel).Result(); err != nil || listening[channel] > 0 {
 			return false
 		}
 	}
