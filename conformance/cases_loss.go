@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed80cd6120/locker"
@@ -275,26 +276,31 @@ var lossCases = []*testCase{
 
 // lossBeforeTakeover cuts a holder of several locks off and lets others take over.
 func (c *C) lossBeforeTakeover(cut func(Link)) {
-	a := c.openLink(locker.WithTTL(c.b.TTL))
-	var watches []*watch
-	var waiting []*pending
-	for _, what := range []string{"p", "q", "r"} {
-		name := c.name(what)
-		watches = append(watches, c.watch(a.acquire(name)))
-		waiting = append(waiting, c.open(locker.WithTTL(longTTL)).queue(name))
-	}
-	time.Sleep(c.b.TTL / 2) // somewhere between two renewals
-	for _, w := range watches {
-		c.alive(w.lock, "before anything was broken")
-	}
-	cut(a.link)
-	for i, w := range watches {
-		next := waiting[i].held(c.b.TTL + soon)
-		w.before(waiting[i].stamp)
-		w.lostWithin(soon, "the successor came")
-		c.release(next)
-	}
-	a.link.Heal()
+	c.whileLiving(func(ttl time.Duration) error {
+		a := c.openLink(locker.WithTTL(ttl))
+		var watches []*watch
+		var waiting []*pending
+		for _, what := range []string{"p", "q", "r"} {
+			name := c.name(what)
+			watches = append(watches, c.watch(a.acquire(name)))
+			waiting = append(waiting, c.open(locker.WithTTL(longTTL)).queue(name))
+		}
+		time.Sleep(ttl / 2) // somewhere between two renewals
+		for _, w := range watches {
+			if w.lock.Context().Err() != nil {
+				return fmt.Errorf("lost before anything was broken: %w", context.Cause(w.lock.Context()))
+			}
+		}
+		cut(a.link)
+		for i, w := range watches {
+			next := waiting[i].held(ttl + soon)
+			w.before(waiting[i].stamp)
+			w.lostWithin(soon, "the successor came")
+			c.release(next)
+		}
+		a.link.Heal()
+		return nil
+	})
 }
 
 func lossStoppedProcess(c *C) {

@@ -71,16 +71,15 @@ var outageCases = []*testCase{
 		name: "Outage/WorksAfterwards", promise: 14, needs: stop, alone: true,
 		says: "When servers return a Locker that lost its locks works as before.",
 		run: func(c *C) {
-			name := c.name("x")
-			l := c.open(locker.WithTTL(c.b.TTL))
-			w := c.watch(l.acquire(name))
-			c.whileAway(func() { w.lostWithin(c.b.TTL, "the server went away") })
-			l.free(c.name("y"), 2*soon)
-			l.free(name, 2*soon)
-			h := l.acquire(name)
-			time.Sleep(2 * c.b.TTL)
-			c.alive(h, "although the server is back")
-			c.release(h)
+			c.whileLiving(func(ttl time.Duration) error {
+				name := c.name("x")
+				l := c.open(locker.WithTTL(ttl))
+				w := c.watch(l.acquire(name))
+				c.whileAway(func() { w.lostWithin(ttl, "the server went away") })
+				l.free(c.name("y"), 2*soon)
+				l.free(name, 2*soon)
+				return c.keeps(l, name, 2*ttl)
+			})
 		},
 	},
 	{
@@ -155,21 +154,31 @@ var outageCases = []*testCase{
 		name: "Outage/LostAndGoesOn", promise: 14, needs: link,
 		says: "A Locker that was cut off and lost its locks works as before when the network is back.",
 		run: func(c *C) {
-			name := c.name("x")
-			a, b := c.openLink(locker.WithTTL(c.b.TTL)), c.open()
-			w := c.watch(a.acquire(name))
-			a.link.Freeze()
-			c.release(b.acquire(name))
-			w.lostWithin(soon, "it was cut off")
-			a.link.Heal()
-			a.free(c.name("y"), 2*soon)
-			h := a.acquire(name)
-			time.Sleep(2 * c.b.TTL)
-			c.alive(h, "although the network is back")
-			c.release(h)
-			c.exorcised(name)
+			c.whileLiving(func(ttl time.Duration) error {
+				name := c.name("x")
+				a, b := c.openLink(locker.WithTTL(ttl)), c.open()
+				w := c.watch(a.acquire(name))
+				a.link.Freeze()
+				c.release(b.acquire(name))
+				w.lostWithin(soon, "it was cut off")
+				a.link.Heal()
+				a.free(c.name("y"), 2*soon)
+				return c.keeps(a, name, 2*ttl)
+			})
+			c.nothingLeft(ghostBound)
 		},
 	},
+}
+
+// keeps takes a lock and looks whether it is held after d.
+func (c *C) keeps(l *client, name string, d time.Duration) error {
+	h := l.acquire(name)
+	time.Sleep(d)
+	if h.Context().Err() != nil {
+		return context.Cause(h.Context())
+	}
+	c.release(h)
+	return nil
 }
 
 // whileAway runs do while the server is away.
