@@ -55,9 +55,9 @@ type node struct {
 	ended   bool
 	failed  bool // the last request failed
 	timer   *time.Timer
-	armed   bool // the timer will kick
-	since   time.Time  // when the batch under way was sent
-	closed  bool       // nothing is repeated any more
+	armed   bool      // the timer will kick
+	since   time.Time // when the batch under way was sent
+	closed  bool      // nothing is repeated any more
 	retry   time.Duration
 }
 

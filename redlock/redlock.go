@@ -42,8 +42,9 @@ func WithPrefix(prefix string) locker.Option {
 }
 
 // WithNodeTimeout sets how long a node may take to answer before the others decide
-// without it. Without it, it is a fiftieth of the TTL, but at least 50 ms and at
-// most 500 ms.
+// without it. Without it, it is a tenth of the TTL, but at least 100 ms and at most a
+// second. Only what cannot be decided without the node takes that long, and only until
+// the node is known not to answer.
 func WithNodeTimeout(d time.Duration) locker.Option {
 	return locker.BackendOption(func(s *settings) {
 		if d < time.Millisecond || d > time.Minute {
@@ -86,7 +87,7 @@ func New(clients []goredis.UniversalClient, opts ...locker.Option) (locker.Locke
 }
 
 func newBackend(clients []goredis.UniversalClient, cfg *locker.Config) (*backend, error) {
-	s := settings{prefix: "redlock", bound: min(max(cfg.TTL/50, 50*time.Millisecond), 500*time.Millisecond)}
+	s := settings{prefix: "redlock", bound: min(max(cfg.TTL/10, 100*time.Millisecond), time.Second)}
 	locker.Settings(cfg, &s)
 	if s.err == nil {
 		s.err = checkClients(clients)

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/seed80cd6120/locker/driver"
 )
@@ -84,11 +83,9 @@ func (r *renewal) run(ctx context.Context) {
 		reqs[i].job, reqs[i].i = r, i
 		n.submit(&reqs[i])
 	}
-	bound := time.NewTimer(r.b.bound)
-	defer bound.Stop()
+	// No other bound than ctx: an answer is of use as long as the locks last.
 	select {
 	case <-r.done:
-	case <-bound.C:
 	case <-ctx.Done():
 	}
 	for i := range reqs {

@@ -8,9 +8,10 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// glance is the longest time after which a waiter asks whether it has been
-// forgotten. It asks one node, another one each time.
-const glance = 5 * time.Second
+// rounds is how long it takes a sleeping waiter to ask every node, one after the
+// other, whether it has been forgotten. The nodes forget a queue of which they hear
+// nothing for 15 s (see the scripts): that is what becomes of waiters who died.
+const rounds = 11 * time.Second
 
 // waiter is one Acquire that waits. It bids at all nodes, which puts it in the
 // queue of those that others hold, and then sleeps until there is a reason to bid
@@ -127,7 +128,7 @@ func (w *waiter) weigh(replies []reply) time.Duration {
 
 // until is how long to sleep when the holder has so much time left.
 func (w *waiter) until(left time.Duration) time.Duration {
-	return min(max(left, 0)+time.Millisecond+rand.N(w.b.bound), glance)
+	return min(max(left, 0)+time.Millisecond+rand.N(w.b.bound), rounds/time.Duration(len(w.b.nodes)))
 }
 
 // backoff is a random time of which the bounds double with each failure in a row.

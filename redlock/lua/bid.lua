@@ -17,7 +17,7 @@ local held = known[1]
 if held and held ~= ARGV[1] then
   if ARGV[4] == '1' then
     redis.call('zadd', KEYS[3], 0, ARGV[1])
-    redis.call('pexpire', KEYS[3], 600000)
+    redis.call('pexpire', KEYS[3], 15000)
   end
   local t = redis.call('time')
   return {0, held, redis.call('pttl', KEYS[1]), t[1] * 1000000 + t[2]}

@@ -33,7 +33,7 @@ if ours then
     answer = {1, successor, 0}
     if ARGV[5] == '1' then
       redis.call('zadd', KEYS[3], 0, ARGV[2])
-      redis.call('pexpire', KEYS[3], 600000)
+      redis.call('pexpire', KEYS[3], 15000)
     end
     if ARGV[3] ~= '' then
       local t = redis.call('time')

@@ -1,0 +1,237 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// durable servers keep their data when they are killed.
+var durable = servers.RedisOptions{Args: []string{"--appendonly", "yes", "--appendfsync", "no"}}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	suite(t, nil, func(set []*servers.Redis) []string { return addrs(set) })
+}
+
+// TestConformanceWithTwoDead: what is promised of five nodes is kept by three.
+func TestConformanceWithTwoDead(t *testing.T) {
+	t.Parallel()
+	suite(t, []int{1, 3}, func(set []*servers.Redis) []string {
+		for _, i := range []int{1, 3} {
+			if err := set[i].Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return addrs(set)
+	})
+}
+
+// TestConformanceWithOneBlackHole: one node accepts connections and never answers.
+func TestConformanceWithOneBlackHole(t *testing.T) {
+	t.Parallel()
+	suite(t, []int{2}, func(set []*servers.Redis) []string {
+		list := addrs(set)
+		p, err := proxy.New(list[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		p.BlackHole()
+		list[2] = p.Addr()
+		return list
+	})
+}
+
+// suite runs the conformance suite over five servers of which those in dead do not
+// answer.
+func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string) {
+	var nodes []string
+	var alive []*servers.Redis
+	var start sync.Once
+	conformance.Run(t, conformance.Backend{
+		New: func(tb testing.TB) *conformance.Harness {
+			start.Do(func() {
+				set := servers.NewRedisSet(t, 5, durable)
+				nodes = prepare(set)
+				for i, r := range set {
+					if !contains(dead, i) {
+						alive = append(alive, r)
+					}
+				}
+			})
+			if nodes == nil {
+				tb.SkipNow()
+			}
+			return harness(tb, nodes, alive)
+		},
+		Dial: func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
+			return dial(strings.Split(address, ","), opts...)
+		},
+		Fenced:     true,
+		Durable:    true,
+		TTL:        time.Second,
+		IdleRate:   1,
+		RequireAll: true,
+	})
+}
+
+func contains(list []int, x int) bool {
+	for _, y := range list {
+		if x == y {
+			return true
+		}
+	}
+	return false
+}
+
+// owning is a Locker whose clients are closed with it.
+type owning struct {
+	locker.Locker
+	clients []goredis.UniversalClient
+	once    *sync.Once
+}
+
+func (o owning) Close(ctx context.Context) (err error) {
+	o.once.Do(func() {
+		err = o.Locker.Close(ctx)
+		for _, c := range o.clients {
+			err = errors.Join(err, c.Close())
+		}
+	})
+	return err
+}
+
+func dial(nodes []string, opts ...locker.Option) (locker.Locker, error) {
+	return dialWith(nodes, func(*goredis.Options) {}, opts...)
+}
+
+func dialWith(nodes []string, change func(*goredis.Options), opts ...locker.Option) (locker.Locker, error) {
+	var clients []goredis.UniversalClient
+	for _, addr := range nodes {
+		o := options(addr)
+		change(o)
+		clients = append(clients, goredis.NewClient(o))
+	}
+	l, err := New(clients, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return owning{l, clients, new(sync.Once)}, nil
+}
+
+func harness(t testing.TB, nodes []string, alive []*servers.Redis) *conformance.Harness {
+	var list []string
+	for _, r := range alive {
+		list = append(list, r.Addr())
+	}
+	operators := connect(t, list...)
+	each := func(do func(r *servers.Redis) error) (err error) {
+		for _, r := range alive {
+			err = errors.Join(err, do(r))
+		}
+		return err
+	}
+	return &conformance.Harness{
+		Address: strings.Join(nodes, ","),
+		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			return dial(nodes, opts...)
+		},
+		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
+			return openLink(t, nodes, opts)
+		},
+		Destroy: func(ctx context.Context, name string) (err error) {
+			for _, c := range operators {
+				err = errors.Join(err, c.Del(ctx, lockKey(name)).Err())
+			}
+			return err
+		},
+		Leftovers: func(ctx context.Context, text string) (left []string, err error) {
+			for i, c := range operators {
+				keys, kerr := leftovers(ctx, c, text)
+				err = errors.Join(err, kerr)
+				for _, k := range keys {
+					left = append(left, list[i]+" "+k)
+				}
+			}
+			return left, err
+		},
+		Requests: func(ctx context.Context) (sum int64, err error) {
+			err = each(func(r *servers.Redis) error {
+				n, err := r.Requests(ctx)
+				sum += n
+				return err
+			})
+			return sum, err
+		},
+		Stop: func(context.Context) error { return each(func(r *servers.Redis) error { return r.Kill() }) },
+		Start: func(ctx context.Context) error {
+			return each(func(r *servers.Redis) error { return r.Restart(ctx) })
+		},
+		Misconfigured: map[string]func(context.Context, ...locker.Option) (locker.Locker, error){
+			"wrong password": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+				return dialWith(nodes, func(o *goredis.Options) { o.Username, o.Password = "default", "wrong" }, opts...)
+			},
+			"no permission": func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
+				for _, c := range operators {
+					if err := c.Do(ctx, "acl", "setuser", "reader", "on", ">secret", "~*", "&*", "+@read", "+@connection").Err(); err != nil {
+						return nil, err
+					}
+				}
+				return dialWith(nodes, func(o *goredis.Options) { o.Username, o.Password = "reader", "secret" }, opts...)
+			},
+		},
+	}
+}
+
+func lockKey(name string) string {
+	return "redlock:{" + bucketText(bucketOf(name)) + "}:lock:" + name
+}
+
+// leftovers are the locks and queues on one server. The clocks stay by design, and
+// the marks of withdrawn claims go by themselves.
+func leftovers(ctx context.Context, c goredis.UniversalClient, text string) ([]string, error) {
+	var left []string
+	for cursor := uint64(0); ; {
+		keys, next, err := c.Scan(ctx, cursor, "redlock:*", 1000).Result()
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range keys {
+			if (strings.Contains(k, ":lock:") || strings.Contains(k, ":wait:")) && strings.Contains(k, text) {
+				left = append(left, k)
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return left, nil
+		}
+	}
+}
+
+func openLink(t testing.TB, nodes []string, opts []locker.Option) (locker.Locker, conformance.Link, error) {
+	list, fronts := proxies(t, nodes)
+	all := func(do func(*proxy.Proxy)) func() {
+		return func() {
+			for _, p := range list {
+				do(p)
+			}
+		}
+	}
+	l, err := dial(fronts, opts...)
+	return l, conformance.Link{
+		Freeze: all((*proxy.Proxy).Freeze),
+		Mute:   all((*proxy.Proxy).FreezeDown),
+		Cut:    all(func(p *proxy.Proxy) { p.Refuse(); p.Cut() }),
+		Heal:   all((*proxy.Proxy).Heal),
+	}, err
+}
