@@ -34,7 +34,7 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 	if errors.Is(err, driver.ErrTaken) {
 		b.forget(e)
 	}
-	return grant, err
+	return grant, b.explain(err)
 }
 
 // askFor takes the name if it is free. What passes in a moment, such as a change of
@@ -56,7 +56,7 @@ func (b *backend) askFor(ctx context.Context, e *entry) (driver.Grant, error) {
 		case ctx.Err() != nil || lasting(err):
 			return driver.Grant{}, err
 		case errors.Is(err, errFence), errors.Is(err, errSessionGone):
-		case time.Since(begun) < moment:
+		case time.Since(begun) < moment, errors.Is(err, errSilence) && time.Since(begun) < 2*b.pace.patience:
 			pause.sleep(ctx)
 		default:
 			return driver.Grant{}, err
@@ -138,6 +138,7 @@ func (b *backend) enter(ctx context.Context, s *session, e *entry) (place, error
 		e.rev.Store(resp.Header.Revision)
 		p := place{ahead: int(got.Count), rev: resp.Header.Revision}
 		if p.ahead > 0 {
+			e.waited = true
 			p.key, p.born = string(got.Kvs[0].Key), got.Kvs[0].CreateRevision
 		}
 		return p, nil

@@ -48,8 +48,8 @@ type backend struct {
 
 // pace holds the times that tests shorten.
 type pace struct {
-	// patience is how long one request may take before it is sent again, over
-	// another connection if there is one. etcd itself gives up after 7 s.
+	// patience is how long one request may take before it is given up and made
+	// again, with another member if there is one. etcd itself gives up after 7 s.
 	patience time.Duration
 	// fallback is how often a waiter looks at its queue although nobody told it
 	// to, in case a message was lost.
@@ -64,7 +64,7 @@ func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *bac
 		ttl:      cfg.TTL,
 		prefix:   prefix,
 		id:       fmt.Sprintf("%016x", rand.Uint64()),
-		pace:     pace{patience: 5 * time.Second, fallback: time.Minute},
+		pace:     pace{patience: 2 * time.Second, fallback: time.Minute},
 		granting: make(chan struct{}, 1),
 
 		entries: make(map[string]*entry),
@@ -118,18 +118,13 @@ func (b *backend) call(ctx context.Context, request func(ctx context.Context) er
 	defer cancel()
 	defer time.AfterFunc(b.pace.patience, cancel).Stop()
 	err := request(inner)
-	if err == nil || inner.Err() == nil {
+	switch {
+	case err == nil || inner.Err() == nil:
 		return err
-	}
-	if ctx.Err() == nil {
-		b.watches.suspect()
-	}
-	if why := b.whyNot(); why != nil {
-		return &unanswered{why}
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return ctx.Err()
 	}
+	b.watches.suspect()
 	return errSilence
 }
 

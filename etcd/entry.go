@@ -26,6 +26,7 @@ type entry struct {
 	// Written by Acquire before the entry counts as held, and by Release and
 	// Abandon.
 	sown    bool               // the key is, was, or may come to be on the server
+	waited  bool               // it was not the first when it joined the queue
 	session *session           // whose lease the key was put under
 	doubts  []*session         // under which a put may still be on its way
 	leases  []clientv3.LeaseID // of its own, for Claim.Lease

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -66,27 +67,19 @@ func lasting(err error) bool {
 	return false
 }
 
-// whyNot says why requests are not answered, nil if that is not known. The client
-// waits for a connection without a word, whatever is wrong (a certificate, for
-// example), and asks again and again where there is no leader; a request that does
-// neither is told the reason at once.
-func (b *backend) whyNot() error {
-	conn := b.client.ActiveConnection()
-	if conn == nil {
-		return nil
+// explain adds to the error of an acquisition that got no answer in time what there
+// is to say about it. The client waits for a connection without a word, whatever is
+// wrong (a certificate, for example), and asks again and again where there is no
+// leader; a request that does neither is told the reason at once.
+func (b *backend) explain(err error) error {
+	if !errors.Is(err, errSilence) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(context.Background()), 20*time.Millisecond)
 	defer cancel()
-	_, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
-	if err == nil || ctx.Err() != nil {
-		return nil
+	_, why := pb.NewMaintenanceClient(b.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
+	if why == nil || ctx.Err() != nil {
+		return err
 	}
-	return rpctypes.Error(err)
+	return fmt.Errorf("%w: %w", errSilence, rpctypes.Error(why))
 }
-
-// unanswered is the error of a request that got no answer, with what is known of the
-// reason. It says nothing about what became of the request.
-type unanswered struct{ why error }
-
-func (u *unanswered) Error() string { return errSilence.Error() + ": " + u.why.Error() }
-func (u *unanswered) Unwrap() error { return u.why }

@@ -2,6 +2,8 @@ package etcd
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -118,4 +120,19 @@ func requests(t testing.TB, e *servers.Etcd) (since func() (sum int64, by map[st
 		}
 		return sum, by
 	}
+}
+
+func httpGet(t testing.TB, url string) string {
+	t.Helper()
+	tr := &http.Transport{DisableKeepAlives: true}
+	resp, err := (&http.Client{Transport: tr}).Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }

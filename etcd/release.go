@@ -11,8 +11,8 @@ import (
 )
 
 // Release deletes the key if it is the one that was granted. The same transaction
-// looks who is the first now, if it may be one that waits in this Locker too, and need
-// not ask then.
+// looks who is the first now, if that may be one that waits in this Locker too: then it
+// need not ask.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	e := own(c)
 	if e == nil || e.rev.Load() == 0 {
@@ -38,7 +38,7 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 func (b *backend) delete(ctx context.Context, e *entry) error {
 	mine := clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev.Load())
 	then := []clientv3.Op{clientv3.OpDelete(e.key)}
-	if !b.alone(e) {
+	if e.waited || !b.alone(e) {
 		then = append(then, firstOf(e.queue))
 	}
 	resp, err := b.txn(ctx, []clientv3.Cmp{mine}, then, nil)

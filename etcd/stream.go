@@ -214,16 +214,15 @@ func (s *stream) deleted(w *watch, rev int64) {
 
 // refuse ends a watch that the server does not carry on with.
 func (s *stream) refuse(w *watch, err error) {
-	if tokenExpired(err) {
-		s.endAll(err, w)
-		return
-	}
 	s.remove(w)
 	for t := range w.taps {
 		s.end(t, 0, err)
 	}
 	if w.id < 0 {
 		close(w.known)
+	}
+	if tokenExpired(err) {
+		s.endAll(errWatch)
 	}
 }
 
@@ -304,13 +303,13 @@ func (s *stream) fail(err error) {
 	s.endAll(err)
 }
 
-func (s *stream) endAll(err error, also ...*watch) {
+func (s *stream) endAll(err error) {
 	if s.isOver() {
 		return
 	}
 	close(s.over)
 	s.cancel()
-	all := append(also, s.asked...)
+	all := s.asked
 	for _, w := range s.byID {
 		all = append(all, w)
 	}

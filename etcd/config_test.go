@@ -1,0 +1,234 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+)
+
+// use has two clients compete for a name.
+func use(t *testing.T, name string, a, b *clientv3.Client) {
+	t.Helper()
+	first, second := newLocker(t, a), newLocker(t, b)
+	lock, err := first.Acquire(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.TryAcquire(t.Context(), name); !errors.Is(err, locker.ErrNotAcquired) {
+		t.Fatalf("%v, want ErrNotAcquired", err)
+	}
+	next := make(chan *locker.Lock, 1)
+	go func() {
+		l, err := second.Acquire(t.Context(), name)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- l
+	}()
+	time.Sleep(50 * time.Millisecond) // it may also come later: then it need not wait
+	if err := lock.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := <-next
+	if l == nil {
+		t.FailNow()
+	}
+	if l.Token() <= lock.Token() {
+		t.Errorf("token %d after %d", l.Token(), lock.Token())
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{TLS: true, ClientCert: true})
+	cfg := clientv3.Config{Endpoints: []string{e.Endpoint()}, TLS: e.TLSConfig()}
+	use(t, t.Name(), dialWith(t, cfg), dialWith(t, cfg))
+}
+
+// TestPassword: with a password locks work, the server is not made to check it for
+// every wait, and a token that has expired meanwhile is replaced.
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret", Args: []string{"--auth-token-ttl", "2"}})
+	cfg := clientv3.Config{Endpoints: []string{e.Addr()}, Username: "root", Password: "secret"}
+	admin := dialWith(t, cfg)
+	use(t, t.Name(), dialWith(t, cfg), dialWith(t, cfg))
+
+	holder, b := driverOf(t, admin), driverOf(t, dialWith(t, cfg))
+	since := requests(t, e)
+	for i := range 10 {
+		held := take(t, holder, t.Name())
+		granted := make(chan error, 1)
+		c := claim(t.Name(), true)
+		go func() { _, err := b.Acquire(t.Context(), c); granted <- err }()
+		queued(t, admin, t.Name(), 2)
+		if err := holder.Release(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-granted; err != nil {
+			t.Fatalf("wait %d: %v", i, err)
+		}
+		if err := b.Release(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, by := since(); by["Auth/Authenticate"] > 5 {
+		t.Errorf("10 waits, %d log-ins", by["Auth/Authenticate"])
+	}
+
+	// A long wait keeps the stream open for longer than the token lives.
+	held := take(t, holder, t.Name())
+	long := claim(t.Name(), true)
+	granted := make(chan error, 1)
+	go func() { _, err := b.Acquire(t.Context(), long); granted <- err }()
+	queued(t, admin, t.Name(), 2)
+	time.Sleep(5 * time.Second) // twice what the server allows
+	other := take(t, holder, t.Name()+"2")
+	second := claim(t.Name()+"2", true)
+	also := make(chan error, 1)
+	go func() { _, err := b.Acquire(t.Context(), second); also <- err }()
+	queued(t, admin, t.Name()+"2", 2)
+	if err := errors.Join(holder.Release(t.Context(), other), <-also); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNamespace: a client confined to a part of the key space stays there, and waits
+// and guards there.
+func TestNamespace(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	plain := dial(t, e.Addr())
+	confined := func() *clientv3.Client {
+		c := dial(t, e.Addr())
+		c.KV = namespace.NewKV(c.KV, "tenant/")
+		c.Watcher = namespace.NewWatcher(c.Watcher, "tenant/")
+		c.Lease = namespace.NewLease(c.Lease, "tenant/")
+		return c
+	}
+	a, b := confined(), confined()
+	use(t, t.Name(), a, b)
+
+	d := driverOf(t, a)
+	keep(t, d)
+	c := claim(t.Name(), true)
+	told := lost(t, c)
+	if _, err := d.Acquire(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	r, err := plain.Get(t.Context(), "tenant/"+d.queueOf(t.Name()), clientv3.WithPrefix())
+	if err != nil || len(r.Kvs) != 1 {
+		t.Fatalf("keys in the name space: %v %v", r, err)
+	}
+	if keys := under(t, plain, t.Name()); len(keys) > 0 {
+		t.Errorf("keys outside: %v", keys)
+	}
+	if _, err := plain.Delete(t.Context(), string(r.Kvs[0].Key)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-told:
+	case <-time.After(5 * time.Second):
+		t.Error("the holder was not told that its key was deleted")
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	closed, err := newClient(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	open, err := newClient(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	for what, try := range map[string]func() (locker.Locker, error){
+		"nil client":            func() (locker.Locker, error) { return New(nil) },
+		"empty client":          func() (locker.Locker, error) { return New(&clientv3.Client{}) },
+		"disconnected client":   func() (locker.Locker, error) { return New(clientv3.NewCtxClient(context.Background())) },
+		"closed client":         func() (locker.Locker, error) { return New(closed) },
+		"empty prefix":          func() (locker.Locker, error) { return New(open, Prefix("")) },
+		"bad TTL":               func() (locker.Locker, error) { return New(open, locker.WithTTL(0)) },
+		"option of another one": func() (locker.Locker, error) { return New(open, locker.BackendOption(func(*int) {})) },
+	} {
+		if l, err := try(); !errors.Is(err, locker.ErrInvalidOption) || l != nil {
+			t.Errorf("%s: %v %v, want ErrInvalidOption", what, l, err)
+		}
+	}
+	// No server is there, and none is needed yet.
+	l, err := New(open, Prefix("team/locks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPrefix: Lockers with different prefixes do not know of each other.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	for _, l := range []locker.Locker{newLocker(t, c), newLocker(t, c, Prefix("one")), newLocker(t, c, Prefix("one/two/"))} {
+		if _, err := l.TryAcquire(t.Context(), t.Name()); err != nil {
+			t.Error(err)
+		}
+	}
+	r, err := c.Get(t.Context(), "one/"+t.Name()+"/", clientv3.WithPrefix())
+	if err != nil || len(r.Kvs) != 1 || !strings.HasPrefix(string(r.Kvs[0].Key), "one/"+t.Name()+"/") {
+		t.Errorf("%v %v", r, err)
+	}
+}
+
+// TestOwnLease: a lock that is not renewed is under a lease of its own, which outlives
+// the session's and ends with the lock.
+func TestOwnLease(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, c)
+	held := claim(t.Name(), true)
+	held.Lease, held.TTL = true, time.Minute
+	before := b.clock.Now()
+	g, err := b.Acquire(t.Context(), held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := g.Until.Sub(before); d < time.Minute || d > time.Minute+5*time.Second {
+		t.Errorf("granted for %v, want a minute", d)
+	}
+	r, err := c.Get(t.Context(), held.State.(*entry).key)
+	if err != nil || len(r.Kvs) != 1 || r.Kvs[0].CreateRevision != g.Token {
+		t.Fatalf("%v %v, token %d", r, err, g.Token)
+	}
+	lease := clientv3.LeaseID(r.Kvs[0].Lease)
+	if lease == b.session.Load().lease {
+		t.Error("it is under the session's lease")
+	}
+	if _, err := c.Revoke(t.Context(), b.session.Load().lease); err != nil {
+		t.Fatal(err)
+	}
+	queued(t, c, t.Name(), 1)
+	if err := b.Release(t.Context(), held); err != nil {
+		t.Error(err)
+	}
+	queued(t, c, t.Name(), 0)
+	ttl, err := c.TimeToLive(t.Context(), lease)
+	if err != nil || ttl.TTL > 0 {
+		t.Errorf("its lease is still there: %v %v", ttl, err)
+	}
+}

@@ -1,0 +1,211 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+)
+
+func cycle(t testing.TB, l locker.Locker, name string, inside func()) {
+	lock, err := l.Acquire(context.Background(), name)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if inside != nil {
+		inside()
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCostAlone: two requests, renewals aside.
+func TestCostAlone(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	l := newLocker(t, dial(t, e.Addr()))
+	cycle(t, l, "first", nil)
+	since := requests(t, e)
+	for i := range 50 {
+		cycle(t, l, t.Name()+strconv.Itoa(i%5), nil)
+	}
+	if n, by := since(); n != 100 {
+		t.Errorf("50 acquisitions cost %d requests, want 100: %v", n, by)
+	}
+}
+
+// TestCostContended: 16 clients on one name, and 16 goroutines of one client.
+func TestCostContended(t *testing.T) {
+	t.Parallel()
+	for _, clients := range []int{16, 1} {
+		t.Run(fmt.Sprint(clients), func(t *testing.T) {
+			t.Parallel()
+			e := servers.NewEtcd(t, servers.EtcdOptions{})
+			var all []locker.Locker
+			for range clients {
+				l := newLocker(t, dial(t, e.Addr()))
+				cycle(t, l, "first", nil)
+				all = append(all, l)
+			}
+			since := requests(t, e)
+			var inside, done atomic.Int64
+			shares := make([]int64, 16)
+			var wg sync.WaitGroup
+			end := time.Now().Add(2 * time.Second)
+			for i := range 16 {
+				wg.Go(func() {
+					for time.Now().Before(end) {
+						cycle(t, all[i%clients], t.Name(), func() {
+							if n := inside.Add(1); n != 1 {
+								t.Errorf("%d inside", n)
+							}
+							inside.Add(-1)
+						})
+						done.Add(1)
+						shares[i]++
+					}
+				})
+			}
+			wg.Wait()
+			n, by := since()
+			most := 4.1
+			if clients == 1 {
+				most = 2.3
+			}
+			if per := float64(n) / float64(done.Load()); per > most {
+				t.Errorf("%.2f requests for each of %d acquisitions, want at most %v: %v", per, done.Load(), most, by)
+			}
+			for _, s := range shares {
+				if s < done.Load()/16*2/3 {
+					t.Errorf("unfair: %v", shares)
+					break
+				}
+			}
+		})
+	}
+}
+
+// TestCostWaiting: a hundred who wait cost nothing but the renewals of their leases, and
+// when their turns come at most three requests each. A release wakes only the next.
+func TestCostWaiting(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	admin := dial(t, e.Addr())
+	holder := newLocker(t, admin)
+	lock, err := holder.Acquire(t.Context(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const waiters = 100
+	var wg sync.WaitGroup
+	for range waiters {
+		l := newLocker(t, dial(t, e.Addr()))
+		wg.Go(func() { cycle(t, l, t.Name(), nil) })
+	}
+	eventually(t, "queue", func() bool {
+		r, err := admin.Get(t.Context(), DefaultPrefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+		return err == nil && r.Count == waiters+1
+	})
+	// The last looks after the watches began, and the guard of the holder.
+	time.Sleep(1500 * time.Millisecond)
+	since := requests(t, e)
+	time.Sleep(3 * time.Second)
+	if n, by := since(); n != 0 {
+		t.Errorf("%d idle waiters cost %d requests in 3 s: %v", waiters, n, by)
+	}
+	since = requests(t, e)
+	if err := lock.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if n, by := since(); n > 3*waiters {
+		t.Errorf("%d requests until %d waiters had their turn: %v", n, waiters, by)
+	}
+}
+
+// TestNothingStays: names used once leave no key, lease, watch or goroutine.
+func TestNothingStays(t *testing.T) {
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	admin, c := dial(t, e.Addr()), dial(t, e.Addr())
+	if _, err := c.Get(t.Context(), "connect"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Get(t.Context(), "connect"); err != nil {
+		t.Fatal(err)
+	}
+	before := goleak.IgnoreCurrent()
+	a, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for i := range 60 {
+				name := fmt.Sprint(t.Name(), (i*16+g)/2) // two for each name
+				cycle(t, []locker.Locker{a, b}[g%2], name, nil)
+			}
+		})
+	}
+	wg.Wait()
+	r, err := admin.Get(t.Context(), "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly())
+	if err != nil || len(r.Kvs) > 0 {
+		t.Errorf("keys: %v %v", r.Kvs, err)
+	}
+	if n := leases(t, admin); n != 2 {
+		t.Errorf("%d leases, want one for each Locker", n)
+	}
+	eventually(t, "no watch", func() bool { return watchers(t, e) == 0 })
+	for _, l := range []locker.Locker{a, b} {
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := leases(t, admin); n != 0 {
+		t.Errorf("%d leases after Close", n)
+	}
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
+
+func leases(t testing.TB, c *clientv3.Client) int {
+	t.Helper()
+	r, err := c.Leases(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(r.Leases)
+}
+
+// watchers is how many watches the server has.
+func watchers(t testing.TB, e *servers.Etcd) int {
+	t.Helper()
+	body := httpGet(t, "http://"+e.Addr()+"/metrics")
+	for line := range strings.Lines(body) {
+		if value, ok := strings.CutPrefix(line, "etcd_debugging_mvcc_watcher_total "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(n)
+		}
+	}
+	t.Fatal("etcd does not tell its watchers")
+	return 0
+}
