@@ -1,0 +1,144 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// slack is what a machine that does other things too may add to a time.
+const slack = 2 * time.Second
+
+// plain is where names are on a server that is no Cluster.
+var plain = newLayout(DefaultPrefix, "", false)
+
+func lockKey(name string) string  { return plain.of(name).lock(name) }
+func queueKey(name string) string { return strings.Replace(lockKey(name), ":lock:", ":queue:", 1) }
+
+// opened makes a driver without the core around it.
+func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option) *backend {
+	t.Helper()
+	cfg, err := locker.NewConfig(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := newBackend(client, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(within(t, slack+5*time.Second)); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return b
+}
+
+func claim(name string, ttl time.Duration, wait bool) *driver.Claim {
+	var id [16]byte
+	_, _ = rand.Read(id[:])
+	return &driver.Claim{ID: hex.EncodeToString(id[:]), Name: name, Owner: "test", TTL: ttl, Wait: wait, Lost: func(error) {}}
+}
+
+func acquire(t testing.TB, l locker.Locker, name string, opts ...locker.AcquireOption) *locker.Lock {
+	t.Helper()
+	lock, err := l.Acquire(within(t, 20*time.Second), name, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+func release(t testing.TB, lock *locker.Lock) {
+	t.Helper()
+	if err := lock.Release(within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waiting is an Acquire under way.
+type waiting struct {
+	lock *locker.Lock
+	err  error
+	took time.Duration
+	done chan struct{}
+}
+
+func wants(ctx context.Context, l locker.Locker, name string) *waiting {
+	w := &waiting{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		began := time.Now()
+		w.lock, w.err = l.Acquire(ctx, name)
+		w.took = time.Since(began)
+	}()
+	return w
+}
+
+// holds waits until the lock is there.
+func (w *waiting) holds(t testing.TB, d time.Duration) *locker.Lock {
+	t.Helper()
+	select {
+	case <-w.done:
+		if w.err != nil {
+			t.Fatal(w.err)
+		}
+		return w.lock
+	case <-time.After(d):
+		t.Fatalf("no lock after %v", d)
+		return nil
+	}
+}
+
+// eventually waits for something on the server that sends no news of it.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// queued waits until n stand in the queue.
+func queued(t testing.TB, admin goredis.UniversalClient, name string, n int64) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d in the queue of %s", n, name), func() bool {
+		got, _ := admin.LLen(context.Background(), queueKey(name)).Result()
+		return got == n
+	})
+}
+
+// nothingLeft waits until the server has no key of the name.
+func nothingLeft(t testing.TB, admin goredis.UniversalClient, name string) {
+	t.Helper()
+	eventually(t, "nothing left of "+name, func() bool {
+		n, err := admin.Exists(context.Background(), lockKey(name), queueKey(name)).Result()
+		return err == nil && n == 0
+	})
+}
+
+// requestsOf matches the requests that run the script.
+func requestsOf(s *script) func([]byte) bool {
+	return func(request []byte) bool {
+		return bytes.Contains(request, []byte(s.sum.(string))) || bytes.Contains(request, []byte(s.text.(string)[:60]))
+	}
+}
+
+// loaded has the server know the scripts, so that the first request is not another
+// than the next.
+func loaded(t testing.TB, client goredis.UniversalClient, name string) {
+	t.Helper()
+	l := open(t, client)
+	release(t, acquire(t, l, name))
+}
