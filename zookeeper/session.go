@@ -212,8 +212,8 @@ func (s *session) judge(w *wire, c *call) error {
 		s.refused = c.err
 		s.stir()
 		return c.err
-	case c.op == opGetData:
-		if c.err == nil && !strings.Contains(c.reply().string(), "server.") {
+	case c.op == opGetData, errors.Is(c.err, errUnimplemented):
+		if c.op == opGetData && c.err == nil && !strings.Contains(c.reply().string(), "server.") {
 			s.contact.alone()
 		}
 		s.mu.Lock()
