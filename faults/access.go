@@ -40,8 +40,8 @@ func (a Access) options(more ...locker.Option) []locker.Option {
 	return opts
 }
 
-// through returns the address to dial for the server at addr.
-func (a Access) through(addr string) string {
+// Through returns the address to dial for the server at addr.
+func (a Access) Through(addr string) string {
 	if via, ok := a.Via[addr]; ok {
 		return via
 	}

@@ -26,7 +26,7 @@ type Backend struct {
 type Offers struct {
 	Tokens bool // a number that grows with each holder
 	Lost   bool // the holder is told of a loss
-	Renews bool // a holding outlives its TTL by itself
+	Tidy   bool // nothing is left, on servers or in the process, when a row is over
 }
 
 // Servers are what a Backend runs on. Hooks that make no sense for it are nil.
@@ -48,6 +48,8 @@ type Servers struct {
 	EndSession func(ctx context.Context, name string, waiters bool) error
 	// Litter lists what is left of name on the servers.
 	Litter func(ctx context.Context, name string) ([]string, error)
+	// Plant puts something into the queue of name that is nobody's.
+	Plant func(ctx context.Context, name, entry string) error
 	// Waiting is how many wait at the servers for name.
 	Waiting func(ctx context.Context, name string) (int, error)
 	// MoveLeader makes another member the leader.

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -43,7 +44,7 @@ func (r Report) String() string {
 func (c Campaign) Run(t testing.TB, s *Servers) Report {
 	t.Helper()
 	r := Report{Seed: c.Seed, Faults: map[string]int{}}
-	examine(t, s, func(x *Exam) { c.run(x, &r) })
+	Examine(t, s, func(x *Exam) { c.run(x, &r) })
 	t.Logf("%v", r)
 	return r
 }
@@ -109,7 +110,7 @@ func (c Campaign) run(x *Exam, r *Report) {
 		x.Fatal(err)
 	default:
 	}
-	x.must(x.WaitReady(x.Ctx))
+	x.Must(x.WaitReady(x.Ctx))
 	time.Sleep(x.Backend.TTL) // undisturbed
 	for k.acquired() < c.Want && time.Since(start) < 3*c.Length {
 		time.Sleep(200 * time.Millisecond)
@@ -219,25 +220,33 @@ func (k *campaign) do(s Step) error {
 		}
 		return x.All[s.Target].Restart(x.Within(time.Minute))
 	case pauseOne:
-		k.note(s)
-		if err := x.All[s.Target].Pause(); err != nil {
-			return err
+		pause := func() error {
+			if err := x.All[s.Target].Pause(); err != nil {
+				return err
+			}
+			time.Sleep(s.For)
+			return x.All[s.Target].Resume()
 		}
-		time.Sleep(s.For)
-		return x.All[s.Target].Resume()
+		if x.Sentinel == nil {
+			k.note(s)
+			return pause()
+		}
+		// A master that is silent for long is failed over, and for a while after it goes on
+		// there are two.
+		return k.destroy(s.String(), "", func() error {
+			return errors.Join(pause(), x.oneMaster(x.Within(time.Minute)))
+		})
 	case moveLeader:
 		k.note(s)
 		return x.MoveLeader(x.Within(time.Minute))
 	case failOver:
 		var rejoin func() error
-		err := k.destroy(s.Fault, "", func() (err error) {
-			rejoin, err = x.Failover(x.Within(time.Minute), k.nets)
-			return err
+		return k.destroy(s.Fault, "", func() (err error) {
+			if rejoin, err = x.Failover(x.Within(time.Minute), k.nets); err != nil {
+				return err
+			}
+			return rejoin()
 		})
-		if err != nil {
-			return err
-		}
-		return rejoin()
 	case expire:
 		name := k.names[s.Target]
 		take := x.Expire

@@ -24,7 +24,7 @@ func seed(t *testing.T) uint64 {
 }
 
 // atOnce keeps the machine from having more to do than it can.
-var atOnce = make(chan struct{}, 3)
+var atOnce = make(chan struct{}, 4)
 
 // A redis-empty is put to the test by rows only: with faults that it cannot survive
 // there is nothing to be random about.

@@ -50,8 +50,8 @@ var exams atomic.Int64
 // limit is how long one row may take.
 const limit = 3 * time.Minute
 
-// examine runs a row.
-func examine(t testing.TB, s *Servers, row func(x *Exam)) {
+// Examine runs a row on s.
+func Examine(t testing.TB, s *Servers, row func(x *Exam)) {
 	t.Helper()
 	x := newExam(t, s)
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("exam", x.label)))
@@ -69,16 +69,16 @@ func newExam(t testing.TB, s *Servers) *Exam {
 	t.Cleanup(cancel)
 	var err error
 	x.fence, err = x.res.Serve()
-	x.must(err)
+	x.Must(err)
 	x.rec, err = history.NewRecorder(filepath.Join(x.dir, "exam.jsonl"), "exam")
-	x.must(err)
-	x.must(s.WaitReady(x.Ctx))
+	x.Must(err)
+	x.Must(s.WaitReady(x.Ctx))
 	return x
 }
 
-// must ends the row if err is not nil: it is about what the row needs, not about what
+// Must ends the row if err is not nil: it is about what the row needs, not about what
 // it asks.
-func (x *Exam) must(err error) {
+func (x *Exam) Must(err error) {
 	x.Helper()
 	if err != nil {
 		x.Fatal(err)
@@ -107,7 +107,7 @@ func (x *Exam) use(name string) string {
 
 func (x *Exam) network() (*Network, Access) {
 	net, access, err := newNetwork(x.Access, x.proxied())
-	x.must(err)
+	x.Must(err)
 	x.mu.Lock()
 	x.nets = append(x.nets, net)
 	x.mu.Unlock()
@@ -143,9 +143,9 @@ func (x *Exam) player(who string, access Access) *Player {
 	ctx, cancel := context.WithTimeout(x.Ctx, 30*time.Second)
 	defer cancel()
 	c, err := Open(ctx, access)
-	x.must(err)
+	x.Must(err)
 	rec, err := history.NewRecorder(filepath.Join(x.dir, name+".jsonl"), name)
-	x.must(err)
+	x.Must(err)
 	p := &Player{Name: name, client: c, rec: rec, res: x.res}
 	x.mu.Lock()
 	x.players = append(x.players, p)
@@ -160,7 +160,7 @@ func (x *Exam) Process(who string) (*Process, *Network) {
 	ctx, cancel := context.WithTimeout(x.Ctx, time.Minute)
 	defer cancel()
 	p, err := startProcess(ctx, role{Name: x.name(who), Access: access, Folder: x.dir, Fence: x.fence.Addr()})
-	x.must(err)
+	x.Must(err)
 	x.mu.Lock()
 	x.procs = append(x.procs, p)
 	x.mu.Unlock()
@@ -212,6 +212,14 @@ func (x *Exam) Taken(p *Process, name string, d time.Duration) *Remote {
 		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
 	}
 	return r
+}
+
+// Close closes a user before the end.
+func (x *Exam) Close(p *Player) {
+	x.Helper()
+	if err := p.client.Close(x.Within(15 * time.Second)); err != nil && x.Backend.Offers.Tidy {
+		x.Errorf("close: %v", err)
+	}
 }
 
 // Released has h given back, which has to succeed.
@@ -330,7 +338,7 @@ func (x *Exam) finish() {
 	if x.Failed() {
 		return // the rest would only repeat it
 	}
-	x.must(x.WaitReady(x.Ctx))
+	x.Must(x.WaitReady(x.Ctx))
 	for _, n := range x.nets {
 		n.Heal()
 	}
@@ -344,7 +352,9 @@ func (x *Exam) finish() {
 	x.players, x.procs = nil, nil
 	x.mu.Unlock()
 	x.abort()
-	x.quiet()
+	if x.Backend.Offers.Tidy {
+		x.quiet()
+	}
 }
 
 // closeAll closes all users; the third question is asked of Close, too.
@@ -353,7 +363,7 @@ func (x *Exam) closeAll() {
 	const within = 15 * time.Second
 	for _, p := range x.players {
 		start := time.Now()
-		if err := p.Close(x.Within(within)); err != nil {
+		if err := p.Close(x.Within(within)); err != nil && x.Backend.Offers.Tidy {
 			x.Errorf("close %s: %v", p.Name, err)
 		}
 		x.Soon("close", start, within)
@@ -368,7 +378,7 @@ func (x *Exam) closeAll() {
 // tidy waits until nothing is left on the servers.
 func (x *Exam) tidy() {
 	x.Helper()
-	if x.Litter == nil || x.Untidy {
+	if x.Litter == nil || x.Untidy || !x.Backend.Offers.Tidy {
 		return
 	}
 	var left []string
@@ -392,16 +402,16 @@ func (x *Exam) tidy() {
 // judge reads the history.
 func (x *Exam) judge() *history.History {
 	x.Helper()
-	x.must(x.rec.Close())
+	x.Must(x.rec.Close())
 	h, err := history.Read(filepath.Join(x.dir, "*.jsonl"))
-	x.must(err)
+	x.Must(err)
 	swept := h.Sweep()
 	// A lock that does not tell its holders of a loss cannot keep them from overlapping.
 	if x.Backend.Offers.Lost {
 		x.some("history", swept.Bad())
 	}
 	v, err := h.Check(x.Backend.Death+2*time.Second, 20*time.Second, keepFolder())
-	x.must(err)
+	x.Must(err)
 	if !v.Legal && x.Backend.Offers.Lost {
 		x.Errorf("porcupine refuses the history; see %s", v.Picture)
 	}

@@ -29,7 +29,7 @@ func TestHowLate(t *testing.T) {
 			defer func() { <-atOnce }()
 			s := StartOn(t, b)
 			t.Run("lost", func(t *testing.T) {
-				examine(t, s, func(x *Exam) {
+				Examine(t, s, func(x *Exam) {
 					var cut []*Network
 					var waits []<-chan Got
 					for range n {
@@ -50,7 +50,7 @@ func TestHowLate(t *testing.T) {
 				})
 			})
 			t.Run("death", func(t *testing.T) {
-				examine(t, s, func(x *Exam) {
+				Examine(t, s, func(x *Exam) {
 					var procs []*Process
 					var waits []<-chan Got
 					for range n {

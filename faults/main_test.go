@@ -37,6 +37,8 @@ func TestRows(t *testing.T) {
 	for _, b := range Backends {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
+			atOnce <- struct{}{}
+			defer func() { <-atOnce }()
 			var shared *Servers
 			parent := t
 			for _, row := range Rows {

@@ -17,7 +17,7 @@ import (
 func EtcdClient(a Access) (*clientv3.Client, error) {
 	var endpoints []string
 	for _, addr := range a.Addrs {
-		endpoints = append(endpoints, a.through(addr))
+		endpoints = append(endpoints, a.Through(addr))
 	}
 	return clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
@@ -44,15 +44,21 @@ func etcdServers(t testing.TB, n int) *Servers {
 }
 
 func etcdOn(c *servers.EtcdCluster) *Servers {
+	return OnEtcd("etcd", func(name string) string { return "locker/" + names.Escape(name) + "/" }, c)
+}
+
+// OnEtcd returns what a kind of lock stands on whose keys for a name begin with what
+// queue says.
+func OnEtcd(kind string, queue func(name string) string, c *servers.EtcdCluster) *Servers {
 	n := len(c.Members)
 	s := &Servers{Keeps: true, Etcd: c.Members, EtcdCluster: c}
 	for _, e := range c.Members {
 		s.All = append(s.All, e.Server)
 		s.Addrs = append(s.Addrs, e.Addr())
 	}
-	s.Access = Access{Kind: "etcd", Addrs: s.Addrs, TTL: etcdTTL}
+	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: etcdTTL}
 	s.Destroy = func(ctx context.Context, name string) error {
-		return s.onEtcd(ctx, name, func(c *clientv3.Client, keys []entry) error {
+		return s.onEtcd(ctx, queue(name), func(c *clientv3.Client, keys []entry) error {
 			if len(keys) == 0 {
 				return nil
 			}
@@ -61,7 +67,7 @@ func etcdOn(c *servers.EtcdCluster) *Servers {
 		})
 	}
 	s.EndSession = func(ctx context.Context, name string, waiters bool) error {
-		return s.onEtcd(ctx, name, func(c *clientv3.Client, keys []entry) error {
+		return s.onEtcd(ctx, queue(name), func(c *clientv3.Client, keys []entry) error {
 			for i, k := range keys {
 				if (i > 0) != waiters {
 					continue
@@ -74,14 +80,14 @@ func etcdOn(c *servers.EtcdCluster) *Servers {
 		})
 	}
 	s.Waiting = func(ctx context.Context, name string) (n int, err error) {
-		err = s.onEtcd(ctx, name, func(_ *clientv3.Client, keys []entry) error {
+		err = s.onEtcd(ctx, queue(name), func(_ *clientv3.Client, keys []entry) error {
 			n = max(0, len(keys)-1)
 			return nil
 		})
 		return n, err
 	}
 	s.Litter = func(ctx context.Context, name string) (left []string, err error) {
-		err = s.onEtcd(ctx, name, func(c *clientv3.Client, keys []entry) error {
+		err = s.onEtcd(ctx, queue(name), func(c *clientv3.Client, keys []entry) error {
 			for _, k := range keys {
 				left = append(left, "key "+k.key)
 			}
@@ -122,14 +128,14 @@ type entry struct {
 	lease clientv3.LeaseID
 }
 
-// onEtcd does something with the keys of a name, the holder's first.
-func (s *Servers) onEtcd(ctx context.Context, name string, do func(c *clientv3.Client, keys []entry) error) error {
+// onEtcd does something with the keys of a queue, the holder's first.
+func (s *Servers) onEtcd(ctx context.Context, queue string, do func(c *clientv3.Client, keys []entry) error) error {
 	c, err := EtcdClient(s.Access)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	found, err := c.Get(ctx, "locker/"+names.Escape(name)+"/", clientv3.WithPrefix(),
+	found, err := c.Get(ctx, queue, clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func noNotifications() *maintnotifications.Config {
 
 func (a Access) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 5 * time.Minute}
-	return d.DialContext(ctx, network, a.through(addr))
+	return d.DialContext(ctx, network, a.Through(addr))
 }
 
 const redisTTL = 2 * time.Second
@@ -120,9 +120,13 @@ var RedisCluster = Backend{
 	},
 }
 
-var everything = Offers{Tokens: true, Lost: true, Renews: true}
+var everything = Offers{Tokens: true, Lost: true, Tidy: true}
 
-func redisServers(kind string, all []*servers.Redis) *Servers {
+func redisServers(kind string, all []*servers.Redis) *Servers { return OnRedis(kind, "*lock:", all) }
+
+// OnRedis returns what a kind of lock stands on whose keys end with the name of the lock,
+// after what matches before.
+func OnRedis(kind, before string, all []*servers.Redis) *Servers {
 	s := &Servers{Redis: all}
 	for _, r := range all {
 		s.All = append(s.All, r.Server)
@@ -130,10 +134,10 @@ func redisServers(kind string, all []*servers.Redis) *Servers {
 	}
 	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: redisTTL}
 	s.Destroy = func(ctx context.Context, name string) error {
-		return s.onKeys(ctx, "*lock:"+name, func(r *servers.Redis, key string) error { return write(ctx, r, "DEL", key) })
+		return s.onKeys(ctx, before+name, func(r *servers.Redis, key string) error { return write(ctx, r, "DEL", key) })
 	}
 	s.Expire = func(ctx context.Context, name string) error {
-		return s.onKeys(ctx, "*lock:"+name, func(r *servers.Redis, key string) error { return write(ctx, r, "PEXPIRE", key, "1") })
+		return s.onKeys(ctx, before+name, func(r *servers.Redis, key string) error { return write(ctx, r, "PEXPIRE", key, "1") })
 	}
 	s.EndSession = func(ctx context.Context, name string, waiters bool) error {
 		if !waiters {
@@ -293,10 +297,28 @@ func (s *Servers) sentinelFailOver(ctx context.Context, _ []*Network) (rejoin fu
 			return nil, errors.Join(errors.New("the Sentinels have not failed over"), err, ctx.Err())
 		}
 	}
-	return func() error {
-		if err := old.Restart(ctx); err != nil {
-			return err
+	return func() error { return errors.Join(old.Restart(ctx), s.oneMaster(ctx)) }, nil
+}
+
+// oneMaster waits until the Sentinels agree on a master, the other server is its replica,
+// and has been for longer than the Sentinels need to find something wrong with that.
+func (s *Servers) oneMaster(ctx context.Context) error {
+	var since time.Time
+	for {
+		master, err := s.Sentinel.CurrentMaster(ctx)
+		is, replica, err2 := s.roles(ctx)
+		switch {
+		case err != nil || err2 != nil || master != is:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > 1500*time.Millisecond:
+			return s.inStep(ctx, replica)
 		}
-		return s.inStep(ctx, old)
-	}, nil
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(errors.New("there is not one master"), err, err2, ctx.Err())
+		}
+	}
 }

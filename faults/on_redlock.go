@@ -36,20 +36,20 @@ var RedLock5 = Backend{
 	Start: func(t testing.TB) *Servers {
 		s := redisServers("redlock", servers.NewRedisSet(t, 5, servers.RedisOptions{Args: keepsData}))
 		s.Keeps = true
-		s.Expire = majority(s, "PEXPIRE", "1")
+		s.Expire = s.ExpireMajority("*lock:")
 		return s
 	},
 }
 
-// majority does something to the key of a lock on three of the nodes that have it.
-func majority(s *Servers, command string, args ...string) func(ctx context.Context, name string) error {
+// ExpireMajority makes an Expire for locks that are on several nodes.
+func (s *Servers) ExpireMajority(before string) func(ctx context.Context, name string) error {
 	return func(ctx context.Context, name string) error {
 		n := 0
-		return s.onKeys(ctx, "*lock:"+name, func(r *servers.Redis, key string) error {
+		return s.onKeys(ctx, before+name, func(r *servers.Redis, key string) error {
 			if n++; n > len(s.Redis)/2+1 {
 				return nil
 			}
-			return write(ctx, r, append([]string{command, key}, args...)...)
+			return write(ctx, r, "PEXPIRE", key, "1")
 		})
 	}
 }

@@ -21,7 +21,7 @@ func init() {
 	Register("zookeeper", func(ctx context.Context, a Access) (conformance.Client, error) {
 		var addrs []string
 		for _, addr := range a.Addrs {
-			addrs = append(addrs, a.through(addr))
+			addrs = append(addrs, a.Through(addr))
 		}
 		l, err := zookeeper.Connect(ctx, addrs, a.options(zookeeper.WithTick(zkTick))...)
 		return of(l, err, nil)
@@ -67,14 +67,20 @@ var (
 )
 
 func zkServers(all []*servers.ZooKeeper) *Servers {
+	return OnZooKeeper("zookeeper", func(name string) string { return "/locker/" + names.Escape(name) }, all)
+}
+
+// OnZooKeeper returns what a kind of lock stands on whose nodes for a name are below what
+// queue says.
+func OnZooKeeper(kind string, queue func(name string) string, all []*servers.ZooKeeper) *Servers {
 	s := &Servers{Keeps: true, ZooKeeper: all}
 	for _, z := range all {
 		s.All = append(s.All, z.Server)
 		s.Addrs = append(s.Addrs, z.Addr())
 	}
-	s.Access = Access{Kind: "zookeeper", Addrs: s.Addrs, TTL: zkTTL}
+	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: zkTTL}
 	s.Destroy = func(ctx context.Context, name string) error {
-		return s.onZooKeeper(ctx, name, func(c *zk.Conn, queue string, nodes []string) error {
+		return s.onZooKeeper(ctx, queue(name), func(c *zk.Conn, queue string, nodes []string) error {
 			if len(nodes) == 0 {
 				return nil
 			}
@@ -82,7 +88,7 @@ func zkServers(all []*servers.ZooKeeper) *Servers {
 		})
 	}
 	s.EndSession = func(ctx context.Context, name string, waiters bool) error {
-		return s.onZooKeeper(ctx, name, func(c *zk.Conn, queue string, nodes []string) error {
+		return s.onZooKeeper(ctx, queue(name), func(c *zk.Conn, queue string, nodes []string) error {
 			for i, node := range nodes {
 				if (i > 0) != waiters {
 					continue
@@ -98,15 +104,21 @@ func zkServers(all []*servers.ZooKeeper) *Servers {
 			return nil
 		})
 	}
+	s.Plant = func(ctx context.Context, name, entry string) error {
+		return s.onZooKeeper(ctx, queue(name), func(c *zk.Conn, queue string, _ []string) error {
+			_, err := c.Create(queue+"/"+entry, nil, 0, zk.WorldACL(zk.PermAll))
+			return err
+		})
+	}
 	s.Waiting = func(ctx context.Context, name string) (n int, err error) {
-		err = s.onZooKeeper(ctx, name, func(_ *zk.Conn, _ string, nodes []string) error {
+		err = s.onZooKeeper(ctx, queue(name), func(_ *zk.Conn, _ string, nodes []string) error {
 			n = max(0, len(nodes)-1)
 			return nil
 		})
 		return n, err
 	}
 	s.Litter = func(ctx context.Context, name string) (left []string, err error) {
-		err = s.onZooKeeper(ctx, name, func(c *zk.Conn, queue string, nodes []string) error {
+		err = s.onZooKeeper(ctx, queue(name), func(c *zk.Conn, queue string, nodes []string) error {
 			for _, n := range nodes {
 				left = append(left, queue+"/"+n)
 			}
@@ -120,14 +132,13 @@ func zkServers(all []*servers.ZooKeeper) *Servers {
 	return s
 }
 
-// onZooKeeper does something with the queue of a name, the holder's node first.
-func (s *Servers) onZooKeeper(ctx context.Context, name string, do func(c *zk.Conn, queue string, nodes []string) error) error {
+// onZooKeeper does something with a queue, the holder's node first.
+func (s *Servers) onZooKeeper(ctx context.Context, queue string, do func(c *zk.Conn, queue string, nodes []string) error) error {
 	c, err := ZooKeeperConn(ctx, s.Addrs)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	queue := "/locker/" + names.Escape(name)
 	nodes, _, err := c.Children(queue)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err

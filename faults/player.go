@@ -147,6 +147,9 @@ func (h *Holding) Lost() <-chan struct{} { return h.lost }
 func (h *Holding) Alive() int64  { h.mu.Lock(); defer h.mu.Unlock(); return h.alive }
 func (h *Holding) LostAt() int64 { h.mu.Lock(); defer h.mu.Unlock(); return h.lostAt }
 
+// Grant is the moment at which the lock was granted.
+func (h *Holding) Grant() int64 { return h.grant }
+
 // Work does what the lock is there to protect. It does not look at the context: the
 // resource is to refuse those who are late.
 func (h *Holding) Work() error {

@@ -43,7 +43,7 @@ func init() {
 // Examine runs the row on servers of b for t.
 func (r Row) Examine(t testing.TB, s *Servers) {
 	t.Helper()
-	examine(t, s, r.Run)
+	Examine(t, s, r.Run)
 }
 
 // The families.

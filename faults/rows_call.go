@@ -37,7 +37,7 @@ func cancelledAnywhere(x *Exam) {
 	name := x.Lock()
 	a, net := x.Player("A")
 	b, _ := x.Player("B")
-	x.warm(a, b)
+	x.Warm(a, b)
 	net.each(func(p *proxy.Proxy) { p.Delay(2*time.Millisecond, 2*time.Millisecond) })
 	got := 0
 	for i := range 200 {
@@ -110,7 +110,7 @@ func badArguments(x *Exam) {
 	var before []int64
 	for _, s := range x.All {
 		n, err := s.Requests(x.Within(5 * time.Second))
-		x.must(err)
+		x.Must(err)
 		before = append(before, n)
 	}
 	for _, c := range []struct {
@@ -139,7 +139,7 @@ func badArguments(x *Exam) {
 	}
 	for i, s := range x.All {
 		n, err := s.Requests(x.Within(5 * time.Second))
-		x.must(err)
+		x.Must(err)
 		// Sessions and the servers themselves may have things to say to each other.
 		if sent := n - before[i]; sent > 8 {
 			x.Errorf("%d requests were sent to %s", sent, s.Addr())
@@ -167,7 +167,7 @@ func outOfOrder(x *Exam) {
 		x.Errorf("%d of 8 releases at once failed", n)
 	}
 	h = x.Acquired(a, name, 10*time.Second)
-	x.must(a.client.Close(x.Within(10 * time.Second)))
+	x.Must(a.client.Close(x.Within(10 * time.Second)))
 	if err := h.Look(); err == nil {
 		x.Errorf("the context outlived Close")
 	}

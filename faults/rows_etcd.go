@@ -39,17 +39,17 @@ func leaderStopped(x *Exam) {
 	ha := x.Acquired(a, name, 10*time.Second)
 	wait := x.Waits(b, name, time.Minute)
 	leader, err := x.Leader(x.Within(10 * time.Second))
-	x.must(err)
+	x.Must(err)
 	x.Did("stop the leader", false, "", x.All[leader].Pause)
 	time.Sleep(7 * time.Second)
-	x.must(x.All[leader].Resume())
+	x.Must(x.All[leader].Resume())
 	if ha.LostAt() == 0 {
 		_ = ha.Release(x.Within(10 * time.Second))
 	} else {
 		x.Logf("the holder lost the lock")
 	}
 	x.Released(x.Get(wait))
-	x.warm(a, b)
+	x.Warm(a, b)
 }
 
 // The leader is moved again and again while two take turns.
@@ -81,18 +81,18 @@ func compaction(x *Exam) {
 	ha := x.Acquired(a, name, 10*time.Second)
 	wait := x.Waits(b, name, 30*time.Second)
 	c, err := EtcdClient(x.Access)
-	x.must(err)
+	x.Must(err)
 	defer c.Close()
 	for range 3 {
 		net.Freeze()
 		var rev int64
 		for range 50 {
 			put, err := c.Put(x.Within(5*time.Second), "other", "value")
-			x.must(err)
+			x.Must(err)
 			rev = put.Header.Revision
 		}
 		_, err := c.Compact(x.Within(5*time.Second), rev, clientv3.WithCompactPhysical())
-		x.must(err)
+		x.Must(err)
 		net.Cut()
 		net.Heal()
 		time.Sleep(300 * time.Millisecond)
@@ -112,9 +112,9 @@ func outOfSpace(x *Exam) {
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")
 	ha := x.Acquired(a, name, 10*time.Second)
-	x.warm(b)
+	x.Warm(b)
 	c, err := EtcdClient(x.Access)
-	x.must(err)
+	x.Must(err)
 	defer c.Close()
 	x.Did("fill", false, "", func() error {
 		fill := string(bytes.Repeat([]byte("x"), 500<<10))
@@ -133,5 +133,5 @@ func outOfSpace(x *Exam) {
 	x.Released(ha)
 	x.Soon("release", start, time.Second)
 	_, err = c.AlarmDisarm(x.Within(10*time.Second), &clientv3.AlarmMember{})
-	x.must(err)
+	x.Must(err)
 }

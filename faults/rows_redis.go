@@ -36,7 +36,7 @@ func restartsEmpty(x *Exam) {
 	name := x.Lock()
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")
-	x.warm(b)
+	x.Warm(b)
 	ha := x.Acquired(a, name, 10*time.Second)
 	x.Did("kill, start empty", true, "", func() error {
 		return errors.Join(x.All[0].Kill(), x.All[0].RestartEmpty(x.Within(30*time.Second)))
@@ -59,16 +59,16 @@ func lostFailover(x *Exam) {
 	name := x.Lock()
 	a, _ := x.Player("A")
 	b, net := x.Player("B")
-	x.warm(a, b)
+	x.Warm(a, b)
 	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
 	do := func(r *servers.Redis, args ...string) any {
 		v, err := r.Do(x.Within(10*time.Second), args...)
-		x.must(err)
+		x.Must(err)
 		return v
 	}
 	do(master, "SET", "control", "seen")
 	x.Until("the replica is in step", 10*time.Second, func() bool { return do(master, "WAIT", "1", "100") == int64(1) })
-	x.must(replica.Pause())
+	x.Must(replica.Pause())
 	do(master, "CLIENT", "KILL", "TYPE", "replica") // what is on the wire would still arrive
 	do(master, "SET", "control", "unseen")
 
@@ -98,7 +98,7 @@ func lostFailover(x *Exam) {
 	}
 	x.Told(ha, x.Backend.TTL+noise)
 	x.Released(hb)
-	x.must(master.Restart(x.Within(30 * time.Second)))
+	x.Must(master.Restart(x.Within(30 * time.Second)))
 	x.Litter = nil // the old master comes back with the lock that it had, until its TTL
 }
 
@@ -133,7 +133,7 @@ func eviction(x *Exam) {
 func (x *Exam) config(r *servers.Redis, name, value string) {
 	x.Helper()
 	_, err := r.Do(x.Within(10*time.Second), "CONFIG", "SET", name, value)
-	x.must(err)
+	x.Must(err)
 }
 
 // There is no room, and nothing may be thrown away.
@@ -143,7 +143,7 @@ func outOfMemory(x *Exam) {
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")
 	ha := x.Acquired(a, name, 10*time.Second)
-	x.warm(b)
+	x.Warm(b)
 	x.config(r, "maxmemory-policy", "noeviction")
 	x.config(r, "maxmemory", "1mb")
 	x.names3(b, "OOM")
@@ -151,7 +151,7 @@ func outOfMemory(x *Exam) {
 	x.Released(ha)
 	x.Soon("release", start, time.Second)
 	x.config(r, "maxmemory", "0")
-	x.warm(a, b)
+	x.Warm(a, b)
 }
 
 // names3 asserts that both ways to take a lock say what the server said.
@@ -183,10 +183,10 @@ func refusals(x *Exam) {
 	do := func(args ...string) {
 		x.Helper()
 		_, err := r.Do(x.Within(20*time.Second), args...)
-		x.must(err)
+		x.Must(err)
 	}
 	a, _ := x.Player("A")
-	x.warm(a)
+	x.Warm(a)
 
 	do("REPLICAOF", "127.0.0.1", "1") // nobody there
 	x.names3(a, "READONLY")
@@ -212,7 +212,7 @@ func refusals(x *Exam) {
 	do("SCRIPT", "KILL")
 	<-busy
 
-	x.warm(a)
+	x.Warm(a)
 }
 
 // The slot of a name moves to another node of the Cluster, once while it is waited for.
@@ -239,7 +239,7 @@ func slotMigrated(x *Exam) {
 		x.Errorf("token %d after %d", hb.Lock.Token(), ha.Lock.Token())
 	}
 	x.Released(hb)
-	x.warm(a, b)
+	x.Warm(a, b)
 }
 
 // migrate moves the slot of a lock to another node.

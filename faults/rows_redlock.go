@@ -24,7 +24,7 @@ func nodeRestartsEmpty(x *Exam) {
 	name := x.Lock()
 	a, netA := x.Player("A")
 	b, _ := x.Player("B")
-	x.warm(b)
+	x.Warm(b)
 	for _, p := range netA.Proxies[3:] {
 		p.Refuse()
 		p.Cut()
@@ -54,7 +54,7 @@ func nodeRestartsEmpty(x *Exam) {
 func nodeBlackHoled(x *Exam) {
 	name := x.Lock()
 	a, net := x.Player("A")
-	x.warm(a)
+	x.Warm(a)
 	net.Proxies[0].BlackHole()
 	net.Proxies[0].Freeze()
 	var worst time.Duration
@@ -85,5 +85,5 @@ func twoNodesDead(x *Exam) {
 	x.Released(ha)
 	x.Released(x.Get(wait))
 	x.restartAll([]*servers.Server{x.All[0], x.All[4]})
-	x.warm(a, b)
+	x.Warm(a, b)
 }

@@ -43,7 +43,7 @@ func together(all []*servers.Server, do func(s *servers.Server) error) error {
 
 func (x *Exam) restartAll(all []*servers.Server) {
 	x.Helper()
-	x.must(together(all, func(s *servers.Server) error { return s.Restart(x.Within(time.Minute)) }))
+	x.Must(together(all, func(s *servers.Server) error { return s.Restart(x.Within(time.Minute)) }))
 }
 
 // The lock is given back while all servers are dead.
@@ -85,8 +85,8 @@ func stall(x *Exam) {
 		x.Told(ha, x.Backend.TTL+noise)
 	}
 	time.Sleep(time.Until(start.Add(x.Backend.TTL + time.Second)))
-	x.must(together(x.All, (*servers.Server).Resume))
-	x.must(x.WaitReady(x.Ctx))
+	x.Must(together(x.All, (*servers.Server).Resume))
+	x.Must(x.WaitReady(x.Ctx))
 	back := time.Now()
 	hb := x.Get(wait)
 	if took := time.Since(back); took > x.Backend.Death+10*time.Second {
@@ -101,7 +101,7 @@ func quorumLost(x *Exam) {
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")
 	c, _ := x.Player("C")
-	x.warm(c)
+	x.Warm(c)
 	ha := x.Acquired(a, name, 10*time.Second)
 	wait := x.Waits(b, name, time.Minute)
 	some := x.All[:len(x.All)/2+1]
@@ -142,7 +142,7 @@ func allRestarted(x *Exam) {
 		x.Errorf("the waiter went on %v after the servers were back", took)
 	}
 	x.Released(hb)
-	x.warm(a, b)
+	x.Warm(a, b)
 }
 
 // The master is killed and the replica takes its place, while a lock is held and waited
@@ -171,5 +171,5 @@ func failover(x *Exam) {
 		x.Errorf("the waiter went on %v after the failover", took)
 	}
 	x.Released(hb)
-	x.must(rejoin())
+	x.Must(rejoin())
 }

@@ -37,7 +37,7 @@ func paused(x *Exam) {
 	if err := hb.Work(); err != nil {
 		x.Errorf("the second holder's write: %v", err)
 	}
-	x.must(a.Continue())
+	x.Must(a.Continue())
 	x.lostByNow(ra)
 	if err := ra.Work(); x.Backend.Offers.Tokens && !errors.Is(err, fence.ErrStale) {
 		x.Errorf("the late write of the first holder: %v, want it to be refused", err)
@@ -71,14 +71,14 @@ func staleLook(x *Exam) {
 		held = append(held, x.Taken(p, x.Lock(), 10*time.Second))
 	}
 	for _, p := range procs {
-		x.must(p.Stop())
+		x.Must(p.Stop())
 		time.Sleep(x.Backend.TTL / 3 / n)
 	}
 	time.Sleep(x.Backend.TTL)
 	var went []int64
 	for i, p := range procs {
 		went = append(went, history.Now())
-		x.must(p.Continue())
+		x.Must(p.Continue())
 		x.lostByNow(held[i])
 	}
 	x.Check(func(h *history.History) {

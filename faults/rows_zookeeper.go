@@ -29,12 +29,12 @@ func leaderKilled(x *Exam) {
 	ha := x.Acquired(a, name, 10*time.Second)
 	wait := x.Waits(b, name, time.Minute)
 	leader, err := x.Leader(x.Within(10 * time.Second))
-	x.must(err)
+	x.Must(err)
 	x.Did("kill the leader", false, "", x.All[leader].Kill)
 	_, err = x.Leader(x.Within(20 * time.Second))
-	x.must(err)
+	x.Must(err)
 	time.Sleep(time.Second)
-	x.must(x.All[leader].Restart(x.Within(time.Minute)))
+	x.Must(x.All[leader].Restart(x.Within(time.Minute)))
 	if err := ha.Look(); err != nil {
 		x.Errorf("the lock did not survive the leader: %v", err)
 	}
@@ -54,7 +54,7 @@ func leaderKilled(x *Exam) {
 func parentDeleted(x *Exam) {
 	name := x.Lock()
 	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
-	x.must(err)
+	x.Must(err)
 	defer c.Close()
 	deleted := 0
 	stop := make(chan struct{})
@@ -95,13 +95,13 @@ func foreignChildren(x *Exam) {
 	b, _ := x.Player("B")
 	ha := x.Acquired(a, name, 10*time.Second)
 	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
-	x.must(err)
+	x.Must(err)
 	defer c.Close()
 	queue := "/locker/" + names.Escape(name) + "/"
 	id := strings.Repeat("f", 32)
 	for _, child := range []string{"x", "_c_short", "lock-0000000000", id + "-lock-", id + "-lock-2147483647", id + "-lock--2147483648", id + "-lock-99999999999"} {
 		_, err := c.Create(queue+child, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		x.must(err)
+		x.Must(err)
 	}
 	wait := x.Waits(b, name, 10*time.Second)
 	x.Released(ha)
