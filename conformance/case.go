@@ -109,17 +109,17 @@ func (c *C) tidy() {
 	for _, heal := range heals {
 		heal()
 	}
-	var wg sync.WaitGroup
-	for _, cl := range clients {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			if err := cl.Close(ctx); err != nil && !c.failed() {
-				c.logf("close: %v", err)
-			}
-		})
-	}
-	wg.Wait()
+	shut(clients)
+}
+
+// shut closes clients, all at once.
+func shut(clients []*client) {
+	each(len(clients), func(i int) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		// What Close has to do is tested elsewhere.
+		_ = clients[i].Close(ctx)
+	})
 }
 
 var nameCount atomic.Int64
@@ -256,7 +256,7 @@ func (cl *client) queue(name string, opts ...locker.AcquireOption) *pending {
 // settle gives requests under way the time to arrive. No case depends on it to
 // pass, only to be strict.
 func (c *C) settle() {
-	time.Sleep(60*time.Millisecond + 2*c.lag.since(time.Now().Add(-time.Second)))
+	time.Sleep(60*time.Millisecond + min(2*c.lag.since(time.Now().Add(-time.Second)), 200*time.Millisecond))
 }
 
 func (p *pending) finished() bool {

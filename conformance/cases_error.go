@@ -3,6 +3,8 @@ package conformance
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,35 +170,43 @@ var errorCases = []*testCase{
 		name: "Errors/Misconfigured", promise: 13, needs: misconfigured,
 		says: "Wrong password, no permission, TLS failure: an error that wraps the client's own, at once or by ctx, never as a hang, never \"not acquired\".",
 		run: func(c *C) {
-			for what, open := range c.h.Misconfigured {
-				ctx, cancel := context.WithTimeout(c.ctx, 3*time.Second)
-				name := c.name("x")
-				start := time.Now()
-				l, err := open(ctx, locker.WithTTL(longTTL))
-				if err == nil {
-					c.keep(lockerClient{l}, Link{})
-					var h *locker.Lock
-					if h, err = l.TryAcquire(ctx, name); err == nil {
-						c.errorf("%s: got a lock", what)
-						_ = h.Release(c.ctx)
-					} else {
-						c.names(err, name, nil)
-					}
-					if _, err := l.Acquire(ctx, name); err == nil {
-						c.errorf("%s: got a lock", what)
-					}
-				}
-				if errors.Is(err, locker.ErrNotAcquired) {
-					c.errorf("%s: %v, which is not known", what, err)
-				}
-				if took := time.Since(start); took > 3*time.Second+200*time.Millisecond+c.lag.slack(start) {
-					c.errorf("%s: took %v with a ctx of 3s", what, took)
-				}
-				c.logf("%s: %v", what, err)
-				cancel()
-			}
+			whats := slices.Sorted(maps.Keys(c.h.Misconfigured))
+			each(len(whats), func(i int) { c.misconfigured(whats[i], c.h.Misconfigured[whats[i]]) })
 		},
 	},
+}
+
+func (c *C) misconfigured(what string, open func(context.Context, ...locker.Option) (locker.Locker, error)) {
+	const limit = 3 * time.Second
+	ctx, cancel := context.WithTimeout(c.ctx, limit)
+	defer cancel()
+	name := c.name("x")
+	start := time.Now()
+	l, err := open(ctx, locker.WithTTL(longTTL))
+	if err == nil {
+		cl := c.keep(lockerClient{l}, Link{})
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), time.Second)
+			defer cancel()
+			_ = cl.Close(ctx)
+		}()
+		for _, acquire := range []func(context.Context, string, ...locker.AcquireOption) (Holding, error){cl.TryAcquire, cl.Acquire} {
+			var h Holding
+			if h, err = acquire(ctx, name); err == nil {
+				c.errorf("%s: got a lock", what)
+				_ = h.Release(c.ctx)
+				return
+			}
+			c.names(err, name, nil)
+			if errors.Is(err, locker.ErrNotAcquired) {
+				c.errorf("%s: %v, which is not known", what, err)
+			}
+		}
+	}
+	if took := time.Since(start); took > limit+200*time.Millisecond+c.lag.slack(start) {
+		c.errorf("%s: took %v with a ctx of %v", what, took, limit)
+	}
+	c.logf("%s: %v", what, err)
 }
 
 type foreignSettings struct{ _ int }

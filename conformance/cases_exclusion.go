@@ -169,6 +169,9 @@ func (c *C) whileLiving(broken func(ttl time.Duration) error) {
 	c.tb.Helper()
 	for ttl := c.b.TTL; ttl <= 8*c.b.TTL; ttl *= 2 {
 		start := time.Now()
+		c.mu.Lock()
+		before := len(c.clients)
+		c.mu.Unlock()
 		err := broken(ttl)
 		if err == nil {
 			return
@@ -176,6 +179,10 @@ func (c *C) whileLiving(broken func(ttl time.Duration) error) {
 		if late := c.lag.since(start.Add(-time.Second)); late <= ttl/6 || c.ctx.Err() != nil {
 			c.fatalf("TTL %v, this machine late by at most %v: %v", ttl, late, err)
 		}
+		c.mu.Lock()
+		opened := c.clients[before:]
+		c.mu.Unlock()
+		shut(opened)
 	}
 	c.tooSlow()
 }

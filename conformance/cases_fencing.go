@@ -28,7 +28,7 @@ var fencingCases = []*testCase{
 			name := c.name("x")
 			ls := []*client{c.open(), c.open(), c.open()}
 			var t tokens
-			for i := range 10 {
+			for i := range 6 {
 				h := ls[i%3].acquire(name)
 				t.next(c, h)
 				p := ls[(i+1)%3].queue(name)

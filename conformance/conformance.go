@@ -140,11 +140,11 @@ type Harness struct {
 	// would do it by hand. It is only called while name is held.
 	Destroy func(ctx context.Context, name string) error
 
-	// Leftovers lists everything on the server that belongs to locks, in words for
-	// people. What remains for good reason and does not grow with the number of
-	// names ever used is not listed, nor what the server removes by itself.
-	// With a shared server it lists only names that contain the text given.
-	Leftovers func(ctx context.Context, name string) ([]string, error)
+	// Leftovers lists everything on the server that belongs to locks whose name
+	// contains text, in words for people. (The text is letters, digits and "-".)
+	// It leaves out what does not grow with the number of names ever used, and what
+	// the server will remove by itself without having been asked again.
+	Leftovers func(ctx context.Context, text string) ([]string, error)
 
 	// Requests is the number of requests that the server has handled so far.
 	Requests func(ctx context.Context) (int64, error)
