@@ -33,7 +33,15 @@ func claims(newHarness func(t testing.TB) *conformance.Harness) conformance.Back
 	}
 }
 
+// needServers skips what a process that the suite started does not.
+func needServers(t *testing.T) {
+	if !conformance.InChild() {
+		servers.Need(t)
+	}
+}
+
 func TestConformance(t *testing.T) {
+	needServers(t)
 	t.Parallel()
 	var z *servers.ZooKeeper
 	var start sync.Once
@@ -51,6 +59,7 @@ func TestConformance(t *testing.T) {
 // TestConformanceOfEnsemble goes through the suite on three servers. Wherever the
 // suite stops and starts them, the leader has been killed before.
 func TestConformanceOfEnsemble(t *testing.T) {
+	needServers(t)
 	t.Parallel()
 	var e *servers.ZooKeeperEnsemble
 	var start sync.Once

@@ -19,6 +19,7 @@ type middleman struct {
 	id       int64
 	password []byte
 	refused  int
+	ops      []int32 // that clients asked for
 	wg       sync.WaitGroup
 	open     []net.Conn
 }
@@ -90,11 +91,24 @@ func readFrame(c net.Conn) ([]byte, error) {
 func (m *middleman) refuses(op int32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.ops = append(m.ops, op)
 	if !slices.Contains(m.refuse, op) {
 		return false
 	}
 	m.refused++
 	return true
+}
+
+// asked counts how often clients asked for op.
+func (m *middleman) asked(op int32) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, o := range m.ops {
+		if o == op {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *middleman) up(c, s net.Conn) {

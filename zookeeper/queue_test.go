@@ -3,7 +3,11 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -414,6 +418,61 @@ func (o operator) gone(path string) {
 			return
 		}
 		await(o.t, changed, path+" to be deleted")
+	}
+}
+
+func TestManyNamesLeaveNothing(t *testing.T) {
+	t.Parallel()
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{
+		"znode.container.checkIntervalMs": "300", "znode.container.maxPerMinute": "10000000",
+	}})
+	l, d := both(t, []string{z.Addr()})
+	nodes := func() int {
+		fields, err := z.Status(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := strconv.Atoi(fields["Node count"])
+		return n
+	}
+	lock, err := l.Acquire(within(t, time.Minute), "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, goroutines := nodes(), runtime.NumGoroutine()
+	var wg sync.WaitGroup
+	const names, workers = 3000, 30
+	for w := range workers {
+		wg.Go(func() {
+			for i := range names / workers {
+				lock, err := l.Acquire(within(t, time.Minute), fmt.Sprintf("used once: %d %d", w, i))
+				if err == nil {
+					err = lock.Release(context.Background())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	once(t, "the queues to be reaped", func() bool { return nodes() <= before })
+	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:1") && !strings.Contains(w, "Total watches:0") { // that of the lock held
+		t.Errorf("watches are left: %s", w)
+	}
+	w, _ := d.session.now()
+	w.mu.Lock()
+	if n := len(w.watchers); n > 1 {
+		t.Errorf("%d watchers are left", n)
+	}
+	w.mu.Unlock()
+	// Other tests run at the same time, so only many count.
+	if n := runtime.NumGoroutine() - goroutines; n > names/2 {
+		t.Errorf("%d more goroutines", n)
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,6 +256,52 @@ func TestCreateWhoseReplyIsLost(t *testing.T) {
 	}
 	if got := p.Stats().Swallowed; got == 0 {
 		t.Error("no reply was swallowed")
+	}
+}
+
+// The server that is asked whether the node is there may lag behind its leader. It
+// has to be brought up to date first.
+func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	p := inFront(t, z.Addr())
+	m := spy(t, p.Addr())
+	d := raw(t, []string{m.addr()})
+	first, _ := claim(t, name(t))
+	take(t, d, first) // makes the queue
+	if err := d.Release(context.Background(), first); err != nil {
+		t.Fatal(err)
+	}
+	m.mu.Lock()
+	m.ops = nil
+	m.mu.Unlock()
+	c, _ := claim(t, first.Name)
+	p.SwallowReply(carries(opCreate2), 0)
+	take(t, d, c)
+	m.mu.Lock()
+	ops := slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == 11 || op == opGetData })
+	m.mu.Unlock()
+	if i := slices.Index(ops, opCreate2); i < 0 || !slices.Equal(ops[i+1:], []int32{opGetChildren, opSync, opGetChildren, opExists}) && !slices.Equal(ops[i+1:], []int32{opSync, opGetChildren, opExists}) {
+		t.Errorf("asked for %v", ops)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	lost, _ := claim(t, c.Name)
+	p.FreezeDown()
+	done := begin(ctx, d, lost)
+	once(t, "the create to be asked for", func() bool { return m.asked(opCreate2) == 2 })
+	cancel()
+	<-done
+	p.Heal()
+	if err := d.Abandon(within(t, time.Minute), lost); err != nil {
+		t.Fatal(err)
+	}
+	m.mu.Lock()
+	ops = slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == 11 || op == opGetData })
+	m.mu.Unlock()
+	if n := len(ops); !slices.Equal(ops[n-3:], []int32{opSync, opGetChildren, opDelete}) {
+		t.Errorf("asked for %v", ops)
+	}
+	if err := d.Release(context.Background(), c); err != nil {
+		t.Error(err)
 	}
 }
 
