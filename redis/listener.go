@@ -235,9 +235,11 @@ func (l *listener) close() {
 func (l *listener) keep(ch *channel) {
 	defer l.b.working.Done()
 	for pause := minPause; ; {
-		began := time.Now()
 		err := l.listen(ch)
 		l.mu.Lock()
+		if ch.up {
+			pause = minPause
+		}
 		ch.up, ch.err = false, err
 		if ch.ctx.Err() == nil && !mends(err) {
 			l.end(ch, err)
@@ -246,9 +248,6 @@ func (l *listener) keep(ch *channel) {
 		l.mu.Unlock()
 		if ended {
 			return
-		}
-		if time.Since(began) > time.Second {
-			pause = minPause
 		}
 		timer := time.NewTimer(pause.next())
 		select {

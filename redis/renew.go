@@ -150,10 +150,17 @@ func digest(claims []*driver.Claim, sent driver.Instant, cmd once, report func(*
 func (b *backend) passOn(ctx context.Context, gone []*driver.Claim) {
 	for claims := range slices.Chunk(gone, batch) {
 		pipe := b.client.Pipeline()
-		for _, c := range claims {
-			_ = pipe.Process(ctx, b.scripts.abandon.call(ctx, b.abandonArgs(c.State.(*ticket)), false))
+		cmds := make([]once, len(claims))
+		for i, c := range claims {
+			cmds[i] = b.scripts.abandon.call(ctx, b.abandonArgs(c.State.(*ticket)), false)
+			_ = pipe.Process(ctx, cmds[i])
 			b.listener.forget(c.ID)
 		}
 		_, _ = pipe.Exec(ctx)
+		for i, c := range claims {
+			if unknown(cmds[i].Err()) {
+				_, _ = b.scripts.abandon.run(ctx, b.client, b.abandonArgs(c.State.(*ticket)))
+			}
+		}
 	}
 }
