@@ -20,7 +20,9 @@ short:
 bench: setup
 	go test -run '^$$' -bench . -benchmem $(ARGS) ./...
 
-compare: setup
+# Without root or network it goes on with what is there, and says what it left out.
+compare:
+	@scripts/setup.sh || echo "compare: going on with what is there"
 	go -C benchmarks run ./compare $(ARGS)
 
 # Every fault in its full length; make test runs a short form of each.

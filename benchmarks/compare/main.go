@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	looked := machine.Look() // before our own work is part of its load
 	p := newProgress(os.Stderr)
 	plan.Progress = p.tell
 	outcome, err := plan.Run(ctx)
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		leftOut = append(leftOut, "interrupted: what had not been measured by then")
 	}
-	in := report.Input{Command: o.command(), Machine: machine.Look(), Plan: plan, Outcome: outcome, LeftOut: leftOut}
+	in := report.Input{Command: o.command(), Machine: looked, Plan: plan, Outcome: outcome, LeftOut: leftOut}
 	d := report.Build(in)
 	if err := report.Terminal(os.Stdout, d); err != nil {
 		return err

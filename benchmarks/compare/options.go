@@ -28,6 +28,7 @@ type options struct {
 	Redis       []string `help:"Addresses of Redis servers that run already (one, or five for RedLock); locks are taken on them, nothing else is touched." placeholder:"HOST:PORT"`
 	ZooKeeper   []string `name:"zookeeper" help:"Addresses of ZooKeeper servers that run already." placeholder:"HOST:PORT"`
 	Etcd        []string `help:"Addresses of etcd servers that run already." placeholder:"HOST:PORT"`
+	ShopDB      string   `name:"shop-db" help:"Database for the shop: postgres://..., mysql://user:password@host:port/db, or a file for SQLite (by default a new one)." placeholder:"ADDRESS"`
 	Out         string   `help:"Folder for the reports (Markdown, JSON, HTML, plots); none writes no files." default:"results" placeholder:"DIR"`
 	List        bool     `help:"Say what there is to measure, and end."`
 
@@ -110,7 +111,7 @@ func (o *options) depth() experiment.Depth {
 
 // plan turns the flags into what to run, and says what that leaves out.
 func (o *options) plan() (experiment.Plan, []string, error) {
-	p := experiment.Plan{Depth: o.depth(), Repeat: o.Repeat, Given: site.Given{}}
+	p := experiment.Plan{Depth: o.depth(), Repeat: o.Repeat, Given: site.Given{}, ShopDatabase: o.ShopDB}
 	if o.Repeat < 0 {
 		return p, nil, fmt.Errorf("-repeat: %d is less than zero", o.Repeat)
 	}

@@ -21,7 +21,7 @@ func death() Experiment {
 			"All contenders are measured at the same time, since all they do is wait. Those that do not renew had the lock for 0.7 s of its TTL when they were killed.",
 		Metrics: []Metric{
 			{Name: "next holder", Unit: "ms", Better: -1, Plot: true, Meaning: "from the end of the holder to the next one having the lock"},
-			{Name: "of the TTL", Better: -1, Meaning: "the same, divided by the TTL"},
+			{Name: "of the TTL", Better: -1, Minor: true, Meaning: "the same, divided by the TTL"},
 		},
 		Cases: func(d Depth) []Case {
 			killed := func(ttl time.Duration) Case { return Case{Name: fmt.Sprintf("killed, TTL %v", ttl), TTL: ttl} }

@@ -39,6 +39,8 @@ type Metric struct {
 	Meaning string
 	// Plot has the report draw it.
 	Plot bool
+	// Minor figures are left out of the table in the terminal, which is narrow.
+	Minor bool
 }
 
 // Case is one setting of an experiment.
@@ -97,9 +99,10 @@ type Cell struct {
 	Depth      Depth
 	Site       *site.Site
 
-	results *measure.Results
-	mu      sync.Mutex
-	clients []contender.Client
+	results  *measure.Results
+	database string // of the shop
+	mu       sync.Mutex
+	clients  []contender.Client
 }
 
 var names atomic.Int64

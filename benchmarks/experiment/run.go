@@ -19,6 +19,9 @@ type Plan struct {
 	// Repeat, if not zero, replaces the number of repetitions of every experiment.
 	Repeat int
 	Given  site.Given
+	// ShopDatabase is where the shop keeps its stock: empty for a new SQLite file,
+	// otherwise as package store understands it.
+	ShopDatabase string
 	// Progress is told what is being done and how much of all has been, from 0 to 1.
 	Progress func(what string, done float64)
 }
@@ -86,7 +89,7 @@ func (r *runner) cells(e *Experiment) []*Cell {
 		for rep := range reps {
 			for _, c := range r.inOrder() {
 				if e.Fits(r.Depth, c, k) {
-					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, results: r.results})
+					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, results: r.results, database: r.ShopDatabase})
 				}
 			}
 		}

@@ -26,10 +26,6 @@ const (
 	shopBuyers    = 8 // in each process
 )
 
-// ShopDatabase is where the stock is kept: empty for a new SQLite file, otherwise the address
-// of a database; see package store.
-var ShopDatabase string
-
 func shop() Experiment {
 	return Experiment{
 		Name:     "shop",
@@ -43,6 +39,7 @@ func shop() Experiment {
 			{Name: "sales", Unit: "/s", Better: 1, Plot: true, Meaning: "until all was sold"},
 			{Name: "oversold", Better: -1, Plot: true, Meaning: "pieces sold that were not there"},
 			{Name: "refused", Meaning: "writes refused by the token check"},
+			{Name: "errors", Better: -1, Meaning: "purchases that failed because locking did, and were tried again"},
 			{Name: "told", Unit: "%", Better: 1, Meaning: "of the paused holders, how many found their lock's context ended at the first look, before they wrote; empty where a lock cannot tell"},
 		},
 		Cases: func(d Depth) []Case {
@@ -93,7 +90,7 @@ type buying struct {
 func doShop(ctx context.Context, c *Cell) (err error) {
 	b := buying{
 		Contender: c.Contender.Name, Addrs: c.Site.Addrs, TTL: c.TTL(), Check: c.Case.How == checked,
-		Locks: c.LockName(), Shop: fmt.Sprintf("%d_%d", os.Getpid(), names.Add(1)), Database: ShopDatabase,
+		Locks: c.LockName(), Shop: fmt.Sprintf("%d_%d", os.Getpid(), names.Add(1)), Database: c.database,
 	}
 	if b.Database == "" {
 		dir, err := os.MkdirTemp("", "locker-shop")
@@ -123,7 +120,7 @@ func doShop(ctx context.Context, c *Cell) (err error) {
 	if err != nil {
 		return err
 	}
-	var refused int
+	var refused, failed int
 	if c.Case.How == busy {
 		open = time.Now()
 	} else if err := pauseHolder(ctx, c, db, staff); err != nil {
@@ -142,11 +139,14 @@ func doShop(ctx context.Context, c *Cell) (err error) {
 		if err != nil {
 			return err
 		}
-		var n int
-		if _, err := fmt.Sscanf(line, "done %d", &n); err != nil {
+		var r, f int
+		if _, err := fmt.Sscanf(line, "done %d %d", &r, &f); err != nil {
 			return fmt.Errorf("a buyer said %q", line)
 		}
-		refused += n
+		refused += r
+		if c.Case.How == busy {
+			failed += f
+		}
 	}
 	took := time.Since(open)
 	sales, err := db.Sales(ctx)
@@ -155,6 +155,7 @@ func doShop(ctx context.Context, c *Cell) (err error) {
 	}
 	if c.Case.How == busy {
 		c.Put("sales", float64(sales)/took.Seconds())
+		c.Put("errors", float64(failed))
 	}
 	c.Put("oversold", float64(sales-shopItems*c.Case.N))
 	if b.Check {

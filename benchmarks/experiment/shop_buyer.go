@@ -21,6 +21,7 @@ type staff struct {
 	client  contender.Client
 	db      *store.Store
 	refused atomic.Int64
+	failed  atomic.Int64
 }
 
 func buy(find func(string) (contender.Contender, error)) child.Role {
@@ -110,8 +111,7 @@ func (s *staff) stall(ctx context.Context, heard <-chan string, say func(string)
 	return nil
 }
 
-// work buys until there is nothing left. A process that was stopped may find its client
-// beyond use; the others go on.
+// work buys until there is nothing left.
 func (s *staff) work(ctx context.Context, say func(string)) error {
 	var wg sync.WaitGroup
 	errs := make([]error, shopBuyers)
@@ -119,21 +119,34 @@ func (s *staff) work(ctx context.Context, say func(string)) error {
 		wg.Go(func() { errs[i] = s.buyer(ctx) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil && !s.Stall {
-		return err
+	for _, err := range errs {
+		// A process that was stopped may find its client beyond use; the others
+		// go on.
+		if err != nil && !s.Stall {
+			return err
+		}
 	}
-	say(fmt.Sprintf("done %d", s.refused.Load()))
+	say(fmt.Sprintf("done %d %d", s.refused.Load(), s.failed.Load()))
 	return nil
 }
 
+// A buyer whose lock or purchase fails tries again, but not for ever.
+const buyerPatience = 100
+
 func (s *staff) buyer(ctx context.Context) error {
 	open := rand.Perm(shopItems)
+	failed := 0
 	for len(open) > 0 {
 		i := rand.IntN(len(open))
 		left, err := s.one(ctx, open[i])
 		if err != nil {
-			return err
+			s.failed.Add(1)
+			if failed++; failed == buyerPatience {
+				return fmt.Errorf("%d times in a row: %w", failed, err)
+			}
+			continue
 		}
+		failed = 0
 		if !left {
 			open[i] = open[len(open)-1]
 			open = open[:len(open)-1]

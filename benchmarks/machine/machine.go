@@ -21,7 +21,11 @@ type Info struct {
 	Go       string        `json:"go"`
 	Fsync    time.Duration `json:"fsync_ns"` // the median of some, in the folder where servers keep their data
 	Revision string        `json:"revision"` // of the project, "" if not known
+	Load     float64       `json:"load"`     // average of the last minute
 }
+
+// Busy reports whether the machine had other work when Look was called.
+func (i Info) Busy() bool { return i.Load > .5*float64(i.Cores) }
 
 // Look finds out.
 func Look() Info {
@@ -38,6 +42,9 @@ func Look() Info {
 	var kb float64
 	if _, err := fmt.Sscan(first("/proc/meminfo", "MemTotal"), &kb); err == nil {
 		i.MemoryGB = kb / (1 << 20)
+	}
+	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(b), &i.Load)
 	}
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range b.Settings {

@@ -32,6 +32,9 @@ func Build(in Input) *Document {
 			"Servers: " + versions(in.Outcome.Versions) + ".",
 		},
 	}
+	if in.Machine.Busy() {
+		d.Intro = append(d.Intro, fmt.Sprintf("The machine had other work (load average %.1f on %d cores when this began): times are longer and spreads wider than they need be.", in.Machine.Load, in.Machine.Cores))
+	}
 	d.Sections = append(d.Sections, method(in))
 	for i := range in.Plan.Experiments {
 		if s, ok := chapter(in, &in.Plan.Experiments[i]); ok {
@@ -132,19 +135,20 @@ func chapter(in Input, e *experiment.Experiment) (Section, bool) {
 
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > 300 {
-		s = s[:300] + "..."
+	if len(s) > 200 {
+		s = s[:200] + "..."
 	}
 	return s
 }
 
 func caseTable(in Input, e *experiment.Experiment, k experiment.Case) (Table, bool) {
-	t := Table{Caption: k.Name, Head: []string{""}}
+	t := Table{Caption: k.Name, Head: []string{""}, Minor: map[int]bool{}}
 	var shown []experiment.Metric
 	for _, m := range e.Metrics {
 		for _, c := range in.Plan.Contenders {
 			if in.Outcome.Results.Has(key(e, k, c, m)) {
 				shown = append(shown, m)
+				t.Minor[len(shown)] = m.Minor
 				head := m.Name
 				if m.Unit != "" {
 					head += " " + m.Unit
@@ -217,9 +221,12 @@ func latencySection(in Input) (Section, bool) {
 func missing(in Input) (Section, bool) {
 	s := Section{Title: "Left out", List: slices.Clone(in.LeftOut)}
 	for _, f := range in.Outcome.Results.Failures() {
-		if f.Experiment == "" {
+		switch {
+		case f.Experiment == "":
 			s.List = append(s.List, oneLine(f.Reason))
-		} else {
+		case f.Case == "":
+			s.List = append(s.List, fmt.Sprintf("%s, %s failed: %s", f.Experiment, f.Contender, oneLine(f.Reason)))
+		default:
 			s.List = append(s.List, fmt.Sprintf("%s, %s, %s failed: %s", f.Experiment, f.Case, f.Contender, oneLine(f.Reason)))
 		}
 	}

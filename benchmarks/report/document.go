@@ -35,6 +35,8 @@ type Table struct {
 	Head    []string
 	Rows    [][]string
 	Left    bool
+	// Minor are the columns that the terminal leaves out, by index.
+	Minor map[int]bool
 }
 
 // Plot is a picture with a name for its file.

@@ -71,7 +71,7 @@ func TestEveryFormSaysTheSame(t *testing.T) {
 		for _, want := range []string{
 			"Redis 7.0.15", "8,500 ±6%", "0.11 ±9%", "∞",
 			"ZooKeeper: run make setup", "rueidislock",
-			"Which one?", "Already running Redis", "10 times",
+			"Which one?", "Already running etcd", "10 times",
 			"at least 0.95 of redislock", "0.85", "NO",
 		} {
 			if !strings.Contains(text, want) {

@@ -16,6 +16,9 @@ func Terminal(w io.Writer, d *Document) error {
 		fmt.Fprintln(&b, line)
 	}
 	for _, s := range d.Sections {
+		if s.Brief && len(s.Tables) == 0 {
+			continue
+		}
 		fmt.Fprintf(&b, "\n%s\n%s\n", s.Title, strings.Repeat("-", utf8.RuneCountInString(s.Title)))
 		if !s.Brief {
 			for _, p := range s.Text {
@@ -32,36 +35,70 @@ func Terminal(w io.Writer, d *Document) error {
 			}
 			grid(&b, t)
 		}
-		for _, n := range s.Notes {
-			fmt.Fprintln(&b, "  "+n)
-		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// grid writes a table. The words of the head stand below each other where that saves
+// room.
 func grid(b *strings.Builder, t Table) {
-	widths := make([]int, len(t.Head))
-	for _, row := range append([][]string{t.Head}, t.Rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+	var columns []int
+	for i := range t.Head {
+		if !t.Minor[i] {
+			columns = append(columns, i)
 		}
 	}
-	line := func(row []string) {
+	widths := make([]int, len(t.Head))
+	heads := make([][]string, len(t.Head))
+	height := 0
+	for _, i := range columns {
+		for _, row := range t.Rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+		heads[i] = wrap(t.Head[i], widths[i])
+		for _, l := range heads[i] {
+			widths[i] = max(widths[i], utf8.RuneCountInString(l))
+		}
+		height = max(height, len(heads[i]))
+	}
+	line := func(cell func(i int) string) {
 		var l strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+		for _, i := range columns {
+			text := cell(i)
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
 			if i == 0 || t.Left {
-				l.WriteString(cell + pad)
+				l.WriteString(text + pad)
 			} else {
-				l.WriteString(pad + cell)
+				l.WriteString(pad + text)
 			}
 			l.WriteString("  ")
 		}
 		b.WriteString("  " + strings.TrimRight(l.String(), " ") + "\n")
 	}
-	line(t.Head)
-	for _, row := range t.Rows {
-		line(row)
+	for n := range height {
+		line(func(i int) string {
+			if from := n - (height - len(heads[i])); from >= 0 {
+				return heads[i][from]
+			}
+			return ""
+		})
 	}
+	for _, row := range t.Rows {
+		line(func(i int) string { return row[i] })
+	}
+}
+
+// wrap breaks text between words into lines of at most width, or of one word.
+func wrap(text string, width int) []string {
+	var lines []string
+	for word := range strings.FieldsSeq(text) {
+		last := len(lines) - 1
+		if last >= 0 && utf8.RuneCountInString(lines[last]+" "+word) <= width {
+			lines[last] += " " + word
+			continue
+		}
+		lines = append(lines, word)
+	}
+	return lines
 }

@@ -192,8 +192,11 @@ func running(s contender.Service, name string) advice {
 		if len(l) == 0 || len(all) < 2 {
 			return "", "", ""
 		}
-		return "Already running " + name, l[0].name,
-			fmt.Sprintf("alone, p50 %s ms, %s times that of the fastest", number(l[0].value), number(l[0].value/all[0].value))
+		because := fmt.Sprintf("alone, p50 %s ms, the least of all", number(l[0].value))
+		if l[0] != all[0] {
+			because = fmt.Sprintf("alone, p50 %s ms, %s times that of %s", number(l[0].value), number(l[0].value/all[0].value), all[0].name)
+		}
+		return "Already running " + name, l[0].name, because
 	}
 }
 

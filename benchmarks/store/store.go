@@ -37,6 +37,7 @@ func Open(address, shop string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the shop's database: %w", err)
 	}
+	db.SetMaxIdleConns(16) // each buyer keeps its connection
 	if driver == "sqlite" {
 		db.SetMaxOpenConns(1)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/rivals"
 	"github.com/seed80cd6120/locker/benchmarks/rivals/suite"
+	"github.com/seed80cd6120/locker/benchmarks/site"
+	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -72,6 +74,27 @@ func TestRivals(t *testing.T) {
 			if err := next.Release(ctx); err != nil {
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// go test -run '^$' -bench Rivals -count 10 ./rivals/suite | benchstat -
+//
+// rueidislock is left out: now and then one of its waiters sleeps for ever.
+func BenchmarkRivals(b *testing.B) {
+	for _, c := range rivals.All() {
+		if c.Setup.Variant != contender.Usual || c.Family == "rueidislock" {
+			continue
+		}
+		b.Run(c.Name, func(b *testing.B) {
+			s, err := site.Start(b.Context(), c.Setup, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = s.Close() })
+			conformance.Benchmark(b, func(testing.TB) *conformance.Harness {
+				return &conformance.Harness{OpenClient: suite.Opener(c, s.Addrs, false)}
+			})
 		})
 	}
 }
