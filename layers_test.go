@@ -1,0 +1,52 @@
+package locker_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/seed80cd6120/locker"
+
+// The core knows no backend and nothing but the standard library; a backend knows
+// no other.
+func TestLayers(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backends := []string{module + "/memory", module + "/redis", module + "/redlock", module + "/zookeeper", module + "/etcd"}
+	seen := 0
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		core := p.ImportPath == module || p.ImportPath == module+"/driver"
+		backend := slices.Contains(backends, p.ImportPath)
+		if !core && !backend {
+			continue
+		}
+		seen++
+		for _, imported := range p.Imports {
+			switch {
+			case core && strings.Contains(imported, ".") && imported != module+"/driver":
+				t.Errorf("%s imports %s", p.ImportPath, imported)
+			case backend && slices.Contains(backends, imported):
+				t.Errorf("%s imports %s", p.ImportPath, imported)
+			}
+		}
+	}
+	if seen != len(backends)+2 {
+		t.Errorf("looked at %d packages, want %d", seen, len(backends)+2)
+	}
+}
