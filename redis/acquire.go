@@ -1,9 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -26,7 +26,7 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 	b.checkPolicy()
 	t := b.ticket(c)
 	if c.Wait && b.listener.listens(t.channel) {
-		return b.wait(ctx, t)
+		return b.wait(ctx, t, nil)
 	}
 	a, err := b.try(ctx, t)
 	switch {
@@ -39,7 +39,7 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 	case err != nil && !mends(err):
 		return driver.Grant{}, err
 	}
-	return b.wait(ctx, t)
+	return b.wait(ctx, t, err)
 }
 
 // try asks without queueing. A connection that the pool did not know to be closed is
@@ -53,16 +53,16 @@ func (b *backend) try(ctx context.Context, t *ticket) (a answer, err error) {
 	return a, err
 }
 
-// wait queues until the claim is granted.
-func (b *backend) wait(ctx context.Context, t *ticket) (driver.Grant, error) {
+// wait queues until the claim is granted. failed is what is in the way, for the
+// time being.
+func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Grant, error) {
 	w := b.listener.join(t.claim.ID, t.channel, t.clock)
 	defer b.listener.leave(w)
-	var failed error // what is in the way, for the time being
 	pause := backoff(minPause)
 	how := wait
 	for {
-		if err := b.listener.ready(ctx, w); err != nil {
-			return driver.Grant{}, reason(err, failed)
+		if why, err := b.listener.ready(ctx, w); err != nil {
+			return driver.Grant{}, reason(err, cmp.Or(why, failed))
 		}
 		a, err := b.ask(ctx, t, how)
 		switch {
@@ -75,8 +75,10 @@ func (b *backend) wait(ctx context.Context, t *ticket) (driver.Grant, error) {
 			if how == waitAndProbe {
 				b.listener.probed(w, a)
 			}
+		case ctx.Err() != nil:
+			return driver.Grant{}, reason(err, failed)
 		case !mends(err):
-			return driver.Grant{}, reason(ctx.Err(), err)
+			return driver.Grant{}, err
 		default:
 			failed = err
 		}
@@ -135,15 +137,13 @@ func (b *backend) handedOver(t *ticket, a answer, h handover) (driver.Grant, boo
 	return g, g.Until.Sub(b.clock.Now()) > t.claim.TTL/2
 }
 
-// reason puts what ended a wait and what it was held up by into one error.
+// reason is the error of a wait that has ended: what was in the way, if anything
+// was. The core adds that the context has ended, if it has.
 func reason(end, failed error) error {
-	switch {
-	case failed == nil:
-		return end
-	case end == nil || errors.Is(failed, end):
+	if failed != nil {
 		return failed
 	}
-	return fmt.Errorf("%w; the last reason: %w", end, failed)
+	return end
 }
 
 // backoff is a pause that grows.

@@ -19,6 +19,8 @@ type ticket struct {
 	// stray is the server time until which a request of unknown outcome may still
 	// have an effect, 0 if there is none. Set by Acquire only.
 	stray int64
+	// touched is set when the server may know of the claim.
+	touched bool
 	// before is set when the claim may be in the queue.
 	before bool
 	// unsure is set when a request to release has got no answer.
@@ -113,11 +115,13 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, la
 			t.stray = max(t.stray, latest)
 			t.before = t.before || how != dontWait
 		}
+		t.touched = t.touched || !refused(err) || halfway(err)
 		return a, false, err
 	}
 	switch v := reply.(type) {
 	case string:
 		if a.token, err = strconv.ParseInt(v, 10, 64); err == nil {
+			t.touched = true
 			b.see(a.token)
 			return a, false, nil
 		}
@@ -135,7 +139,7 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, la
 		if ok && len(n) == 5 {
 			b.times.learn(n[0], a.sent)
 			b.see(n[2])
-			t.before = true
+			t.touched, t.before = true, true
 			a.queued, a.now, a.ahead, a.heard = true, n[0], n[3], n[4] == 1
 			a.left = time.Duration(n[1]) * time.Millisecond
 			return a, false, nil

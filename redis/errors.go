@@ -50,6 +50,11 @@ func refused(err error) bool {
 		errors.Is(err, goredis.ErrClosed) || untrusted(err)
 }
 
+// halfway reports whether err ended a script that had begun.
+func halfway(err error) bool {
+	return word(err) != "" && strings.Contains(err.Error(), "user_script")
+}
+
 // mends reports whether it makes sense to wait until err goes away by itself.
 func mends(err error) bool {
 	if w := word(err); w != "" {

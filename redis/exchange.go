@@ -26,6 +26,9 @@ const (
 	// brisk is how long the last request may have taken for the next to be sent on the
 	// caller's goroutine.
 	brisk = 20 * time.Millisecond
+	// parting is how long a request whose context has ended may still say what it
+	// was held up by.
+	parting = 20 * time.Millisecond
 )
 
 // slowError is the error of a request that was not answered within bound. It may
@@ -83,6 +86,13 @@ func (b *backend) aside(ctx context.Context, s *script, words args) (any, error)
 	case r := <-results:
 		return r.v, r.err
 	case <-ctx.Done():
+	}
+	grace := time.NewTimer(parting)
+	defer grace.Stop()
+	select {
+	case r := <-results:
+		return r.v, r.err
+	case <-grace.C:
 		return nil, fmt.Errorf("no answer in time: %w", ctx.Err())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -141,4 +142,23 @@ func loaded(t testing.TB, client goredis.UniversalClient, name string) {
 	t.Helper()
 	l := open(t, client)
 	release(t, acquire(t, l, name))
+}
+
+// breakSaving has the server fail to save, by a folder where the file has to go.
+func breakSaving(ctx context.Context, admin *goredis.Client) error {
+	dir, err := admin.ConfigGet(ctx, "dir").Result()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir["dir"]+"/dump.rdb/x", 0o700); err != nil {
+		return err
+	}
+	admin.BgSave(ctx)
+	for ctx.Err() == nil {
+		if info, _ := admin.Info(ctx, "persistence").Result(); strings.Contains(info, "rdb_last_bgsave_status:err") {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return ctx.Err()
 }

@@ -164,8 +164,9 @@ func (ch *channel) rouse() {
 	}
 }
 
-// ready waits until the server will tell w, and returns an error if that cannot be.
-func (l *listener) ready(ctx context.Context, w *waiter) error {
+// ready waits until the server will tell w. It returns an error if that cannot be or
+// ctx has ended, and what is in the way.
+func (l *listener) ready(ctx context.Context, w *waiter) (why, err error) {
 	ch := w.channel
 	for {
 		select {
@@ -177,17 +178,14 @@ func (l *listener) ready(ctx context.Context, w *waiter) error {
 		l.mu.Unlock()
 		switch {
 		case up:
-			return nil
+			return nil, nil
 		case ended:
-			return err
+			return err, err
 		}
 		select {
 		case <-w.look:
 		case <-ctx.Done():
-			l.mu.Lock()
-			err = ch.err
-			l.mu.Unlock()
-			return reason(ctx.Err(), err)
+			return err, ctx.Err()
 		}
 	}
 }
@@ -304,7 +302,7 @@ func (l *listener) listen(ch *channel) error {
 func (l *listener) hello(ch *channel) error {
 	heard, err := l.b.scripts.hello.run(ch.ctx, l.b.client, args{nil, nil, one, ch.key, ch.name})
 	if err != nil {
-		return fmt.Errorf("test the subscription: %w", err)
+		return fmt.Errorf("test the subscription (PUBSUB NUMSUB, PUBLISH): %w", err)
 	}
 	if heard == int64(0) {
 		return errDeaf

@@ -73,9 +73,9 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-var names atomic.Int64
+var used atomic.Int64
 
-// fresh returns a name that no other test uses.
+// freshName returns a name that no other test uses.
 func freshName(t testing.TB) string {
-	return fmt.Sprintf("%s/%d", t.Name(), names.Add(1))
+	return fmt.Sprintf("%s/%d", t.Name(), used.Add(1))
 }

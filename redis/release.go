@@ -34,8 +34,11 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 // Abandon takes the claim out of the queue and passes on what it holds. Requests of it
 // that may still be on their way find that it is gone, or that they are late.
 func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
-	if err := b.abandon(ctx, c.State.(*ticket)); err != nil {
-		return err
+	t := c.State.(*ticket)
+	if t.touched {
+		if err := b.abandon(ctx, t); err != nil {
+			return err
+		}
 	}
 	b.listener.forget(c.ID)
 	return nil

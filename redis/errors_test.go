@@ -1,0 +1,277 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// patient is how long a caller waits here for what may pass. go-redis dials for half a
+// second before it says that nobody is there.
+const patient = 1500 * time.Millisecond
+
+// refuses checks that both ways to acquire fail and name the reason; for a
+// reason that may pass, the one that waits does so until its context ends.
+func refuses(t *testing.T, l locker.Locker, word string, passes bool) {
+	t.Helper()
+	name := freshName(t)
+	began := time.Now()
+	_, err := l.TryAcquire(within(t, 20*time.Second), name)
+	names(t, "try", err, word)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("try took %v", took)
+	}
+	ctx := within(t, 20*time.Second)
+	if passes {
+		ctx = within(t, 600*time.Millisecond)
+	}
+	began = time.Now()
+	_, err = l.Acquire(ctx, name)
+	names(t, "acquire", err, word)
+	if passes != errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("acquire: %v", err)
+	}
+	if took := time.Since(began); took > patient+slack {
+		t.Errorf("acquire took %v", took)
+	}
+}
+
+func names(t *testing.T, what string, err error, word string) {
+	t.Helper()
+	var known *locker.Error
+	if !errors.As(err, &known) || known.Backend != "redis" || !strings.Contains(err.Error(), word) {
+		t.Errorf("%s: %v, want an error of redis that names %s", what, err, word)
+	}
+	if errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
+		t.Errorf("%s: %v says something about who holds the name", what, err)
+	}
+	var answer goredis.Error
+	if strings.ToUpper(word) == word && !errors.As(err, &answer) {
+		t.Errorf("%s: %v does not wrap the client's error", what, err)
+	}
+}
+
+// What may pass is waited out: a waiter that came while it lasted gets the lock
+// when it is over, and one whose lock is released meanwhile does so after.
+func TestServerRefuses(t *testing.T) {
+	t.Parallel()
+	for word, c := range map[string]struct {
+		args          []string
+		begin, finish func(ctx context.Context, t *testing.T, r *servers.Redis)
+	}{
+		"READONLY": {
+			begin:  do("REPLICAOF", "127.0.0.1", "1"),
+			finish: do("REPLICAOF", "NO", "ONE"),
+		},
+		"NOREPLICAS": {
+			begin:  do("CONFIG", "SET", "min-replicas-to-write", "1"),
+			finish: do("CONFIG", "SET", "min-replicas-to-write", "0"),
+		},
+		"BUSY": {
+			args: []string{"--lua-time-limit", "10"},
+			begin: func(_ context.Context, t *testing.T, r *servers.Redis) {
+				client := connect(t, r.Addr())
+				go client.Eval(context.Background(), "while true do end", nil)
+				eventually(t, "busy", func() bool { return client.Ping(context.Background()).Err() != nil })
+			},
+			finish: do("SCRIPT", "KILL"),
+		},
+		"MASTERDOWN": {
+			args:   []string{"--replica-serve-stale-data", "no"},
+			begin:  do("REPLICAOF", "127.0.0.1", "1"),
+			finish: do("REPLICAOF", "NO", "ONE"),
+		},
+	} {
+		t.Run(word, func(t *testing.T) {
+			t.Parallel()
+			r := servers.NewRedis(t, servers.RedisOptions{Args: c.args})
+			ctx := within(t, 60*time.Second)
+			l := open(t, connect(t, r.Addr()))
+			lock := acquire(t, l, freshName(t))
+			c.begin(ctx, t, r)
+			refuses(t, l, word, true)
+			w := wants(ctx, l, freshName(t))
+			c.finish(ctx, t, r)
+			release(t, w.holds(t, 3*time.Second+slack))
+			if lock.Context().Err() != nil {
+				t.Errorf("%v after a moment in which the server refused", context.Cause(lock.Context()))
+			}
+			release(t, lock)
+			nothingLeft(t, connect(t, r.Addr()), lock.Name())
+		})
+	}
+}
+
+func do(args ...string) func(context.Context, *testing.T, *servers.Redis) {
+	return func(ctx context.Context, t *testing.T, r *servers.Redis) {
+		t.Helper()
+		if _, err := r.Do(ctx, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The server is loading its data.
+func TestLoading(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	ctx := within(t, 60*time.Second)
+	admin := connect(t, r.Addr())
+	l := open(t, connect(t, r.Addr()))
+	release(t, acquire(t, l, freshName(t)))
+	pipe := admin.Pipeline()
+	for i := range 1000 {
+		pipe.Set(ctx, fmt.Sprint("data", i), i, 0)
+	}
+	pipe.Save(ctx)
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	r.SetArgs("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
+	if err := r.RestartNoWait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.TryAcquire(ctx, freshName(t))
+	names(t, "try", err, "LOADING")
+	w := wants(ctx, l, freshName(t))
+	if err := r.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	release(t, w.holds(t, 3*time.Second+slack))
+}
+
+// The server cannot write to its disk.
+func TestMisconf(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{Args: []string{"--save", "3600 1000000", "--dbfilename", "dump.rdb"}})
+	ctx := within(t, 60*time.Second)
+	l := open(t, connect(t, r.Addr()))
+	lock := acquire(t, l, freshName(t))
+	admin := connect(t, r.Addr())
+	// A directory stands where the file has to go.
+	if err := breakSaving(ctx, admin); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, l, "MISCONF", false)
+	admin.ConfigSet(ctx, "stop-writes-on-bgsave-error", "no")
+	release(t, lock)
+}
+
+// A key of ours holds something that is not ours.
+func TestWrongType(t *testing.T) {
+	t.Parallel()
+	r := servers.SharedRedis(t)
+	admin := connect(t, r.Addr())
+	ctx := within(t, 20*time.Second)
+	l := open(t, connect(t, r.Addr()))
+	name := freshName(t)
+	admin.HSet(ctx, lockKey(name), "precious", "data")
+	_, err := l.TryAcquire(ctx, name)
+	names(t, "try", err, "WRONGTYPE")
+	_, err = l.Acquire(ctx, name)
+	names(t, "acquire", err, "WRONGTYPE")
+	if v := admin.HGet(ctx, lockKey(name), "precious").Val(); v != "data" {
+		t.Errorf("the other's data is now %q", v)
+	}
+}
+
+// A user who may not subscribe or publish cannot wait, and is told so instead of
+// waiting for news that will not come. What needs neither works.
+func TestWaiterWithoutPermission(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	ctx := within(t, 60*time.Second)
+	a := open(t, admin)
+	for _, command := range []string{"subscribe", "publish", "pubsub", "evalsha"} {
+		if err := admin.ACLSetUser(ctx, command, "on", ">pw", "~*", "&*", "+@all", "-"+command).Err(); err != nil {
+			t.Fatal(err)
+		}
+		o := options(r.Addr())
+		o.Username, o.Password = command, "pw"
+		l := open(t, closing(t, goredis.NewClient(o)))
+		name := freshName(t)
+		if command != "evalsha" {
+			lock, err := l.TryAcquire(ctx, name)
+			if err != nil {
+				t.Fatalf("without %s: %v", command, err)
+			}
+			release(t, lock)
+		}
+		lock := acquire(t, a, name)
+		began := time.Now()
+		_, err := l.Acquire(ctx, name)
+		if command == "publish" || command == "pubsub" { // a command of a script
+			names(t, "acquire without "+command, err, "can't run this command")
+		} else {
+			names(t, "acquire without "+command, err, "NOPERM")
+		}
+		if took := time.Since(began); took > slack {
+			t.Errorf("without %s it took %v", command, took)
+		}
+		release(t, lock)
+		nothingLeft(t, admin, name)
+	}
+}
+
+// The one who releases may not publish: its lock is free all the same, and the
+// waiter finds out by itself.
+func TestReleaseWithoutPermission(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	ctx := within(t, 60*time.Second)
+	if err := admin.ACLSetUser(ctx, "mute", "on", ">pw", "~*", "&*", "+@all", "-publish").Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := options(r.Addr())
+	o.Username, o.Password = "mute", "pw"
+	const ttl = 2 * time.Second
+	a, b := open(t, closing(t, goredis.NewClient(o)), locker.WithTTL(ttl)), open(t, connect(t, r.Addr()), locker.WithTTL(ttl))
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	w := wants(ctx, b, name)
+	queued(t, admin, name, 1)
+	release(t, lock)
+	release(t, w.holds(t, ttl+time.Second+slack))
+}
+
+// Nobody is there: refused connections are an outage, which a waiter waits out.
+func TestNobodyThere(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	ctx := within(t, 60*time.Second)
+	if err := r.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, connect(t, r.Addr()))
+	refuses(t, l, "refused", true)
+	w := wants(ctx, l, freshName(t))
+	if err := r.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	release(t, w.holds(t, 5*time.Second+slack))
+}
+
+// The client was closed: no waiting helps.
+func TestClientClosed(t *testing.T) {
+	t.Parallel()
+	client := goredis.NewClient(options(servers.SharedRedis(t).Addr()))
+	l := open(t, client)
+	release(t, acquire(t, l, freshName(t)))
+	client.Close()
+	if _, err := l.Acquire(within(t, 20*time.Second), freshName(t)); !errors.Is(err, goredis.ErrClosed) {
+		t.Error(err)
+	}
+}
