@@ -187,9 +187,3 @@ func (c *C) logf(format string, args ...any) {
 		c.tb.Logf(format, args...)
 	}
 }
-
-func (c *C) failed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failures > 0
-}

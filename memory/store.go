@@ -268,13 +268,16 @@ func (s *Store) Waiting(name string) int {
 	return 0
 }
 
-// Len is the number of names that are held or waited for.
-func (s *Store) Len() int {
+// Names lists the names that are held or waited for, in no order.
+func (s *Store) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settleAll()
-	return len(s.names)
+	return slices.Collect(maps.Keys(s.names))
 }
+
+// Len is the number of names that are held or waited for.
+func (s *Store) Len() int { return len(s.Names()) }
 
 // Requests is the number of requests that the store has handled.
 func (s *Store) Requests() int64 {
