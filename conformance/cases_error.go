@@ -146,6 +146,46 @@ var errorCases = []*testCase{
 		},
 	},
 	{
+		name: "Errors/NothingSent", promise: 13, needs: requests, alone: true,
+		says: "Bad names, bad options, a finished ctx, use after Close and a second release are answered without asking the server.",
+		run: func(c *C) {
+			l, closed := c.open(), c.open()
+			h := l.acquire(c.name("released"))
+			c.release(h)
+			closed.free(c.name("warm"), soon)
+			if err := closed.Close(c.ctx); err != nil {
+				c.errorf("close: %v", err)
+			}
+			ended, cancel := context.WithCancel(c.ctx)
+			cancel()
+			name := c.name("x")
+			bad := []func() error{
+				func() error { return onlyErr(l.Acquire(c.ctx, "")) },
+				func() error { return onlyErr(l.TryAcquire(c.ctx, strings.Repeat("a", locker.MaxName+1))) },
+				func() error { return onlyErr(l.Acquire(ended, name)) },
+				func() error { return onlyErr(l.TryAcquire(ended, name)) },
+				func() error { return onlyErr(l.Acquire(c.ctx, name, locker.WithLease(-1))) },
+				func() error { return onlyErr(closed.Acquire(c.ctx, name)) },
+				func() error { return onlyErr(closed.TryAcquire(c.ctx, name)) },
+				func() error { _ = h.Release(c.ctx); return locker.ErrReleased },
+			}
+			c.quiet()
+			// One that is sent costs a request each time; pings and the like do not.
+			const times = 20
+			for i, call := range bad {
+				before := c.requests()
+				for range times {
+					if call() == nil {
+						c.fatalf("bad call %d was accepted", i)
+					}
+				}
+				if n := c.requests() - before; n > times/2 {
+					c.errorf("bad call %d cost %d requests in %d times", i, n, times)
+				}
+			}
+		},
+	},
+	{
 		name: "Errors/Owner", promise: 13,
 		says: "The owner's text is any text: it never makes an acquisition fail.",
 		run: func(c *C) {

@@ -101,6 +101,18 @@ var clientDefects = []defect{
 		}}),
 	},
 	{
+		name:  "the server is asked first",
+		cases: "Errors/NothingSent",
+		client: rig(rigged{acquire: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
+			if ctx.Err() != nil {
+				if h, err := next.TryAcquire(context.WithoutCancel(ctx), name); err == nil {
+					_ = h.Release(context.WithoutCancel(ctx))
+				}
+			}
+			return next.Acquire(ctx, name, opts...)
+		}}),
+	},
+	{
 		name:  "options are not looked at",
 		cases: "Errors/Options",
 		harness: func(h *Harness) {
