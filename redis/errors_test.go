@@ -31,7 +31,7 @@ func refuses(t *testing.T, l locker.Locker, word string, passes bool) {
 	}
 	ctx := within(t, 20*time.Second)
 	if passes {
-		ctx = within(t, 600*time.Millisecond)
+		ctx = within(t, patient)
 	}
 	began = time.Now()
 	_, err = l.Acquire(ctx, name)
