@@ -49,7 +49,13 @@ func (b *backend) try(ctx context.Context, c *claim) (driver.Grant, error) {
 		return driver.Grant{}, failed(ctx, err)
 	}
 	// Another has it, or at least some of it. Who asks next should not find ours.
-	undo.wait(ctx, b.bound)
+	var ours nodeSet
+	for i, rep := range replies {
+		if rep.yes {
+			ours = ours.with(i)
+		}
+	}
+	undo.wait(ctx, b.bound, ours)
 	if ctx.Err() != nil {
 		return driver.Grant{}, failed(ctx, err)
 	}

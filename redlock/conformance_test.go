@@ -150,12 +150,7 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis) *conformance.
 		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
 			return openLink(t, nodes, opts)
 		},
-		Destroy: func(ctx context.Context, name string) (err error) {
-			for _, c := range operators {
-				err = errors.Join(err, c.Del(ctx, lockKey(name)).Err())
-			}
-			return err
-		},
+		Destroy: func(ctx context.Context, name string) error { return destroy(ctx, operators, name) },
 		Leftovers: func(ctx context.Context, text string) (left []string, err error) {
 			for i, c := range operators {
 				keys, kerr := leftovers(ctx, c, text)
@@ -180,7 +175,7 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis) *conformance.
 		},
 		Misconfigured: map[string]func(context.Context, ...locker.Option) (locker.Locker, error){
 			"wrong password": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-				return dialWith(nodes, func(o *goredis.Options) { o.Username, o.Password = "default", "wrong" }, opts...)
+				return dialWith(nodes, func(o *goredis.Options) { o.Username, o.Password = "nobody", "wrong" }, opts...)
 			},
 			"no permission": func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
 				for _, c := range operators {
@@ -192,6 +187,29 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis) *conformance.
 			},
 		},
 	}
+}
+
+// destroy deletes the keys of whoever holds name now, and of nobody who gets it while
+// this is going on.
+func destroy(ctx context.Context, nodes []goredis.UniversalClient, name string) error {
+	const script = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
+	votes := make(map[string]int)
+	holder := ""
+	for _, c := range nodes {
+		value, err := c.Get(ctx, lockKey(name)).Result()
+		if err != nil && !errors.Is(err, goredis.Nil) {
+			return err
+		}
+		if votes[value]++; value != "" && votes[value] > votes[holder] {
+			holder = value
+		}
+	}
+	for _, c := range nodes {
+		if err := c.Eval(ctx, script, []string{lockKey(name)}, holder).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func lockKey(name string) string {

@@ -21,6 +21,10 @@ type heirs struct {
 	timer *time.Timer
 }
 
+// stragglers is how long the nodes that have not answered are waited for. Too
+// short only means that a waiter asks again which has the lock.
+const stragglers = 25 * time.Millisecond
+
 type heir struct {
 	value  string
 	nodes  int
@@ -64,7 +68,7 @@ func (h *heirs) add(i int, rep reply) {
 	case h.open == 0:
 		h.look()
 	case len(h.list) > 0 && h.timer == nil:
-		h.timer = time.AfterFunc(h.b.bound, h.expire)
+		h.timer = time.AfterFunc(stragglers, h.expire)
 	}
 }
 

@@ -42,7 +42,7 @@ func WithPrefix(prefix string) locker.Option {
 }
 
 // WithNodeTimeout sets how long a node may take to answer before the others decide
-// without it. Without it, it is a tenth of the TTL, but at least 100 ms and at most a
+// without it. Without it, it is a fifth of the TTL, but at least 200 ms and at most a
 // second. Only what cannot be decided without the node takes that long, and only until
 // the node is known not to answer.
 func WithNodeTimeout(d time.Duration) locker.Option {
@@ -87,7 +87,7 @@ func New(clients []goredis.UniversalClient, opts ...locker.Option) (locker.Locke
 }
 
 func newBackend(clients []goredis.UniversalClient, cfg *locker.Config) (*backend, error) {
-	s := settings{prefix: "redlock", bound: min(max(cfg.TTL/10, 100*time.Millisecond), time.Second)}
+	s := settings{prefix: "redlock", bound: min(max(cfg.TTL/5, 200*time.Millisecond), time.Second)}
 	locker.Settings(cfg, &s)
 	if s.err == nil {
 		s.err = checkClients(clients)
@@ -195,7 +195,8 @@ func (b *backend) Traits() driver.Traits {
 	return driver.Traits{Backend: "redlock", Fenced: b.fenced, Check: check}
 }
 
-// Close waits until what is under way has been answered.
+// Close waits until what is under way has been answered, but not for a node that
+// hangs: the client library gives that up in its own time.
 func (b *backend) Close(ctx context.Context) error {
 	for _, n := range b.nodes {
 		n.finish()
@@ -203,31 +204,51 @@ func (b *backend) Close(ctx context.Context) error {
 	b.bell.close()
 	done := make(chan struct{})
 	go func() {
-		defer close(done)
 		b.open.Wait()
+		b.stop()
 		for _, n := range b.nodes {
 			n.end()
 		}
 		b.bell.wait()
+		close(done)
 	}()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = fmt.Errorf("%w; these nodes have not answered:%s", ctx.Err(), b.hanging())
-	}
-	b.stop()
-	return err
-}
-
-func (b *backend) hanging() string {
-	var names string
-	for _, n := range b.nodes {
-		if n.busy() {
-			names += " " + n.name
+	look := time.NewTicker(b.bound / 4)
+	defer look.Stop()
+	for begin := time.Now(); ; {
+		select {
+		case <-done:
+			return nil
+		case <-look.C:
+			if time.Since(begin) < b.bound {
+				continue
+			}
+			if busy, hanging := b.underWay(); busy == hanging {
+				if busy != "" {
+					b.log.Warn("redlock: closed although nodes have not answered", "nodes", hanging)
+				}
+				b.stop()
+				return nil
+			}
+		case <-ctx.Done():
+			busy, _ := b.underWay()
+			b.stop()
+			return fmt.Errorf("%w; these nodes have not answered: %s", ctx.Err(), busy)
 		}
 	}
-	return names
+}
+
+// underWay names the nodes that have not answered yet, and those of them that
+// hang.
+func (b *backend) underWay() (busy, hanging string) {
+	for _, n := range b.nodes {
+		if n.busy() {
+			busy += n.name + " "
+		}
+		if n.hung() {
+			hanging += n.name + " "
+		}
+	}
+	return busy, hanging
 }
 
 // join makes c known to the bell, and leave forgets it.

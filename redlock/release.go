@@ -47,7 +47,7 @@ func (b *backend) Abandon(ctx context.Context, dc *driver.Claim) error {
 	}
 	k := b.clean(c)
 	b.leave(c)
-	if missing := k.wait(ctx, 2*b.bound); missing != 0 {
+	if missing := k.wait(ctx, 2*b.bound, allNodes(len(b.nodes))); missing != 0 {
 		return fmt.Errorf("%d of %d nodes could not be cleaned yet: %s", missing.len(), len(b.nodes), b.names(missing))
 	}
 	return nil
@@ -150,7 +150,7 @@ func (b *backend) yield(c *claim, nodes nodeSet) {
 type cleanup struct {
 	mu      sync.Mutex
 	missing nodeSet
-	done    chan struct{}
+	changed chan struct{} // closed and replaced when missing changes
 }
 
 // clean begins it, the first time.
@@ -161,7 +161,7 @@ func (b *backend) clean(c *claim) *cleanup {
 		defer c.mu.Unlock()
 		return c.cleanup
 	}
-	k := &cleanup{missing: nodes, done: make(chan struct{})}
+	k := &cleanup{missing: nodes, changed: make(chan struct{})}
 	c.cleanup = k
 	for i, n := range c.open {
 		if n > 0 {
@@ -170,7 +170,6 @@ func (b *backend) clean(c *claim) *cleanup {
 	}
 	c.mu.Unlock()
 	if nodes == 0 {
-		close(k.done)
 		return k
 	}
 	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
@@ -182,23 +181,30 @@ func (b *backend) clean(c *claim) *cleanup {
 func (k *cleanup) cleaned(i int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.missing = k.missing.without(i); k.missing == 0 {
-		close(k.done)
-	}
+	k.missing = k.missing.without(i)
+	close(k.changed)
+	k.changed = make(chan struct{})
 }
 
-// wait returns the nodes that are not clean when the bound or ctx is over.
-func (k *cleanup) wait(ctx context.Context, bound time.Duration) nodeSet {
+// wait returns those of the nodes that are not clean when the bound or ctx is over.
+func (k *cleanup) wait(ctx context.Context, bound time.Duration, nodes nodeSet) nodeSet {
 	timer := time.NewTimer(bound)
 	defer timer.Stop()
-	select {
-	case <-k.done:
-	case <-timer.C:
-	case <-ctx.Done():
+	for over := false; ; {
+		k.mu.Lock()
+		missing, changed := k.missing&nodes, k.changed
+		k.mu.Unlock()
+		if missing == 0 || over {
+			return missing
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			over = true
+		case <-ctx.Done():
+			over = true
+		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.missing
 }
 
 // pass is a release that nobody counts.

@@ -24,13 +24,15 @@ type round struct {
 	heard  func(i int, rep reply) // told of every answer; may be nil
 
 	voters []voter
+	began  time.Time
 	timer  *time.Timer
 	unhook func() bool
 
-	mu   sync.Mutex
-	yes  int
-	open int  // voters without an answer
-	over bool // nobody waits any longer
+	mu     sync.Mutex
+	yes    int
+	usable int  // answers that are not errors
+	open   int  // voters without an answer
+	over   bool // nobody waits any longer
 }
 
 // reply is what a node said.
@@ -46,6 +48,9 @@ type reply struct {
 	err    error
 	sent   bool // with err: the node may have carried it out; without: perhaps twice
 }
+
+// notSent is the reply of a node that was not asked after all.
+var notSent = reply{err: errNotSent}
 
 // voter is one node in one round. It is what redsync takes for a pool and for a
 // connection.
@@ -64,6 +69,7 @@ var (
 	_ rsredis.Conn = (*conn)(nil)
 
 	errForeign   = errors.New("redlock: redsync asked for what this adapter does not offer")
+	errUnasked   = errors.New("not asked: it had not answered before")
 	errUndecided = errors.New("redlock: decided without this node")
 )
 
@@ -83,17 +89,26 @@ func (b *backend) newRound(ctx context.Context, c *claim, r *round) *round {
 		v.req.job, v.req.i, v.req.until = r, i, until
 		v.wait.Add(1)
 	}
+	r.began = time.Now()
 	r.mu.Lock()
 	r.timer = time.AfterFunc(b.bound, r.expire)
 	if ctx.Done() != nil {
 		r.unhook = context.AfterFunc(ctx, r.expire)
 	}
 	r.mu.Unlock()
+	some := allNodes(len(b.nodes))
+	if r.script != bidScript {
+		some = c.traces() // the others cannot know anything of it
+	}
 	if r.gives != nil {
-		r.first = b.firstToTell(c)
+		r.first = b.firstToTell(c, some)
 	}
 	for i, n := range b.nodes {
 		c.asking(i)
+		if !some.has(i) {
+			r.answered(i, nil, n.fail(errUnasked), false)
+			continue
+		}
 		if r.gives == nil || r.first.has(i) {
 			n.submit(&r.voters[i].req)
 		} else {
@@ -106,21 +121,21 @@ func (b *backend) newRound(ctx context.Context, c *claim, r *round) *round {
 // firstToTell are the nodes that are told of a release at once: a majority, of
 // those that answer if there are enough, and for one lock the same for everybody.
 // The others have a millisecond's time.
-func (b *backend) firstToTell(c *claim) nodeSet {
-	var s, weak nodeSet
+func (b *backend) firstToTell(c *claim, some nodeSet) (first nodeSet) {
+	var weak nodeSet
 	for i, n := range b.nodes {
 		if n.weak() {
 			weak = weak.with(i)
 		}
 	}
-	for _, careful := range []bool{true, false} {
+	for _, from := range []nodeSet{some &^ weak, some} {
 		for k := range b.nodes {
-			if i := (c.bucket + k) % len(b.nodes); s.len() < b.quorum && !(careful && weak.has(i)) {
-				s = s.with(i)
+			if i := (c.bucket + k) % len(b.nodes); first.len() < b.quorum && from.has(i) {
+				first = first.with(i)
 			}
 		}
 	}
-	return s
+	return first
 }
 
 // hurry tells the others too.
@@ -156,7 +171,6 @@ var (
 // command and answered make round a job.
 func (r *round) command(i int) (*script, []any) {
 	if r.gives == nil {
-		r.c.sending(i)
 		return r.script, r.args
 	}
 	return r.script, r.gives.call(i)
@@ -192,8 +206,18 @@ func (r *round) settle(i int, rep reply) {
 	if r.open == 0 {
 		r.unwatch()
 	}
-	if r.yes+r.open < r.b.quorum && r.gives == nil {
+	if rep.err == nil {
+		r.usable++
+	}
+	// It cannot be won any more. Whether that is because somebody else has the lock
+	// is known when a majority has said something.
+	switch {
+	case r.gives != nil || r.usable < r.b.quorum:
+	case r.yes+r.open < r.b.quorum:
 		r.finish()
+	case r.usable == r.b.quorum && r.yes < r.b.quorum && rep.err == nil:
+		// The rest may take longer, but not out of all proportion.
+		r.timer.Reset(max(4*time.Since(r.began), 20*time.Millisecond))
 	}
 }
 
@@ -234,7 +258,7 @@ func (r *round) expire() {
 	r.finish()
 	for i := range r.voters {
 		if v := &r.voters[i]; !v.answered && r.gives == nil && v.req.cancel() {
-			r.c.asked(i, reply{})
+			r.c.asked(i, notSent)
 			r.settle(i, reply{err: r.b.nodes[i].fail(errNotSent)})
 		}
 	}

@@ -133,24 +133,20 @@ func (c *claim) asking(i int) {
 	c.mu.Unlock()
 }
 
-// sending notes that it goes out.
-func (c *claim) sending(i int) {
-	c.mu.Lock()
-	c.touched = c.touched.with(i)
-	c.mu.Unlock()
-}
-
 // asked notes what came of it.
 func (c *claim) asked(i int, rep reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open[i]--
 	switch {
-	case rep.err != nil && rep.sent:
+	case rep.err != nil && !rep.sent:
+		return
+	case rep.err != nil:
 		c.unclear = c.unclear.with(i)
 	case rep.holder != "":
 		c.stands = c.stands.with(i)
 	}
+	c.touched = c.touched.with(i)
 }
 
 // stateAt: the claim may be in the queue of node i; and a request of it may still

@@ -13,6 +13,9 @@ import (
 // nothing for 15 s (see the scripts): that is what becomes of waiters who died.
 const rounds = 11 * time.Second
 
+// spread is over how long those who wait for the same moment are scattered.
+const spread = 100 * time.Millisecond
+
 // waiter is one Acquire that waits. It bids at all nodes, which puts it in the
 // queue of those that others hold, and then sleeps until there is a reason to bid
 // again: it is told that the lock was handed to it or that it should look, or the
@@ -128,7 +131,7 @@ func (w *waiter) weigh(replies []reply) time.Duration {
 
 // until is how long to sleep when the holder has so much time left.
 func (w *waiter) until(left time.Duration) time.Duration {
-	return min(max(left, 0)+time.Millisecond+rand.N(w.b.bound), rounds/time.Duration(len(w.b.nodes)))
+	return min(max(left, 0)+time.Millisecond+rand.N(spread), rounds/time.Duration(len(w.b.nodes)))
 }
 
 // backoff is a random time of which the bounds double with each failure in a row.
@@ -167,6 +170,9 @@ func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
 	for range b.nodes {
 		i := w.next % len(b.nodes)
 		w.next++
+		if b.nodes[i].weak() {
+			continue
+		}
 		switch rep := b.glance(ctx, c, i); {
 		case ctx.Err() != nil:
 			return grant, false
@@ -211,7 +217,7 @@ func (b *backend) glance(ctx context.Context, c *claim, i int) reply {
 	case <-ctx.Done():
 	}
 	if req.cancel() {
-		c.asked(i, reply{})
+		c.asked(i, notSent)
 	}
 	return reply{err: b.nodes[i].slow}
 }
@@ -224,7 +230,6 @@ type single struct {
 }
 
 func (g *single) command(i int) (*script, []any) {
-	g.c.sending(i)
 	// No token: if the lock turns out to be free all nodes are asked anyway.
 	return bidScript, bidScript.call([]string{g.c.lock, g.c.clock, g.c.wait, g.c.gone}, g.c.value, g.c.ttl, "", "1")
 }
