@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("test.parallel", "12") // they wait for the most part
 	}
 	code := m.Run()
-	if !testing.Short() {
+	if len(Measured()) > 0 {
 		fmt.Print(Table(Measured()))
 		if err := keep(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

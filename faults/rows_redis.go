@@ -27,6 +27,8 @@ var redisRows = []Row{
 		See: "acquire errs, release works"},
 	{Number: 28, Name: "refusals", Run: refusals, Fresh: true, For: []string{"redis-empty"},
 		See: "an error that names what the server said; never \"not mine\", never \"held\""},
+	{Number: 28, Name: "cluster-down", Run: clusterDown, Fresh: true, For: []string{"redis-cluster"},
+		See: "an error that names what the server said; waiters go on after"},
 	{Number: 37, Name: "slot-migrated", Run: slotMigrated, Fresh: true, For: []string{"redis-cluster"},
 		See: "one slot per name; MOVED and ASK are followed"},
 }
@@ -212,6 +214,36 @@ func refusals(x *Exam) {
 	do("SCRIPT", "KILL")
 	<-busy
 
+	x.Warm(a)
+}
+
+// One of three masters is dead: the others refuse their part, too.
+func clusterDown(x *Exam) {
+	a, _ := x.Player("A")
+	x.Warm(a)
+	node := x.Cluster.Nodes[2]
+	x.Must(node.Kill())
+	x.Until("the Cluster is down", 20*time.Second, func() bool {
+		v, err := x.Redis[0].Do(x.Within(5*time.Second), "CLUSTER", "INFO")
+		text, _ := v.(string)
+		return err == nil && strings.Contains(text, "cluster_state:fail")
+	})
+	// A name of a node that is up.
+	name := ""
+	for name == "" {
+		candidate := x.Lock()
+		if slot, err := x.Cluster.SlotOf(x.Within(5*time.Second), candidate); err == nil && slot < 5000 {
+			name = candidate
+		}
+	}
+	_, err := a.Try(x.Within(3*time.Second), name)
+	if err == nil || errors.Is(err, locker.ErrNotAcquired) {
+		x.Errorf("try: %v, want what the server said", err)
+	} else {
+		x.Logf("try: %v", err)
+	}
+	x.Must(node.Restart(x.Within(time.Minute)))
+	x.Must(x.Cluster.WaitReady(x.Within(time.Minute)))
 	x.Warm(a)
 }
 
