@@ -20,7 +20,7 @@ func alone() Experiment {
 		}, append(latency("acquire+release", "one pair"),
 			Metric{Name: "requests", Better: -1, Meaning: "requests at the servers for one pair, over all nodes"})...),
 		Cases:  func(Depth) []Case { return []Case{{}} },
-		Repeat: func(d Depth) int { return pick(d, 5, 5, 9) },
+		Repeat: func(d Depth) int { return pick(d, 5, 5, 7) },
 		Fits: func(d Depth, c contender.Contender, _ Case) bool {
 			if c.Family == "redsync" && c.Setup.Variant == contender.BlackHole {
 				return d == Full // it waits five seconds for each call

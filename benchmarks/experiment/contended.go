@@ -75,7 +75,7 @@ func doContended(ctx context.Context, c *Cell) error {
 	c.Put("requests", float64(requests)/float64(counted.all))
 
 	runtime.GC()
-	t, err := compete(ctx, clients, name, pick(c.Depth, time.Second, 600*time.Millisecond, 2*time.Second))
+	t, err := compete(ctx, clients, name, pick(c.Depth, time.Second, 600*time.Millisecond, time.Second))
 	if err != nil {
 		return err
 	}

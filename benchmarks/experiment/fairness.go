@@ -25,7 +25,7 @@ func fairness() Experiment {
 			return []Case{{Name: fmt.Sprintf("%d clients", n), N: n}}
 		},
 		Repeat: func(d Depth) int {
-			return pick(d, 1, 1, 5)
+			return pick(d, 1, 1, 3)
 		},
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)

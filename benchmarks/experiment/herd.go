@@ -26,13 +26,14 @@ func herd() Experiment {
 			{Name: "hand-over", Unit: "ms", Better: -1, Meaning: "from the call of Release to the next holder having the lock"},
 		},
 		Cases: func(d Depth) []Case {
-			hundred := Case{Name: "100 waiters", N: 100}
+			// With a TTL of a minute nobody has to keep a session alive meanwhile.
+			waiters := func(n int) Case { return Case{Name: fmt.Sprintf("%d waiters", n), N: n, TTL: time.Minute} }
 			if d != Full {
-				return []Case{hundred}
+				return []Case{waiters(100)}
 			}
-			return []Case{{Name: "10 waiters", N: 10}, hundred, {Name: "1000 waiters", N: 1000}}
+			return []Case{waiters(10), waiters(100), waiters(1000)}
 		},
-		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
+		Repeat: func(d Depth) int { return pick(d, 1, 1, 2) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if c.Role == contender.Exhibit {
 				return c.Setup.Service == contender.ZooKeeper

@@ -48,7 +48,7 @@ func scale() Experiment {
 			}
 			return []Case{hold(1), hold(10), hold(100), hold(1000), hold(10000), spread(1), spread(10), spread(100), spread(1000), once(10000)}
 		},
-		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
+		Repeat: func(Depth) int { return 1 },
 		Fits:   scaleFits,
 		Do: func(ctx context.Context, c *Cell) error {
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
@@ -196,7 +196,7 @@ func doGoroutines(ctx context.Context, c *Cell) error {
 	base := c.LockName()
 	var pairs atomic.Int64
 	var over atomic.Bool
-	window := pick(c.Depth, 500*time.Millisecond, 500*time.Millisecond, 2*time.Second)
+	window := pick(c.Depth, 500*time.Millisecond, 500*time.Millisecond, time.Second)
 	timer := time.AfterFunc(window, func() { over.Store(true) })
 	defer timer.Stop()
 	start := time.Now()

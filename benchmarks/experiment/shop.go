@@ -44,12 +44,12 @@ func shop() Experiment {
 		},
 		Cases: func(d Depth) []Case {
 			return []Case{
-				{Name: "no faults", How: busy, N: pick(d, 20, 30, 200)},
+				{Name: "no faults", How: busy, N: pick(d, 20, 30, 100)},
 				{Name: "a holder paused beyond its TTL", How: unchecked, N: 20, TTL: 2 * time.Second},
 				{Name: "a holder paused beyond its TTL, tokens checked", How: checked, N: 20, TTL: 2 * time.Second},
 			}
 		},
-		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
+		Repeat: func(d Depth) int { return pick(d, 1, 1, 2) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if c.Family == "no-lock" {
 				return k.How == busy

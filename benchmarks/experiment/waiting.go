@@ -26,14 +26,20 @@ func waiting() Experiment {
 			{Name: "stuck", Better: -1, Meaning: "waiters that were still waiting five seconds after the lock had been free for the last time"},
 		},
 		Cases: func(d Depth) []Case {
-			clients := func(n int) Case { return Case{Name: fmt.Sprintf("%d clients", n), N: n, TTL: 3 * beat} }
+			clients := func(n int) Case {
+				name := fmt.Sprintf("%d clients", n)
+				if n == 1 {
+					name = "1 client"
+				}
+				return Case{Name: name, N: n, TTL: 3 * beat}
+			}
 			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat}
 			if d != Full {
 				return []Case{clients(100), shared}
 			}
 			return []Case{clients(1), clients(10), clients(100), clients(1000), shared}
 		},
-		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
+		Repeat: func(Depth) int { return 1 },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if k.How == oneClient {
 				// Two goroutines of one etcd session do not exclude each other, so
@@ -53,7 +59,7 @@ const beat = 2 * time.Second
 
 // countIdle counts what the waiters ask while nothing happens.
 func (c *Cell) countIdle(ctx context.Context) error {
-	window := pick(c.Depth, beat, beat, 3*beat)
+	window := pick(c.Depth, beat, beat, 2*beat)
 	keepAlives, err := c.Site.KeepAlives(ctx)
 	if err != nil {
 		return err
@@ -112,7 +118,7 @@ func doWaiting(ctx context.Context, c *Cell) error {
 		return err
 	}
 
-	window := pick(c.Depth, time.Second, time.Second, 5*time.Second)
+	window := pick(c.Depth, time.Second, time.Second, 2*time.Second)
 	start, used := time.Now(), cpuTime()
 	if err := pause(ctx, window); err != nil {
 		return err
