@@ -36,10 +36,6 @@ func placeOf(c *driver.Claim) *place {
 // Renew asks nothing for the single lock. One request sets the watches of all
 // that have none yet, and one, now and then, asks the leader.
 func (d *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
-	d.renew(ctx, claims, report)
-}
-
-func (d *backend) renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	w, id := d.session.now()
 	var alive []*driver.Claim
 	var unwatched []*place
@@ -210,7 +206,7 @@ func (d *backend) tend(p *place, end driver.Instant) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(d.session.life, left)
-		d.renew(ctx, []*driver.Claim{p.claim}, func(_ *driver.Claim, _ driver.Instant, err error) {
+		d.Renew(ctx, []*driver.Claim{p.claim}, func(_ *driver.Claim, _ driver.Instant, err error) {
 			if errors.Is(err, driver.ErrGone) {
 				p.end(err)
 			}

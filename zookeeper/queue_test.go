@@ -33,6 +33,7 @@ func requests(t *testing.T, z *servers.ZooKeeper, do func()) int64 {
 }
 
 func TestAloneTakesThreeRequests(t *testing.T) {
+	t.Parallel()
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute)) // no ping meanwhile
 	once := func() {
@@ -55,6 +56,7 @@ func TestAloneTakesThreeRequests(t *testing.T) {
 // A waiter lists the queue when it enters and never again, however many were before
 // it, and idles for nothing.
 func TestWaiterTakesFourRequests(t *testing.T) {
+	t.Parallel()
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	op := console(t, z.Addr())
 	const n = 6
@@ -273,6 +275,7 @@ func TestWritingToNodesIsNoNews(t *testing.T) {
 }
 
 func TestHolderWhoseNodeIsDeletedIsTold(t *testing.T) {
+	t.Parallel()
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	for _, lease := range []bool{false, true} {
@@ -383,6 +386,7 @@ func TestOrderIsKeptWhenNumbersWrap(t *testing.T) {
 
 // The servers remove empty queues; sequence numbers start again, tokens do not.
 func TestQueuesAreReaped(t *testing.T) {
+	t.Parallel()
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{"znode.container.checkIntervalMs": "300"}})
 	op := console(t, z.Addr())
 	d := raw(t, []string{z.Addr()})
@@ -478,6 +482,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 
 // Somebody deletes the queue again and again, as a server does that reaps too eagerly.
 func TestQueueDeletedInALoop(t *testing.T) {
+	t.Parallel()
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	n := name(t)
