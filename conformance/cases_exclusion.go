@@ -146,14 +146,13 @@ var exclusionCases = []*testCase{
 			h := a.acquire(name)
 			w := c.watch(h)
 			p := b.queue(name)
+			deadline := h.Deadline()
 			c.restart()
-			for range 20 {
-				time.Sleep(50 * time.Millisecond)
-				if p.finished() {
-					break
-				}
-			}
+			c.within(1500*time.Millisecond, p.finished)
 			if p.finished() && p.err == nil {
+				if left := time.Until(deadline); left > 0 {
+					c.errorf("another got %q %v before the deadline of its holder", name, left)
+				}
 				w.before(p.stamp)
 			}
 			_ = h.Release(c.ctx)
