@@ -70,6 +70,7 @@ const moment = time.Second
 // queueFor joins the queue and waits until e is the first in it, through outages
 // and through the loss of its place.
 func (b *backend) queueFor(ctx context.Context, e *entry) (driver.Grant, error) {
+	var trouble error // the latest, if there is still any
 	for pause := (backoff{}); ; {
 		var p place
 		var err error
@@ -79,6 +80,7 @@ func (b *backend) queueFor(ctx context.Context, e *entry) (driver.Grant, error) 
 			p, err = b.step(ctx, e, b.enter)
 		}
 		if err == nil {
+			trouble = nil
 			err = b.await(ctx, e, p)
 		}
 		if err == nil {
@@ -88,6 +90,8 @@ func (b *backend) queueFor(ctx context.Context, e *entry) (driver.Grant, error) 
 			}
 		}
 		switch {
+		case ctx.Err() != nil && trouble != nil:
+			return driver.Grant{}, trouble
 		case ctx.Err() != nil || lasting(err):
 			return driver.Grant{}, err
 		case errors.Is(err, errSessionGone), errors.Is(err, errEntryGone):
@@ -95,6 +99,7 @@ func (b *backend) queueFor(ctx context.Context, e *entry) (driver.Grant, error) 
 		case errors.Is(err, errFence), errors.Is(err, errForeign):
 			continue
 		}
+		trouble = err
 		b.log.Debug("locker: still waiting", "backend", backendName, "name", e.claim.Name, "error", err)
 		pause.sleep(ctx)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/names"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
 )
 
 const backendName = "etcd"
@@ -39,6 +40,7 @@ type backend struct {
 	sweeping sync.Mutex
 
 	leases     pb.LeaseClient
+	troubled   atomic.Int64 // when a request failed last, in Unix nanoseconds
 	spaceFound atomic.Pointer[string]
 
 	mu      sync.Mutex
@@ -108,25 +110,41 @@ func (b *backend) fenceOf(lease clientv3.LeaseID) string {
 	return b.prefix + "!fence/" + strconv.FormatInt(int64(lease), 16)
 }
 
-// call makes one request. The server refuses it at once when it knows of no
-// leader; when it says nothing at all for too long the request is given up, with
-// an error that is none of a context, since the caller's goes on.
+// call makes one request. When the server says nothing for too long the request is
+// given up, with an error that is none of a context, since the caller's goes on.
 func (b *backend) call(ctx context.Context, request func(ctx context.Context) error) error {
 	// Not a deadline: that would be sent along with every request, and cost more
-	// than it is worth.
-	inner, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	// than it is worth. For the same reason a member that knows of no leader is told
+	// to say so at once only while there is trouble; otherwise it holds on.
+	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(b.pace.patience, cancel).Stop()
+	troubled := time.Since(time.Unix(0, b.troubled.Load())) < troubleLasts
+	if troubled {
+		inner = clientv3.WithRequireLeader(inner)
+	}
 	err := request(inner)
 	switch {
-	case err == nil || inner.Err() == nil:
+	case err == nil:
+		return nil
+	case inner.Err() == nil:
+		if !answered(err) || isNoLeader(err) {
+			b.troubled.Store(time.Now().UnixNano())
+		}
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
+	b.troubled.Store(time.Now().UnixNano())
 	b.watches.suspect()
+	if b.client.ActiveConnection().GetState() == connectivity.TransientFailure {
+		return b.explain(errSilence)
+	}
 	return errSilence
 }
+
+// troubleLasts is for how long after a request that failed more are reckoned with.
+const troubleLasts = 10 * time.Second
 
 // txn makes one transaction.
 func (b *backend) txn(ctx context.Context, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (resp *clientv3.TxnResponse, err error) {

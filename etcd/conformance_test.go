@@ -2,7 +2,9 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,22 +19,22 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	conform(t, 1, servers.EtcdOptions{}, nil)
+	conform(t, 1, servers.EtcdOptions{}, false)
 }
 
+// TestConformanceThree has the leader moved, stopped and killed in between.
 func TestConformanceThree(t *testing.T) {
 	t.Parallel()
-	conform(t, 3, servers.EtcdOptions{}, nil)
+	conform(t, 3, servers.EtcdOptions{Args: []string{"--heartbeat-interval", "50", "--election-timeout", "500"}}, true)
 }
 
 func TestConformanceOld(t *testing.T) {
 	t.Parallel()
-	conform(t, 1, servers.EtcdOptions{Old: true}, nil)
+	conform(t, 1, servers.EtcdOptions{Old: true}, false)
 }
 
-// conform runs the suite on a cluster of its own. shake, if not nil, disturbs the
-// cluster while the suite runs.
-func conform(t *testing.T, members int, opts servers.EtcdOptions, shake func(t *testing.T, c *servers.EtcdCluster)) {
+// conform runs the suite on a cluster of its own, which is disturbed if so wanted.
+func conform(t *testing.T, members int, opts servers.EtcdOptions, disturb bool) {
 	b := conformance.Backend{
 		Dial:       dialAddress,
 		Fair:       true,
@@ -48,11 +50,75 @@ func conform(t *testing.T, members int, opts servers.EtcdOptions, shake func(t *
 		admin := dial(t, cluster.Addrs()...)
 		broken := sync.OnceValue(func() misconfigured { return newMisconfigured(t, opts.Old) })
 		b.New = func(t testing.TB) *conformance.Harness { return harness(t, cluster, admin, broken) }
-		if shake != nil {
-			shake(t, cluster)
+		if disturb {
+			b.New = shake(t, cluster, b.New)
 		}
 	}
 	conformance.Run(t, b)
+}
+
+// shake moves, stops and kills the leader in turn while the suite runs, but leaves some
+// cases in peace. A new leader gives every lease its full time once more, so that
+// those that measure how soon a lease ends cannot be right when it changes all the
+// time. And those that count requests or stop the servers themselves come last.
+func shake(t *testing.T, c *servers.EtcdCluster, harness func(testing.TB) *conformance.Harness) func(testing.TB) *conformance.Harness {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	var measuring sync.RWMutex // read by the cases that measure
+	steps := []func(leader, next *servers.Etcd) error{
+		func(_, next *servers.Etcd) error { return c.MoveLeader(t.Context(), next) },
+		func(leader, _ *servers.Etcd) error {
+			err := leader.Pause()
+			time.Sleep(700 * time.Millisecond) // longer than an election
+			return errors.Join(err, leader.Resume())
+		},
+		func(leader, _ *servers.Etcd) error {
+			return errors.Join(leader.Kill(), leader.RestartNoWait(t.Context()))
+		},
+	}
+	step := func(i int) error {
+		measuring.Lock()
+		defer measuring.Unlock()
+		leader, err := c.Leader(t.Context())
+		if err == nil {
+			next := c.Members[(slices.Index(c.Members, leader)+1)%len(c.Members)]
+			err = steps[i%len(steps)](leader, next)
+		}
+		return errors.Join(err, c.WaitReady(t.Context()))
+	}
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				if t.Logf("the leader was moved, stopped or killed %d times", i); i < len(steps) {
+					t.Error("that is too little")
+				}
+				return
+			case <-time.After(time.Second):
+			}
+			if err := step(i); err != nil {
+				t.Errorf("disturbing the cluster: %v", err)
+				return
+			}
+		}
+	}()
+	peace := sync.OnceFunc(func() {
+		close(stop)
+		<-stopped
+	})
+	t.Cleanup(peace)
+	return func(t testing.TB) *conformance.Harness {
+		_, name, _ := strings.Cut(t.Name(), "/")
+		if strings.HasPrefix(name, "Death/") || name == "Close/Unreachable" || name == "Litter/Dead" {
+			measuring.RLock()
+			t.Cleanup(measuring.RUnlock)
+		}
+		h := harness(t)
+		count, kill := h.Requests, h.Stop
+		h.Requests = func(ctx context.Context) (int64, error) { peace(); return count(ctx) }
+		h.Stop = func(ctx context.Context) error { peace(); return kill(ctx) }
+		return h
+	}
 }
 
 func dialAddress(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {

@@ -75,7 +75,7 @@ func (b *backend) explain(err error) error {
 	if !errors.Is(err, errSilence) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(context.Background()), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(context.Background()), 40*time.Millisecond)
 	defer cancel()
 	_, why := pb.NewMaintenanceClient(b.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
 	if why == nil || ctx.Err() != nil {

@@ -106,8 +106,8 @@ func TestLostReply(t *testing.T) {
 	admin := dial(t, e.Addr())
 	p := front(t, e.Addr())
 	b := driverOf(t, dial(t, p.Addr()))
+	take(t, b, t.Name()+"session")
 	for _, wait := range []bool{true, false} {
-		take(t, b, t.Name()+"session")
 		name := t.Name()
 		p.SwallowReply(func(request []byte) bool { return bytes.Contains(request, []byte(name+"/")) }, 50*time.Millisecond)
 		c := claim(name, wait)
@@ -289,7 +289,15 @@ func TestCompaction(t *testing.T) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		g := kept.State.(*entry).guard
-		return g != nil && g.w.id >= 0
+		if g == nil {
+			return false
+		}
+		select {
+		case <-g.w.known:
+			return g.w.id >= 0
+		default:
+			return false
+		}
 	})
 	if err := b.Release(t.Context(), kept); err != nil {
 		t.Errorf("a lock that was kept: %v", err)
@@ -310,16 +318,12 @@ func TestReleaseBeforeWatch(t *testing.T) {
 	for _, ahead := range []int{1, 2, 4} {
 		p := front(t, e.Addr())
 		b := driverOf(t, dial(t, p.Addr()))
-		take(t, b, t.Name()+"session")
 		name := t.Name() + string(rune('0'+ahead))
-		var others []*backend
-		var held []*driver.Claim
-		for range ahead {
+		take(t, b, name+"session")
+		for i := range ahead {
 			d := driverOf(t, c)
-			cl := claim(name, true)
-			others, held = append(others, d), append(held, cl)
-			go func() { _, _ = d.Acquire(t.Context(), cl) }()
-			queued(t, c, name, len(held))
+			go func() { _, _ = d.Acquire(t.Context(), claim(name, true)) }()
+			queued(t, c, name, i+1)
 		}
 		p.Delay(0, 400*time.Millisecond) // answers take their time
 		granted := make(chan error, 1)

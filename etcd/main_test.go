@@ -5,6 +5,7 @@ import (
 	"flag"
 	"log"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -15,6 +16,12 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() { // the examples need a server
 		_ = flag.Set("test.skip", "^Example")
+	}
+	// The tests wait more than they work.
+	if f := flag.Lookup("test.parallel"); f != nil {
+		if n, err := strconv.Atoi(f.Value.String()); err == nil && n < 6 {
+			_ = f.Value.Set("6")
+		}
 	}
 	code := m.Run()
 	if err := servers.StopAll(); err != nil {
