@@ -1,0 +1,64 @@
+package redis
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// The master dies and a Sentinel makes its replica the master: holders keep their
+// locks if the replica knows of them, waiters go on in their order, tokens rise.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	g := servers.NewRedisSentinel(t, servers.RedisOptions{})
+	ctx := within(t, 90*time.Second)
+	open := func() locker.Locker {
+		return open(t, closing(t, goredis.NewFailoverClient(failoverOptions(g.SentinelAddrs(), nil))), locker.WithTTL(30*time.Second))
+	}
+	a, b, c := open(), open(), open()
+	master := connect(t, g.Master.Addr())
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	first := wants(ctx, b, name)
+	queued(t, master, name, 1)
+	second := wants(ctx, c, name)
+	queued(t, master, name, 2)
+	// A write, so that WAIT has something to wait for on this connection.
+	master.Set(ctx, "control", "x", 0)
+	if n, err := master.Wait(ctx, 1, 5*time.Second).Result(); n != 1 {
+		t.Fatal(n, err)
+	}
+	if err := g.Master.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a new master", func() bool {
+		m, err := g.CurrentMaster(ctx)
+		return err == nil && m == g.Replicas[0]
+	})
+	if lock.Context().Err() != nil {
+		t.Fatal("lost although the replica knew of it")
+	}
+	if err := lock.Release(ctx); err != nil && !errors.Is(err, locker.ErrLost) {
+		t.Fatal(err)
+	}
+	next := first.holds(t, 20*time.Second)
+	if next.Token() <= lock.Token() {
+		t.Errorf("token %d after %d", next.Token(), lock.Token())
+	}
+	select {
+	case <-second.done:
+		t.Error("the second in the queue came before the first")
+	default:
+	}
+	release(t, next)
+	last := second.holds(t, 10*time.Second)
+	if last.Token() <= next.Token() {
+		t.Errorf("token %d after %d", last.Token(), next.Token())
+	}
+	release(t, last)
+}
