@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -38,6 +39,30 @@ func init() {
 		return &counting{Client: c}, err
 	})
 }
+
+func init() {
+	// What is left behind: an open file, a goroutine, a key.
+	leave := func(kind string, what func(a Access)) {
+		Register(kind, func(ctx context.Context, a Access) (conformance.Client, error) {
+			what(a)
+			a.Kind = "redis"
+			return Open(ctx, a)
+		})
+	}
+	leave("broken-file", func(Access) { leaked, _ = os.Open(os.DevNull) })
+	leave("broken-goroutine", func(Access) { go func() { <-stays }() })
+	leave("broken-key", func(a Access) {
+		c := RedisClient(a, a.Addrs[0])
+		defer c.Close()
+		c.Set(context.Background(), "exam-"+leftOf+"-2", "x", 0)
+	})
+}
+
+var (
+	leaked *os.File
+	leftOf string // the number of the row that is about to be run
+	stays  = make(chan struct{})
+)
 
 type slowClock struct{ driver.Clock }
 
@@ -155,13 +180,33 @@ func TestCampaignsFindBrokenLocks(t *testing.T) {
 	}
 }
 
-// A row finds a lock that tells its holder too late.
+// A row finds a lock that tells its holder too late, or leaves something behind.
 func TestRowsFindBrokenLocks(t *testing.T) {
 	servers.Need(t)
-	found := accused(t, "broken-late", func(t testing.TB, s *Servers) {
-		Examine(t, s, func(x *Exam) { cutOff(x, (*Network).Freeze, false) })
-	})
-	if want := "the holder was not told"; !strings.Contains(found, want) {
-		t.Errorf("want %q", want)
+	use := func(x *Exam) {
+		p, _ := x.Process("A")
+		r := x.Taken(p, x.Lock(), 10*time.Second)
+		x.Must(r.Release(5 * time.Second))
+		a, _ := x.Player("B")
+		x.Warm(a)
+	}
+	for kind, c := range map[string]struct {
+		want string
+		row  func(x *Exam)
+	}{
+		"broken-late":      {"the holder was not told", func(x *Exam) { cutOff(x, (*Network).Freeze, false) }},
+		"broken-file":      {"after closing there are", use},
+		"broken-goroutine": {"goroutines are left", use},
+		"broken-key": {"left on the servers", func(x *Exam) {
+			leftOf = x.label
+			use(x)
+		}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			found := accused(t, kind, func(t testing.TB, s *Servers) { Examine(t, s, c.row) })
+			if !strings.Contains(found, c.want) {
+				t.Errorf("want %q", c.want)
+			}
+		})
 	}
 }

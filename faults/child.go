@@ -45,7 +45,6 @@ type answer struct {
 	Code   string // which sentinel error Err stands for
 	Took   time.Duration
 	Tally  Tally
-	N      int
 }
 
 var sentinels = map[string]error{
@@ -95,15 +94,12 @@ type actor struct {
 	out    *json.Encoder
 	held   map[int]*Holding
 	load   *worker
+	before stock // what the process had before it had a client
 }
 
 func (r role) play(in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := Open(ctx, r.Access)
-	if err != nil {
-		return err
-	}
 	rec, err := history.NewRecorder(filepath.Join(r.Folder, r.Name+".jsonl"), r.Name)
 	if err != nil {
 		return err
@@ -112,10 +108,16 @@ func (r role) play(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	before := takeStock()
+	c, err := Open(ctx, r.Access)
+	if err != nil {
+		return err
+	}
 	a := &actor{
 		player: &Player{Name: r.Name, client: c, rec: rec, res: res},
 		out:    json.NewEncoder(out),
 		held:   make(map[int]*Holding),
+		before: before,
 	}
 	if err := a.reply(answer{}); err != nil { // ready
 		return err
@@ -180,15 +182,8 @@ func (a *actor) obey(ctx context.Context, o order, ans *answer) error {
 	case "stop":
 		ans.Tally = a.load.stop()
 		return nil
-	case "fds":
-		n, err := openFiles()
-		ans.N = n
-		return err
-	case "goroutines":
-		ans.N = runtime.NumGoroutine()
-		return nil
 	case "close":
-		return a.player.Close(ctx)
+		return errors.Join(a.player.client.Close(ctx), a.before.left(), a.player.rec.Close())
 	}
 	a.mu.Lock()
 	h := a.held[o.Handle]
@@ -217,7 +212,25 @@ func (a *actor) obey(ctx context.Context, o order, ans *answer) error {
 	return fmt.Errorf("unknown order %q", o.Op)
 }
 
-func openFiles() (int, error) {
-	fds, err := os.ReadDir("/proc/self/fd")
-	return len(fds), err
+// stock is what a process has of what it could leave behind.
+type stock struct{ files, goroutines int }
+
+func takeStock() stock {
+	fds, _ := os.ReadDir("/proc/self/fd") // where there is none, nothing is counted
+	return stock{len(fds), runtime.NumGoroutine()}
+}
+
+// left waits until there is no more than before, and says what there is if it does not
+// come to that.
+func (before stock) left() error {
+	var now stock
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if now = takeStock(); now.files <= before.files && now.goroutines <= before.goroutines {
+			return nil
+		}
+	}
+	stacks := make([]byte, 64<<10)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return fmt.Errorf("after closing there are %d files and %d goroutines, before opening there were %d and %d:\n%s",
+		now.files, now.goroutines, before.files, before.goroutines, stacks)
 }

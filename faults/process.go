@@ -191,12 +191,6 @@ func (r *Remote) do(op string, within time.Duration) error {
 	return err
 }
 
-// Count asks for the number of "fds" or "goroutines".
-func (p *Process) Count(what string) (int, error) {
-	a, err := p.do(order{Op: what})
-	return a.N, err
-}
-
 // Stop stops the process in its tracks, Continue lets it go on.
 func (p *Process) Stop() error     { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
