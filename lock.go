@@ -45,6 +45,11 @@ func newLock(ctx context.Context, c *core, claim *driver.Claim) *Lock {
 	return l
 }
 
+// String names the lock and its token.
+func (l *Lock) String() string {
+	return fmt.Sprintf("lock %q with token %d", l.Name(), l.token)
+}
+
 // Name is the name that was taken.
 func (l *Lock) Name() string { return l.claim.Name }
 

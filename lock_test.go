@@ -226,3 +226,21 @@ func TestAcknowledgementAfterStop(t *testing.T) {
 		closeAll(t, l)
 	})
 }
+
+// Printing a lock does not race with its life.
+func TestPrintWhileLost(t *testing.T) {
+	var claim *driver.Claim
+	s := &script{}
+	ok := grant(SystemClock())
+	s.acquire = func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		claim = c
+		return ok(ctx, c)
+	}
+	l := open(t, s, WithClock(SystemClock()))
+	lock := acquire(t, l, "x")
+	go claim.Lost(errBroken)
+	if text := fmt.Sprint(lock); text != `lock "x" with token 1` {
+		t.Error(text)
+	}
+	closeAll(t, l)
+}
