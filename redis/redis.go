@@ -42,7 +42,8 @@
 //
 // Replication is asynchronous. After a failover two holders of one name may
 // exist, both with a live Context: the new master may never have heard of the
-// first. Their tokens differ and are in order. The same is true after a restart
+// first. Their tokens differ and are in order. Waiters go on with the new master, in
+// the order in which they find it. Two holders are also possible after a restart
 // without the data, after an eviction (a maxmemory-policy other than noeviction is
 // reported through locker.WithLogger), and after the server's clock was set.
 //
