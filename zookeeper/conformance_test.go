@@ -17,8 +17,14 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
+// ticking is what a user says whose servers tick as those of the tests do. It makes
+// short sessions bear more.
+func ticking(opts []locker.Option) []locker.Option {
+	return append([]locker.Option{WithTick(500 * time.Millisecond)}, opts...)
+}
+
 func dialAddresses(ctx context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
-	return Connect(ctx, strings.Split(address, ","), opts...)
+	return Connect(ctx, strings.Split(address, ","), ticking(opts)...)
 }
 
 func claims(newHarness func(t testing.TB) *conformance.Harness) conformance.Backend {
@@ -124,7 +130,7 @@ func harness(t testing.TB, addrs []string, requests func(context.Context) (int64
 	return &conformance.Harness{
 		Address: strings.Join(addrs, ","),
 		Open: func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
-			return Connect(ctx, addrs, opts...)
+			return Connect(ctx, addrs, ticking(opts)...)
 		},
 		OpenLink: func(ctx context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
 			return openLink(ctx, t, addrs, opts)
@@ -170,7 +176,7 @@ func openLink(ctx context.Context, t testing.TB, addrs []string, opts []locker.O
 			}
 		}
 	}
-	l, err := Connect(ctx, fronts, opts...)
+	l, err := Connect(ctx, fronts, ticking(opts)...)
 	return l, conformance.Link{
 		Freeze: all((*proxy.Proxy).Freeze),
 		Mute:   all((*proxy.Proxy).FreezeDown),

@@ -86,7 +86,7 @@ func (c *contact) until() driver.Instant {
 func (c *contact) stale(now driver.Instant) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return now.Sub(c.sure) > c.lag+c.timeout/8
+	return now.Sub(c.sure) > c.lag+c.timeout/10
 }
 
 // spent says that too little is left before until to begin a holding with.

@@ -167,7 +167,7 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 		return nil, nil, err
 	}
 	_, _, timeout := s.state()
-	d.check = min(timeout/6, 750*time.Millisecond)
+	d.check = min(timeout/10, 750*time.Millisecond)
 	if timeout > cfg.TTL {
 		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL", "ttl", cfg.TTL, "session", timeout)
 	}
