@@ -73,6 +73,9 @@ type Contender struct {
 	Setup  Setup
 	// Note says how it was configured, where a user would have had a choice.
 	Note string
+	// Aside: it differs from another contender in one respect, and is measured
+	// where that matters, and with everything only in the full form.
+	Aside bool
 	// Traits is what may be asked of it.
 	Traits Traits
 	// Open makes one client with connections of its own.

@@ -61,7 +61,7 @@ func shop() Experiment {
 		},
 		Together: func(k Case) bool { return k.How != busy },
 		Do: func(ctx context.Context, c *Cell) error {
-			within, cancel := context.WithTimeout(ctx, pick(c.Depth, 30*time.Second, 30*time.Second, 2*time.Minute))
+			within, cancel := context.WithTimeout(ctx, pick(c.Depth, 30*time.Second, 20*time.Second, 2*time.Minute))
 			defer cancel()
 			err := doShop(within, c)
 			if within.Err() != nil && ctx.Err() == nil {

@@ -25,6 +25,7 @@ func redlockContender(name string, v contender.Variant, fenced bool) contender.C
 		Role:   contender.Ours,
 		Setup:  contender.Setup{Service: contender.Redis, Nodes: 5, Variant: v},
 		Note:   note,
+		Aside:  !fenced,
 		Traits: contender.Traits{Waits: true, Renews: true, Fenced: fenced},
 		Open: func(_ context.Context, cfg contender.Config) (contender.Client, error) {
 			var conns []goredis.UniversalClient

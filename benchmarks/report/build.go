@@ -77,7 +77,7 @@ func method(in Input) Section {
 		Brief: true,
 		Text: []string{
 			"Everything ran on one machine: clients, servers and, where there are several nodes, all of them. There is no network between them but the loopback, so what is compared is the number of round trips, of writes to the disk, and the work that each takes; a real network adds its own time to every round trip.",
-			"The contenders take turns (A B A B): each repetition of a case is done with all of them before the next one begins. Figures are medians of the repetitions, followed by half of their range in percent (±). Ratios are medians of the ratios of paired repetitions. Latencies are kept in HDR histograms. Requests are counted by the servers, not by the clients. Every server was started for this run, empty.",
+			fresh(in) + "The contenders take turns (A B A B): each repetition of a case is done with all of them before the next one begins. Figures are medians of the repetitions, followed by half of their range in percent (±). Ratios are medians of the ratios of paired repetitions. Latencies are kept in HDR histograms. Requests are counted by the servers, not by the clients.",
 			"Command: `" + in.Command + "`",
 		},
 	}
@@ -103,6 +103,20 @@ func method(in Input) Section {
 	}
 	s.Tables = []Table{t}
 	return s
+}
+
+// fresh says where the servers came from.
+func fresh(in Input) string {
+	var given []string
+	for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd} {
+		if len(in.Plan.Given[service]) > 0 {
+			given = append(given, string(service))
+		}
+	}
+	if len(given) == 0 {
+		return "Every server was started for this run, empty. "
+	}
+	return "Servers that ran already were used for " + strings.Join(given, ", ") + " (where enough addresses were given), with whatever they hold and whatever else they do; what has to break servers started its own. "
 }
 
 // chapter is one experiment: a table for each case.
@@ -151,7 +165,7 @@ func caseTable(in Input, e *experiment.Experiment, k experiment.Case) (Table, bo
 				t.Minor[len(shown)] = m.Minor
 				head := m.Name
 				if m.Unit != "" {
-					head += " " + m.Unit
+					head += noBreak + m.Unit
 				}
 				t.Head = append(t.Head, head)
 				break

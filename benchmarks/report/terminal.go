@@ -89,10 +89,13 @@ func grid(b *strings.Builder, t Table) {
 	}
 }
 
+// noBreak stands between a figure's name and its unit, which stay on one line.
+const noBreak = "\u00a0"
+
 // wrap breaks text between words into lines of at most width, or of one word.
 func wrap(text string, width int) []string {
 	var lines []string
-	for word := range strings.FieldsSeq(text) {
+	for word := range strings.SplitSeq(text, " ") {
 		last := len(lines) - 1
 		if last >= 0 && utf8.RuneCountInString(lines[last]+" "+word) <= width {
 			lines[last] += " " + word
