@@ -74,14 +74,12 @@ func (b *backend) aside(ctx context.Context, s *script, words args) (any, error)
 		err error
 	}
 	results := make(chan result, 1)
-	b.working.Add(1)
-	go func() {
-		defer b.working.Done()
+	b.working.run(func() {
 		began := time.Now()
 		v, err := s.run(ctx, b.client, words)
 		b.brisk.Store(err == nil && time.Since(began) < brisk)
 		results <- result{v, err}
-	}()
+	})
 	select {
 	case r := <-results:
 		return r.v, r.err

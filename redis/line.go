@@ -65,14 +65,12 @@ func (l *listener) subscribe(ln *line, ch *channel) error {
 		return err
 	}
 	ln.reader.Do(func() {
-		l.b.working.Add(1)
-		go l.read(ln)
+		l.b.working.run(func() { l.read(ln) })
 	})
 	return nil
 }
 
 func (l *listener) read(ln *line) {
-	defer l.b.working.Done()
 	for {
 		msg, err := ln.pubsub.Receive(ln.ctx)
 		if err != nil {

@@ -101,8 +101,7 @@ func (l *listener) join(claim, name, key string) *waiter {
 		ch = &channel{name: name, key: key, events: make(chan event, 8), waiters: make(map[*waiter]struct{})}
 		ch.ctx, ch.stop = context.WithCancel(l.b.life)
 		l.channels[name] = ch
-		l.b.working.Add(1)
-		go l.keep(ch)
+		l.b.working.run(func() { l.keep(ch) })
 	}
 	if ch.idle != nil {
 		ch.idle.Stop()
@@ -231,7 +230,6 @@ func (l *listener) close() {
 
 // keep subscribes to a channel again and again until it is given up.
 func (l *listener) keep(ch *channel) {
-	defer l.b.working.Done()
 	for pause := minPause; ; {
 		err := l.listen(ch)
 		l.mu.Lock()

@@ -12,9 +12,7 @@ func (b *backend) checkPolicy() {
 		if !b.cfg.Logger.Enabled(b.life, slog.LevelWarn) {
 			return
 		}
-		b.working.Add(1)
-		go func() {
-			defer b.working.Done()
+		b.working.run(func() {
 			info, err := b.client.Info(b.life, "memory").Result()
 			if err != nil {
 				return // the user may not ask, or the server is away
@@ -24,7 +22,7 @@ func (b *backend) checkPolicy() {
 				b.cfg.Logger.Warn("locker: redis: the server may throw locks away when its memory is full; "+
 					"set maxmemory-policy to noeviction", "maxmemory-policy", policy, "maxmemory", limit)
 			}
-		}()
+		})
 	})
 }
 

@@ -12,12 +12,12 @@
 //
 // The names are divided among 256 buckets by a checksum; a bucket's two digits
 // are the hash tag of all keys of its names, so that in a Cluster they are in one
-// slot. For the name "orders/42", which is in bucket 6c:
+// slot. For the name "orders/42", which is in bucket 5e:
 //
-//	locker:{6c}:lock:orders/42    who holds it: claim, token, owner; expires
-//	locker:{6c}:queue:orders/42   a list of those who wait; expires
-//	locker:{6c}:clock             the last token given in this bucket; stays
-//	locker:{6c}:gone:<claim>      for seconds: a claim that was given up while a
+//	locker:{5e}:lock:orders/42    who holds it: claim, token, owner; expires
+//	locker:{5e}:queue:orders/42   a list of those who wait; expires
+//	locker:{5e}:clock             the last token given in this bucket; stays
+//	locker:{5e}:gone:<claim>      for seconds: a claim that was given up while a
 //	                              request of it might still have been on its way
 //
 // What stays is at most 256 short strings however many names are used. The
@@ -123,7 +123,7 @@ type backend struct {
 	brisk   atomic.Bool  // the server was quick to answer last time
 	bounded sync.Map     // a *goredis.Client and the same with short timeouts
 	policy  sync.Once
-	working sync.WaitGroup // what runs in the background
+	working *group // what runs in the background
 	life    context.Context
 	die     context.CancelFunc
 }
@@ -147,6 +147,7 @@ func newBackend(client goredis.UniversalClient, cfg *locker.Config) (*backend, e
 		id:      hex.EncodeToString(id[:]),
 		scripts: newScripts(sharded),
 		ttl:     millis(cfg.TTL),
+		working: newGroup(),
 		times:   newServerTime(cfg.Clock),
 	}
 	b.layout = newLayout(s.prefix, b.id, sharded)
@@ -194,13 +195,8 @@ func (b *backend) Traits() driver.Traits {
 func (b *backend) Close(ctx context.Context) error {
 	b.die()
 	b.listener.close()
-	ended := make(chan struct{})
-	go func() {
-		b.working.Wait()
-		close(ended)
-	}()
 	select {
-	case <-ended:
+	case <-b.working.wait():
 		return nil
 	case <-ctx.Done():
 		return errors.New("the client still hangs in a call: " + ctx.Err().Error())
