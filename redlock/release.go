@@ -38,8 +38,9 @@ func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
 }
 
 // Abandon makes sure that nothing of the claim is left on any node that can be
-// reached, nor comes of a request that is still on its way. On one that cannot be
-// reached until the TTL is over, it is the TTL that has removed it.
+// reached, nor comes of a request that is still on its way. What a minority of nodes
+// has that cannot be reached now is taken care of in the background: they hear of it
+// as soon as they answer, unless the TTL has removed it before.
 func (b *backend) Abandon(ctx context.Context, dc *driver.Claim) error {
 	c, _ := dc.State.(*claim)
 	if c == nil {
@@ -47,7 +48,13 @@ func (b *backend) Abandon(ctx context.Context, dc *driver.Claim) error {
 	}
 	k := b.clean(c)
 	b.leave(c)
-	if missing := k.wait(ctx, 2*b.bound, allNodes(len(b.nodes))); missing != 0 {
+	var weak nodeSet
+	for i, n := range b.nodes {
+		if n.weak() && weak.len() < len(b.nodes)-b.quorum {
+			weak = weak.with(i)
+		}
+	}
+	if missing := k.wait(ctx, 2*b.bound, allNodes(len(b.nodes))&^weak); missing != 0 {
 		return fmt.Errorf("%d of %d nodes could not be cleaned yet: %s", missing.len(), len(b.nodes), b.names(missing))
 	}
 	return nil

@@ -107,26 +107,22 @@ func (w *waiter) weigh(replies []reply) time.Duration {
 			}
 		}
 	}
-	unknown := len(replies) - taken - ours.len()
 	switch {
 	case taken+ours.len() < w.b.quorum:
 		w.outages++
 		w.b.yield(w.c, ours)
 		return backoff(50*time.Millisecond, time.Second, w.outages)
-	case ours == 0 || most+unknown >= w.b.quorum:
-		w.outages, w.splits = 0, 0
-		w.b.yield(w.c, ours)
-		return w.until(left)
+	case ours != 0 && most < w.b.quorum && first && w.splits < 3:
+		// The votes are split, as far as we can see. Whoever came first keeps its
+		// votes and the others give it theirs, and tell it. In case one of them has
+		// died, or has a majority that we cannot see, it asks again, but not for ever.
+		w.outages = 0
+		w.splits++
+		return backoff(5*time.Millisecond, 50*time.Millisecond, w.splits)
 	}
-	// The votes are split and nobody can have a majority. Whoever came first keeps
-	// its votes and the others give it theirs; but in case one of them has died it
-	// does not keep them for ever.
-	w.outages = 0
-	w.splits++
-	if !first || w.splits > 3 {
-		w.b.yield(w.c, ours)
-	}
-	return backoff(5*time.Millisecond, 200*time.Millisecond, w.splits)
+	w.outages, w.splits = 0, 0
+	w.b.yield(w.c, ours)
+	return w.until(left)
 }
 
 // until is how long to sleep when the holder has so much time left.
