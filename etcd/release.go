@@ -63,10 +63,10 @@ func (b *backend) tell(resp *clientv3.TxnResponse) {
 	}
 }
 
-// deletePlain deletes the key without comparing. etcd 3.4 refuses every transaction
-// while it has no space, also one that only deletes, but not this. Nobody else has the
-// key, but should the request arrive late the next claim might: then it is not used
-// again.
+// deletePlain deletes the key without comparing. While they have no space, etcd before
+// 3.4.20 and 3.5.7 refuse every transaction, also one that only deletes, and all
+// refuse one that moves the fence; but not this. Nobody else has the key, but should
+// the request arrive late the next claim might: then it is not used again.
 func (b *backend) deletePlain(ctx context.Context, e *entry) error {
 	var resp *clientv3.DeleteResponse
 	err := b.call(ctx, func(ctx context.Context) (err error) {
