@@ -27,7 +27,7 @@ type outcome struct {
 type results map[string]map[string]*outcome
 
 // complaint is a line of a failing check.
-var complaint = regexp.MustCompile(`^\s+checks\.go:\d+: (.*)\n$`)
+var complaint = regexp.MustCompile(`^\s+(?:checks|cases_\w+)\.go:\d+: (.*)\n$`)
 
 func read(said []byte) (results, error) {
 	r := results{}
@@ -37,12 +37,10 @@ func read(said []byte) (results, error) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			continue // the compiler's words
 		}
-		path, ok := strings.CutPrefix(e.Test, "TestTrack/")
-		i := strings.LastIndexByte(path, '/')
-		if !ok || i < 0 || !isCheck(path[i+1:]) {
+		library, check, ok := parts(e.Test)
+		if !ok {
 			continue
 		}
-		library, check := path[:i], path[i+1:]
 		if r[library] == nil {
 			r[library] = map[string]*outcome{}
 		}
@@ -68,8 +66,20 @@ func read(said []byte) (results, error) {
 	return r, nil
 }
 
-func isCheck(id string) bool {
-	return slices.ContainsFunc(checks.All, func(c checks.Check) bool { return c.ID == id })
+// parts takes the name of a test apart.
+func parts(test string) (library, check string, ok bool) {
+	for _, kind := range []struct {
+		prefix string
+		checks []checks.Check
+	}{{"TestTrack/", checks.All}, {"TestConformance/", checks.Suite}} {
+		path, found := strings.CutPrefix(test, kind.prefix)
+		for _, c := range kind.checks {
+			if library, is := strings.CutSuffix(path, "/"+c.ID); found && is {
+				return library, c.ID, true
+			}
+		}
+	}
+	return "", "", false
 }
 
 // cell is what the table says.
@@ -119,44 +129,62 @@ func (r results) write(w io.Writer, times int) {
 				columns = append(columns, l)
 			}
 		}
-		title := "## Other libraries"
 		if ours {
-			title = "## This project's backends"
+			fmt.Fprint(w, "## This project's backends\n\nThe conformance suite is passed by each in its own folder.\n\n")
+		} else {
+			fmt.Fprint(w, "## Other libraries\n\n")
 		}
-		fmt.Fprintf(w, "%s\n\n| |", title)
-		for _, l := range columns {
-			fmt.Fprintf(w, " %s |", l.Name)
+		r.table(w, columns, checks.All, times)
+		if !ours {
+			fmt.Fprint(w, suiteHead)
+			r.table(w, columns, checks.Suite, times)
 		}
-		fmt.Fprintf(w, "\n|---|%s\n", strings.Repeat("---|", len(columns)))
-		for _, c := range checks.All {
-			fmt.Fprintf(w, "| %s |", c.Sentence)
-			for _, l := range columns {
-				if _, lacks := l.Lacks[c.Claim]; lacks {
-					fmt.Fprint(w, " – |")
-				} else {
-					fmt.Fprintf(w, " %s |", r[l.Name][c.ID].cell(times))
-				}
-			}
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintln(w)
 	}
 	r.breaks(w, libraries, times)
 	lacks(w, libraries)
 }
 
+const suiteHead = `Of the conformance suite that this project's backends pass, those cases that ask for
+nothing but what others claim, too:
+
+`
+
+func (r results) table(w io.Writer, columns []checks.Library, all []checks.Check, times int) {
+	fmt.Fprint(w, "| |")
+	for _, l := range columns {
+		fmt.Fprintf(w, " %s |", l.Name)
+	}
+	fmt.Fprintf(w, "\n|---|%s\n", strings.Repeat("---|", len(columns)))
+	for _, c := range all {
+		fmt.Fprintf(w, "| %s |", c.Sentence)
+		for _, l := range columns {
+			if _, lacks := l.Lacks[c.Claim]; lacks {
+				fmt.Fprint(w, " – |")
+			} else {
+				fmt.Fprintf(w, " %s |", r[l.Name][c.ID].cell(times))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+}
+
 // breaks says how to see each break, and what was seen.
 func (r results) breaks(w io.Writer, libraries []checks.Library, times int) {
 	fmt.Fprintf(w, "## How to see each\n\nIn the folder benchmarks, with the servers installed (`make setup`):\n\n")
-	fmt.Fprintf(w, "    LOCKER_TRACK=1 go test -v -count=%d ./trackrecord/checks -run 'TestTrack/LIBRARY/CHECK'\n\n", times)
-	fmt.Fprintf(w, "| library | check | broken | what was seen |\n|---|---|---|---|\n")
+	fmt.Fprintf(w, "    LOCKER_TRACK=1 go test -v -count=%d ./trackrecord/checks -run 'TestTrack/redsync-5/black-hole$'\n\n", times)
+	fmt.Fprintf(w, "| -run | broken | what was seen |\n|---|---|---|\n")
 	for _, l := range libraries {
-		for _, c := range checks.All {
+		for _, c := range slices.Concat(checks.All, checks.Suite) {
 			o := r[l.Name][c.ID]
-			if o == nil || o.failed == 0 {
+			if _, lacks := l.Lacks[c.Claim]; lacks || o == nil || o.failed == 0 {
 				continue
 			}
-			fmt.Fprintf(w, "| %s | `-run 'TestTrack/%s/%s$'` | %d of %d | %s |\n", l.Name, l.Name, c.ID, o.failed, o.passed+o.failed, escape(o.why[0]))
+			test := "TestTrack"
+			if strings.Contains(c.ID, "/") {
+				test = "TestConformance"
+			}
+			fmt.Fprintf(w, "| `%s/%s/%s$` | %d of %d | %s |\n", test, l.Name, c.ID, o.failed, o.passed+o.failed, escape(o.why[0]))
 		}
 	}
 	fmt.Fprintln(w)
@@ -165,7 +193,7 @@ func (r results) breaks(w io.Writer, libraries []checks.Library, times int) {
 func escape(s string) string {
 	s = strings.ReplaceAll(s, "|", `\|`)
 	// Names and numbers of a run mean nothing to a reader.
-	s = regexp.MustCompile(`exam-\d+-\d+`).ReplaceAllString(s, "x")
+	s = regexp.MustCompile(`exam-\d+-\d+|conformance/[0-9a-f]+-\d+/?`).ReplaceAllString(s, "x")
 	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(s, "server")
 }
 
@@ -174,7 +202,7 @@ func lacks(w io.Writer, libraries []checks.Library) {
 	fmt.Fprintf(w, "## Not offered\n\n")
 	for _, l := range libraries {
 		var said []string
-		for _, c := range checks.All {
+		for _, c := range slices.Concat(checks.All, checks.Suite) {
 			if why, ok := l.Lacks[c.Claim]; ok {
 				text := fmt.Sprintf("%s (%s)", c.Claim, why)
 				if !slices.Contains(said, text) {

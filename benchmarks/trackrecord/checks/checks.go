@@ -47,7 +47,24 @@ const (
 	Knows    Claim = "an error from a release that came too late"
 	Deletes  Claim = "notice of a lock deleted by hand"
 	Expires  Claim = "locks that expire by the server's clock"
+	Wakes    Claim = "waiters that are woken by the server"
 )
+
+// Suite are those cases of the conformance suite that ask for nothing but what the claim
+// says, so that it is fair to put them to others. The rest of the suite is about this
+// project's own promises: its errors, options, leases, Close.
+var Suite = []Check{
+	{ID: "Exclusion/Goroutines", Sentence: "Goroutines that share a client never hold a name at once, and all get on."},
+	{ID: "Exclusion/Lockers", Sentence: "Separate clients never hold a name at once, and all get on."},
+	{ID: "Ghosts/CancelledAtRandom", Claim: Ctx, Sentence: "An acquisition that returned an error leaves nothing behind, whenever its ctx ended."},
+	{ID: "Ghosts/DeadlineInFlight", Claim: Ctx, Sentence: "An acquisition whose time ran out while the server was being asked leaves nothing behind."},
+	{ID: "Ghosts/CancelledInFront", Claim: Ctx, Sentence: "A waiter that gives up lets those behind it go on at once."},
+	{ID: "Prompt/Deadline", Claim: CtxError, Sentence: "A wait ends within 100 ms of its deadline, with the ctx's error."},
+	{ID: "Prompt/Cancel", Claim: CtxError, Sentence: "A wait ends within 100 ms of being cancelled, with the ctx's error."},
+	{ID: "Prompt/QueuedGoroutine", Claim: CtxError, Sentence: "So does that of a goroutine behind others of its client."},
+	{ID: "Cheap/IdleWaiters", Claim: Wakes, Sentence: "Waiting costs the server next to nothing."},
+	{ID: "Cheap/NoHerd", Claim: Wakes, Sentence: "A release wakes one waiter and not the herd."},
+}
 
 // ttl of the locks in checks; the longer one where nothing is to expire meanwhile.
 const (

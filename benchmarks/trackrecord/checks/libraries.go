@@ -66,6 +66,7 @@ const inTree Claim = "a queue in a shared tree"
 
 var noRedis = map[Claim]string{
 	Told: "none", Deletes: "no signal of loss", Tokens: "none", Session: "no sessions", inTree: "no tree",
+	Wakes: "waiters ask again and again",
 }
 
 // setup makes the servers for a kind of lock.
@@ -112,7 +113,11 @@ func rival(name string, on setup, lacks, more map[Claim]string) Library {
 		for _, addr := range a.Addrs {
 			addrs = append(addrs, a.Through(addr))
 		}
-		return suite.Opener(c, addrs, true)(ctx, locker.WithTTL(a.TTL))
+		opened, err := suite.Opener(c, addrs, true)(ctx, locker.WithTTL(a.TTL))
+		if err == nil && c.Family == "rueidislock" {
+			opened = detached{opened}
+		}
+		return opened, err
 	})
 	all := map[Claim]string{}
 	for _, m := range []map[Claim]string{lacks, more} {
@@ -124,4 +129,35 @@ func rival(name string, on setup, lacks, more map[Claim]string) Library {
 		Name: name, Family: c.Family, TTL: short, Death: short + time.Second,
 		Start: func(t testing.TB) *faults.Servers { return on(t, kind) },
 	}}
+}
+
+// detached is a client of a library for which the ctx of an acquisition is that of the
+// holding, too: it lends it one that ends with the caller's only until the lock is
+// granted.
+type detached struct{ conformance.Client }
+
+func (d detached) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
+	return detach(ctx, func(ctx context.Context) (conformance.Holding, error) { return d.Client.Acquire(ctx, name, opts...) })
+}
+
+func (d detached) TryAcquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
+	return detach(ctx, func(ctx context.Context) (conformance.Holding, error) { return d.Client.TryAcquire(ctx, name, opts...) })
+}
+
+func detach(ctx context.Context, acquire func(ctx context.Context) (conformance.Holding, error)) (conformance.Holding, error) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	h, err := acquire(own)
+	ended := !stop()
+	switch {
+	case err == nil && !ended:
+		return h, nil
+	case err == nil:
+		_ = h.Release(context.WithoutCancel(ctx))
+	}
+	cancel()
+	if ended {
+		err = ctx.Err()
+	}
+	return nil, err
 }
