@@ -1,0 +1,230 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/measure"
+)
+
+// fake is a lock of this process, with a defect if wanted.
+type fake struct {
+	free   chan struct{}
+	broken bool          // excludes nobody
+	forget chan struct{} // whoever waits gets nothing any more once it is closed
+}
+
+func newFake() *fake {
+	f := &fake{free: make(chan struct{}, 1), forget: make(chan struct{})}
+	f.free <- struct{}{}
+	return f
+}
+
+func (f *fake) Acquire(ctx context.Context, _ string) (contender.Held, error) {
+	if f.broken {
+		return fakeHeld{f}, nil
+	}
+	select {
+	case <-f.forget:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	default:
+	}
+	select {
+	case <-f.free:
+		return fakeHeld{f}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (f *fake) Close() error { return nil }
+
+type fakeHeld struct{ f *fake }
+
+func (fakeHeld) Token() int64 { return 0 }
+func (h fakeHeld) Release(context.Context) error {
+	if !h.f.broken {
+		h.f.free <- struct{}{}
+	}
+	return nil
+}
+
+func crowdOf(f *fake, n int) []contender.Client {
+	return slices.Repeat([]contender.Client{f}, n)
+}
+
+func TestCompeteCountsWhatItSees(t *testing.T) {
+	r, err := compete(t.Context(), crowdOf(newFake(), 4), "x", 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	for _, n := range r.counts {
+		sum += n
+	}
+	if sum == 0 || r.all < sum || r.acquire.Count() != sum {
+		t.Errorf("%d in the window, %d in all, %d latencies", sum, r.all, r.acquire.Count())
+	}
+	if r.overlaps != 0 || r.stuck != 0 {
+		t.Errorf("a sound lock has %d overlaps, %d stuck", r.overlaps, r.stuck)
+	}
+}
+
+func TestCompeteSeesTwoInside(t *testing.T) {
+	f := newFake()
+	f.broken = true
+	for range 100 { // until two goroutines happen to be inside
+		r, err := compete(t.Context(), crowdOf(f, 8), "x", 50*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.overlaps > 0 {
+			return
+		}
+	}
+	t.Error("a lock that excludes nobody was never seen to have two inside")
+}
+
+func TestCompeteSeesTheStuck(t *testing.T) {
+	f := newFake()
+	time.AfterFunc(20*time.Millisecond, func() { close(f.forget) })
+	r, err := compete(t.Context(), crowdOf(f, 4), "x", 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.stuck == 0 {
+		t.Error("nobody is stuck although the lock forgot its waiters")
+	}
+}
+
+// The contenders take turns, one that fails does not stop the others, and the
+// progress reaches its end.
+func TestRunTakesTurns(t *testing.T) {
+	var mu sync.Mutex
+	var order []string
+	e := Experiment{
+		Name:   "turns",
+		Title:  "Turns",
+		Cases:  func(Depth) []Case { return []Case{{Name: "one"}, {Name: "two"}} },
+		Repeat: func(Depth) int { return 2 },
+		Fits:   func(Depth, contender.Contender, Case) bool { return true },
+		Do: func(_ context.Context, c *Cell) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if c.Contender.Name == "b" && c.Case.Name == "two" {
+				return errors.New("b cannot do two")
+			}
+			order = append(order, c.Case.Name+c.Contender.Name)
+			c.Put("figure", float64(c.Rep))
+			return nil
+		},
+	}
+	someone := func(name string) contender.Contender {
+		return contender.Contender{Name: name, Setup: contender.Setup{Service: contender.Memory}}
+	}
+	var last float64
+	p := Plan{
+		Experiments: []Experiment{e},
+		Contenders:  []contender.Contender{someone("a"), someone("b")},
+		Progress:    func(_ string, done float64) { last = max(last, done) },
+	}
+	o, err := p.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(order, " "), "onea oneb onea oneb twoa twoa"; got != want {
+		t.Errorf("order %s, want %s", got, want)
+	}
+	if got := o.Results.Values(measure.Key{Experiment: "turns", Case: "one", Contender: "b", Metric: "figure"}); !slices.Equal(got, []float64{0, 1}) {
+		t.Errorf("values %v", got)
+	}
+	f := o.Results.Failures()
+	if len(f) != 1 || f[0].Reason != "b cannot do two" || f[0].Case != "two" {
+		t.Errorf("failures %v", f)
+	}
+	if last < .7 {
+		t.Errorf("progress ended at %v", last)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	e := alone()
+	e.Do = func(context.Context, *Cell) error {
+		cancel()
+		return ctx.Err()
+	}
+	someone := contender.Contender{Name: "a", Setup: contender.Setup{Service: contender.Memory}}
+	o, err := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{someone}}.Run(ctx)
+	if !errors.Is(err, context.Canceled) || o == nil || len(o.Results.Failures()) != 0 {
+		t.Errorf("%v, %+v", err, o)
+	}
+}
+
+func TestQueue(t *testing.T) {
+	f := newFake()
+	held, err := f.Acquire(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	q := newQueue(2)
+	q.join(ctx, f, "x", 0)
+	q.join(ctx, f, "x", 1)
+	if err := held.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	first, err := q.soon(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-q.turns:
+		t.Fatal("the second got the lock while the first had it")
+	default:
+	}
+	q.hurry()
+	if err := first.release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	second, err := q.soon(ctx)
+	if err != nil || second.waiter == first.waiter {
+		t.Fatalf("%+v, %v", second, err)
+	}
+	// It released by itself.
+	if _, err := f.Acquire(ctx, "x"); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	q.wg.Wait()
+}
+
+// Names and metrics are what reports and figures are found by.
+func TestExperimentsAreComplete(t *testing.T) {
+	seen := map[string]bool{}
+	for _, e := range All() {
+		if e.Name == "" || seen[e.Name] || e.Title == "" || e.Question == "" || e.Method == "" || e.Do == nil || e.Fits == nil {
+			t.Errorf("%q is not complete", e.Name)
+		}
+		seen[e.Name] = true
+		metrics := map[string]bool{}
+		for _, m := range e.Metrics {
+			if m.Name == "" || m.Meaning == "" || metrics[m.Name] {
+				t.Errorf("%s: metric %q is not complete", e.Name, m.Name)
+			}
+			metrics[m.Name] = true
+		}
+		for _, d := range []Depth{Quick, Short, Full} {
+			if len(e.Cases(d)) == 0 || e.Repeat(d) < 1 {
+				t.Errorf("%s has nothing to do in the %s form", e.Name, d)
+			}
+		}
+	}
+}
