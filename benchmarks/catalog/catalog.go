@@ -2,6 +2,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,7 +84,18 @@ func Choose(all []contender.Contender, backends, rivals string) ([]contender.Con
 			chosen = append(chosen, c)
 		}
 	}
+	slices.SortStableFunc(chosen, byServers)
 	return chosen, nil
+}
+
+// byServers has those beside each other who stand on the same servers.
+func byServers(a, b contender.Contender) int {
+	order := []contender.Service{contender.Memory, contender.Redis, contender.ZooKeeper, contender.Etcd}
+	return cmp.Or(
+		cmp.Compare(slices.Index(order, a.Setup.Service), slices.Index(order, b.Setup.Service)),
+		cmp.Compare(a.Setup.Nodes, b.Setup.Nodes),
+		cmp.Compare(a.Setup.Variant, b.Setup.Variant),
+	)
 }
 
 func chooser(all []contender.Contender, role contender.Role, list string) (func(contender.Contender) bool, error) {

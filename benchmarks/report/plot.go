@@ -256,6 +256,6 @@ func render(p *plot.Plot, w, h vg.Length) ([]byte, error) {
 	if _, err := c.WriteTo(&b); err != nil {
 		return nil, err
 	}
-	svg := fonts.ReplaceAll(b.Bytes(), []byte("font-family:sans-serif"))
+	svg := fonts.ReplaceAll(b.Bytes(), []byte("font-family:Arial,Helvetica,sans-serif"))
 	return slices.Clip(svg), nil
 }
