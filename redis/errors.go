@@ -23,6 +23,9 @@ var passing = []string{
 // word is the first word of the answer of a server, "" if err is none. Servers
 // before version 7 put the errors of a script's commands inside another.
 func word(err error) string {
+	if err == nil {
+		return ""
+	}
 	var answer goredis.Error
 	if !errors.As(err, &answer) {
 		return ""

@@ -37,7 +37,7 @@ type slowError struct{ error }
 
 func (e slowError) Unwrap() error { return e.error }
 
-func isSlow(err error) bool { return errors.As(err, new(slowError)) }
+func isSlow(err error) bool { return err != nil && errors.As(err, new(slowError)) }
 
 // processor is what is used of a client to send a request.
 type processor interface {
@@ -52,6 +52,9 @@ func (b *backend) exchange(ctx context.Context, s *script, t *ticket, words args
 		v, err := s.run(ctx, client, words)
 		if time.Since(began) > brisk {
 			b.brisk.Store(false)
+		}
+		if err == nil {
+			return v, nil
 		}
 		var timeout net.Error
 		switch {
@@ -93,35 +96,4 @@ func (b *backend) aside(ctx context.Context, s *script, words args) (any, error)
 	case <-grace.C:
 		return nil, fmt.Errorf("no answer in time: %w", ctx.Err())
 	}
-}
-
-// quick returns a client that is bounded, if there is one and the server was quick
-// last time.
-func (b *backend) quick(ctx context.Context, key string) processor {
-	if !b.brisk.Load() {
-		return nil
-	}
-	var client *goredis.Client
-	switch c := b.client.(type) {
-	case *goredis.Client:
-		client = c
-	case *goredis.ClusterClient:
-		client, _ = c.MasterForKey(ctx, key)
-	}
-	if client == nil {
-		return nil
-	}
-	if bounded, ok := b.bounded.Load(client); ok {
-		return bounded.(*goredis.Client)
-	}
-	bounded, _ := b.bounded.LoadOrStore(client, client.WithTimeout(min(bound, sooner(client.Options()))))
-	return bounded.(*goredis.Client)
-}
-
-// sooner is how long the client itself would wait.
-func sooner(o *goredis.Options) time.Duration {
-	if o.ReadTimeout > 0 {
-		return o.ReadTimeout
-	}
-	return bound
 }

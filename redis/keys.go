@@ -2,7 +2,6 @@ package redis
 
 import (
 	"fmt"
-	"hash/crc32"
 	"strings"
 )
 
@@ -38,7 +37,11 @@ func newLayout(prefix, locker string, sharded bool) *layout {
 // of is the bucket of a name. The scripts make the keys that are not needed every
 // time: see lua/shared.lua.
 func (l *layout) of(name string) *bucket {
-	return &l.buckets[crc32.ChecksumIEEE([]byte(name))&0xff]
+	sum := uint32(2166136261) // FNV-1a
+	for i := range len(name) {
+		sum = (sum ^ uint32(name[i])) * 16777619
+	}
+	return &l.buckets[sum>>24]
 }
 
 func (b *bucket) lock(name string) string { return b.tag + "lock:" + name }

@@ -12,12 +12,12 @@
 //
 // The names are divided among 256 buckets by a checksum; a bucket's two digits
 // are the hash tag of all keys of its names, so that in a Cluster they are in one
-// slot. For the name "orders/42", which is in bucket 5e:
+// slot. For the name "orders/42", which is in bucket d7:
 //
-//	locker:{5e}:lock:orders/42    who holds it: claim, token, owner; expires
-//	locker:{5e}:queue:orders/42   a list of those who wait; expires
-//	locker:{5e}:clock             the last token given in this bucket; stays
-//	locker:{5e}:gone:<claim>      for seconds: a claim that was given up while a
+//	locker:{d7}:lock:orders/42    who holds it: claim, token, owner; expires
+//	locker:{d7}:queue:orders/42   a list of those who wait; expires
+//	locker:{d7}:clock             the last token given in this bucket; stays
+//	locker:{d7}:gone:<claim>      for seconds: a claim that was given up while a
 //	                              request of it might still have been on its way
 //
 // What stays is at most 256 short strings however many names are used. The
@@ -121,7 +121,7 @@ type backend struct {
 
 	seen    atomic.Int64 // the highest token seen
 	brisk   atomic.Bool  // the server was quick to answer last time
-	bounded sync.Map     // a *goredis.Client and the same with short timeouts
+	nodes   sync.Map     // a *goredis.Client and the *quickClient for it
 	policy  sync.Once
 	working *group // what runs in the background
 	life    context.Context

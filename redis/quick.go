@@ -1,0 +1,100 @@
+package redis
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+	"weak"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// direct is a command that goes to a client with short timeouts, but through the
+// hooks of the caller's client all the same: it is sent there and turned off to its
+// way by a hook of ours behind them. (Client.WithTimeout does not keep the hooks.)
+type direct struct {
+	once
+	to func(ctx context.Context, cmd goredis.Cmder) error
+}
+
+// switchman is that hook. To all other commands it does nothing.
+type switchman struct{}
+
+func (switchman) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (switchman) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func (switchman) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if d, ok := cmd.(direct); ok {
+			return d.to(ctx, d.once)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// switched are the clients that have the hook.
+var switched sync.Map
+
+func addSwitch[C any](client *C, add func(goredis.Hook)) {
+	key := weak.Make(client)
+	if _, has := switched.LoadOrStore(key, true); !has {
+		add(switchman{})
+		runtime.AddCleanup(client, func(key weak.Pointer[C]) { switched.Delete(key) }, key)
+	}
+}
+
+// quickClient sends commands by a client that waits no longer for an answer than
+// bound.
+type quickClient struct {
+	client  processor // the caller's
+	bounded func(ctx context.Context, cmd goredis.Cmder) error
+}
+
+func (q *quickClient) Process(ctx context.Context, cmd goredis.Cmder) error {
+	return q.client.Process(ctx, direct{cmd.(once), q.bounded})
+}
+
+func newQuickClient(node *goredis.Client, of goredis.UniversalClient) *quickClient {
+	addSwitch(node, node.AddHook)
+	q := &quickClient{client: node, bounded: node.WithTimeout(min(bound, sooner(node.Options()))).Process}
+	if c, ok := of.(*goredis.ClusterClient); ok {
+		addSwitch(c, c.AddHook)
+		return &quickClient{client: c, bounded: q.Process}
+	}
+	return q
+}
+
+// sooner is how long the client itself would wait.
+func sooner(o *goredis.Options) time.Duration {
+	if o.ReadTimeout > 0 {
+		return o.ReadTimeout
+	}
+	return bound
+}
+
+// quick returns a client that is bounded, if there is one and the server was quick
+// last time.
+func (b *backend) quick(ctx context.Context, key string) processor {
+	if !b.brisk.Load() {
+		return nil
+	}
+	var node *goredis.Client
+	switch c := b.client.(type) {
+	case *goredis.Client:
+		node = c
+	case *goredis.ClusterClient:
+		node, _ = c.MasterForKey(ctx, key)
+	}
+	if node == nil {
+		return nil
+	}
+	if q, ok := b.nodes.Load(node); ok {
+		return q.(*quickClient)
+	}
+	q, _ := b.nodes.LoadOrStore(node, newQuickClient(node, b.client))
+	return q.(*quickClient)
+}
