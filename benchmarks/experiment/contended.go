@@ -64,9 +64,15 @@ func doContended(ctx context.Context, c *Cell) error {
 	}
 	name := c.LockName()
 
+	runtime.GC()
+	t, err := compete(ctx, clients, name, pick(c.Depth, time.Second, 600*time.Millisecond, time.Second))
+	if err != nil {
+		return err
+	}
 	var counted *tally
+	// Counted afterwards, so that what is done once for a name is not among it.
 	requests, err := c.Site.Requests(ctx, func() (err error) {
-		counted, err = compete(ctx, clients, name, 100*time.Millisecond)
+		counted, err = compete(ctx, clients, name, 300*time.Millisecond)
 		return err
 	})
 	if err != nil {
@@ -74,11 +80,6 @@ func doContended(ctx context.Context, c *Cell) error {
 	}
 	c.Put("requests", float64(requests)/float64(counted.all))
 
-	runtime.GC()
-	t, err := compete(ctx, clients, name, pick(c.Depth, time.Second, 600*time.Millisecond, time.Second))
-	if err != nil {
-		return err
-	}
 	c.Put("rate", t.rate)
 	c.PutLatency("acquire", t.acquire)
 	c.PutLatency("hand-over", t.handOver)
