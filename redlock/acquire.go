@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -62,9 +61,11 @@ func (b *backend) try(ctx context.Context, c *claim) (driver.Grant, error) {
 	return driver.Grant{}, driver.ErrTaken
 }
 
+// failed is what to say after err, which is nil if ctx ended before there was
+// anything to complain of. The core adds that ctx has ended.
 func failed(ctx context.Context, err error) error {
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	if err == nil {
+		return ctx.Err()
 	}
 	return err
 }

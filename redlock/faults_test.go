@@ -1,0 +1,513 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// newDriver makes the driver without the core.
+func newDriver(t testing.TB, nodes []string, opts ...locker.Option) *backend {
+	t.Helper()
+	cfg, err := locker.NewConfig(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := newBackend(connect(t, nodes...), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = b.Close(ctx)
+	})
+	return b
+}
+
+func newDriverClaim(name string, ttl time.Duration, wait bool) *driver.Claim {
+	return &driver.Claim{
+		Name: name, ID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()),
+		Owner: "test", TTL: ttl, Wait: wait, Lost: func(error) {},
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keysOf are the locks and queues of name on all nodes that answer.
+func keysOf(t testing.TB, nodes []string, name string) (left []string) {
+	t.Helper()
+	for i, c := range connect(t, nodes...) {
+		keys, err := leftovers(within(t, 5*time.Second), c, name)
+		must(t, err)
+		for _, k := range keys {
+			left = append(left, fmt.Sprint(i, " ", k))
+		}
+	}
+	return left
+}
+
+func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(d); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not after %v: %s", d, what)
+		}
+	}
+}
+
+// redsync answers ErrFailed when the ctx has ended.
+func TestEndOfContextIsTheError(t *testing.T) {
+	nodes := five(t)
+	holder, l := open(t, nodes), open(t, nodes)
+	_, err := holder.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, t.Name()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want DeadlineExceeded in it", err)
+	}
+	ctx, cancel = context.WithCancel(context.Background())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if _, err := l.Acquire(ctx, t.Name()); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled in it", err)
+	}
+}
+
+// redsync undoes a failed try under the ctx that has ended, and so not at all.
+func TestCancelledAcquireLeavesNothing(t *testing.T) {
+	nodes := five(t)
+	l := open(t, nodes)
+	for i := range 200 {
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(time.Duration(rand.N(1500))*time.Microsecond, cancel)
+		lock, err := l.Acquire(ctx, t.Name())
+		if err == nil {
+			err = lock.Release(context.Background())
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatalf("try %d: %v", i, err)
+		}
+		cancel()
+	}
+	eventually(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	lock, err := open(t, nodes).TryAcquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	must(t, lock.Release(context.Background()))
+}
+
+// redsync's extension can bring back a lock that was lost, and answers "taken" when
+// nobody has it.
+func TestRenewalBringsNothingBack(t *testing.T) {
+	nodes := five(t)
+	b := newDriver(t, nodes)
+	ctx := within(t, 20*time.Second)
+	c := newDriverClaim(t.Name(), 10*time.Second, false)
+	_, err := b.Acquire(ctx, c)
+	must(t, err)
+	clients := connect(t, nodes...)
+	renew := func() (until driver.Instant, err error) {
+		err = errors.New("not reported")
+		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
+		return until, err
+	}
+	for i := range 2 {
+		must(t, clients[i].Del(ctx, lockKey(c.Name)).Err())
+	}
+	if until, err := renew(); err != nil || until <= b.clock.Now() {
+		t.Fatalf("with three of five: until %v, %v", until, err)
+	}
+	must(t, clients[2].Del(ctx, lockKey(c.Name)).Err())
+	if _, err := renew(); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("with two of five: got %v, want ErrGone", err)
+	}
+	for i, n := range []int64{0, 0, 0, 1, 1} {
+		if got := clients[i].Exists(ctx, lockKey(c.Name)).Val(); got != n {
+			t.Errorf("node %d has %d keys after the renewal, want %d", i, got, n)
+		}
+	}
+	if err := b.Release(ctx, c); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("release: got %v, want ErrGone", err)
+	}
+}
+
+// redsync's bound works through the ctx, which go-redis does not heed: with
+// go-redis's defaults one node that hangs holds up every acquisition for seconds.
+func TestNodeThatHangsHoldsNobodyUp(t *testing.T) {
+	nodes := append([]string(nil), five(t)...)
+	list, fronts := proxies(t, nodes[1:2])
+	nodes[1] = fronts[0]
+	l := open(t, nodes)
+	cycle := func() time.Duration {
+		begin := time.Now()
+		lock, err := l.Acquire(within(t, 20*time.Second), t.Name())
+		must(t, err)
+		must(t, lock.Release(context.Background()))
+		return time.Since(begin)
+	}
+	cycle()
+	list[0].Freeze()
+	for i := range 100 {
+		// go-redis would take three seconds, and three times that.
+		if d := cycle(); d > 2*time.Second {
+			t.Fatalf("cycle %d took %v with one of five nodes hanging", i, d)
+		}
+	}
+	b := l.(interface{ Close(context.Context) error })
+	begin := time.Now()
+	must(t, b.Close(within(t, 20*time.Second)))
+	t.Logf("closed in %v", time.Since(begin))
+}
+
+// A reply that is lost, at every node: the request may have been carried out.
+func TestLostReplies(t *testing.T) {
+	isBid := func(request []byte) bool { return bytes.Contains(request, []byte(bidScript.sha)) }
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	l := open(t, fronts)
+	warm, err := l.Acquire(within(t, 10*time.Second), t.Name()+"/warm")
+	must(t, err)
+	must(t, warm.Release(context.Background()))
+
+	for _, p := range list {
+		p.SwallowReply(isBid, 0)
+	}
+	if lock, err := l.TryAcquire(within(t, 10*time.Second), t.Name()); err == nil {
+		t.Errorf("got %v without a single answer", lock.Name())
+	} else if errors.Is(err, locker.ErrNotAcquired) {
+		t.Errorf("lost replies were taken for a no: %v", err)
+	}
+	eventually(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+
+	for _, p := range list {
+		p.SwallowReply(isBid, 0)
+	}
+	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	must(t, lock.Release(context.Background()))
+}
+
+// A request that arrives after the claim has been given up has no effect, and
+// neither does one that arrives after a release that no reply was heard of.
+func TestLateRequestsHaveNoEffect(t *testing.T) {
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	l := open(t, fronts)
+	warm, err := l.Acquire(within(t, 10*time.Second), t.Name()+"/warm")
+	must(t, err)
+	must(t, warm.Release(context.Background()))
+	for _, p := range list {
+		p.FreezeUp()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, t.Name()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v, want DeadlineExceeded", err)
+	}
+	for _, p := range list {
+		p.Heal()
+	}
+	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	must(t, lock.Release(context.Background()))
+	eventually(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+}
+
+// The mark that a claim was withdrawn keeps its bid out.
+func TestWithdrawnClaimCannotBid(t *testing.T) {
+	nodes := five(t)
+	b := newDriver(t, nodes)
+	ctx := within(t, 20*time.Second)
+	dc := newDriverClaim(t.Name(), 10*time.Second, false)
+	c := b.newClaim(dc, b.tokens.stamp())
+	for i := range b.nodes {
+		c.unclear = c.unclear.with(i)
+		c.touched = c.touched.with(i)
+	}
+	must(t, b.Abandon(ctx, dc))
+	if _, _, err := b.bid(ctx, c, true); !errors.Is(err, errWithdrawn) {
+		t.Errorf("got %v, want errWithdrawn", err)
+	}
+	if left := keysOf(t, nodes, t.Name()); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestForgottenScriptsAreTaughtAnew(t *testing.T) {
+	nodes := five(t)
+	a, b := open(t, nodes), open(t, nodes)
+	clients := connect(t, nodes...)
+	flush := func() {
+		for _, c := range clients {
+			must(t, c.ScriptFlush(within(t, 5*time.Second)).Err())
+		}
+	}
+	for range 5 {
+		held, err := a.Acquire(within(t, 10*time.Second), t.Name())
+		must(t, err)
+		got := make(chan error, 1)
+		go func() {
+			lock, err := b.Acquire(within(t, 10*time.Second), t.Name())
+			if err == nil {
+				flush()
+				err = lock.Release(context.Background())
+			}
+			got <- err
+		}()
+		time.Sleep(20 * time.Millisecond) // sometimes it waits by now, sometimes not
+		flush()
+		must(t, held.Release(context.Background()))
+		must(t, <-got)
+	}
+}
+
+// A message that nobody hears must not leave anybody waiting until the TTL.
+func TestWaiterSurvivesLostSubscription(t *testing.T) {
+	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
+	a, b := open(t, nodes), open(t, nodes)
+	clients := connect(t, nodes...)
+	held, err := a.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	got := make(chan error, 1)
+	go func() {
+		lock, err := b.Acquire(within(t, 20*time.Second), t.Name())
+		if err == nil {
+			err = lock.Release(context.Background())
+		}
+		got <- err
+	}()
+	eventually(t, 10*time.Second, "somebody waits", func() bool {
+		return clients[0].ZCard(within(t, 5*time.Second), strings.Replace(lockKey(t.Name()), ":lock:", ":wait:", 1)).Val() == 1
+	})
+	for _, c := range clients {
+		must(t, c.Do(within(t, 5*time.Second), "client", "kill", "type", "pubsub").Err())
+	}
+	begin := time.Now()
+	must(t, held.Release(context.Background()))
+	must(t, <-got)
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+func TestNoQuorum(t *testing.T) {
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	l := open(t, addrs(set))
+	for _, i := range []int{0, 2, 4} {
+		must(t, set[i].Kill())
+	}
+	begin := time.Now()
+	_, err := l.TryAcquire(within(t, 20*time.Second), t.Name())
+	var quorum *QuorumError
+	if !errors.As(err, &quorum) || errors.Is(err, locker.ErrNotAcquired) {
+		t.Fatalf("got %v, want a QuorumError", err)
+	}
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	if quorum.Nodes != 5 || quorum.Yes != 2 || quorum.No != 0 || len(quorum.Errs) != 3 {
+		t.Errorf("got %+v", quorum)
+	}
+	for _, i := range []int{0, 2, 4} {
+		if !strings.Contains(err.Error(), set[i].Addr()) {
+			t.Errorf("%v does not name %s", err, set[i].Addr())
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, t.Name()); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &quorum) {
+		t.Errorf("got %v, want DeadlineExceeded and a QuorumError", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		lock, err := l.Acquire(within(t, 30*time.Second), t.Name())
+		if err == nil {
+			err = lock.Release(context.Background())
+		}
+		got <- err
+	}()
+	must(t, set[2].Restart(within(t, 30*time.Second)))
+	must(t, <-got)
+}
+
+// Two hold, which RedLock cannot prevent, and their tokens tell who came later: a
+// node restarts without its data.
+func TestNodeThatRestartsEmpty(t *testing.T) {
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	nodes := addrs(set)
+	clients := connect(t, nodes...)
+	a, b := newDriver(t, nodes, WithNodeTimeout(10*time.Second)), newDriver(t, nodes, WithNodeTimeout(10*time.Second))
+	ctx := within(t, 60*time.Second)
+	first := newDriverClaim(t.Name(), 30*time.Second, false)
+	g1, err := a.Acquire(ctx, first)
+	must(t, err)
+	// The first holds exactly three of five: what the others had not got in time.
+	eventually(t, 10*time.Second, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	for _, i := range []int{3, 4} {
+		must(t, clients[i].Del(ctx, lockKey(t.Name())).Err())
+	}
+	must(t, set[2].Kill())
+	time.Sleep(1100 * time.Millisecond) // see the package documentation, "Assumptions"
+	must(t, set[2].RestartEmpty(ctx))
+	second := newDriverClaim(t.Name(), 30*time.Second, false)
+	g2, err := b.Acquire(ctx, second)
+	must(t, err)
+	if g2.Token <= g1.Token {
+		t.Errorf("token %d after %d", g2.Token, g1.Token)
+	}
+	if err := a.Release(ctx, first); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("the first is told %v, want ErrGone", err)
+	}
+	must(t, b.Release(ctx, second))
+}
+
+// The same when the clocks of a majority jump.
+func TestClocksThatJump(t *testing.T) {
+	nodes := five(t)
+	clients := connect(t, nodes...)
+	a, b := newDriver(t, nodes), newDriver(t, nodes)
+	ctx := within(t, 60*time.Second)
+	var last int64
+	for range 20 {
+		c := newDriverClaim(t.Name(), 30*time.Second, false)
+		a, b = b, a
+		eventually(t, 10*time.Second, "taken", func() bool {
+			g, err := a.Acquire(ctx, c)
+			if err != nil {
+				must(t, a.Abandon(ctx, c))
+				c = newDriverClaim(t.Name(), 30*time.Second, false)
+				return false
+			}
+			if g.Token <= last {
+				t.Errorf("token %d after %d", g.Token, last)
+			}
+			last = g.Token
+			return true
+		})
+		for _, k := range rand.Perm(5)[:3] {
+			must(t, clients[k].PExpire(ctx, lockKey(t.Name()), time.Millisecond).Err())
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// TestTokensUnderFaults lets many take a few locks while keys are deleted, expire and
+// whole nodes restart without their data, and then looks at the tokens: none is given
+// twice, and whoever began to ask after another had succeeded has a greater one.
+func TestTokensUnderFaults(t *testing.T) {
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	nodes := addrs(set)
+	const names, workers = 3, 8
+	const length = 6 * time.Second
+	type success struct {
+		began, got time.Time
+		token      int64
+	}
+	var mu sync.Mutex
+	var all [names][]success
+	var overlaps atomic.Int64
+	var holders [names]atomic.Int64
+	stop := time.Now().Add(length)
+	var wg sync.WaitGroup
+	for w := range workers {
+		l := open(t, nodes, locker.WithTTL(time.Second))
+		wg.Go(func() {
+			for time.Now().Before(stop) {
+				k := rand.N(names)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.N(1000))*time.Millisecond)
+				began := time.Now()
+				lock, err := l.Acquire(ctx, fmt.Sprint(t.Name(), k))
+				got := time.Now()
+				cancel()
+				if err != nil {
+					continue
+				}
+				if holders[k].Add(1) > 1 {
+					overlaps.Add(1)
+				}
+				mu.Lock()
+				all[k] = append(all[k], success{began, got, lock.Token()})
+				mu.Unlock()
+				if w%2 == 0 {
+					time.Sleep(time.Duration(rand.N(3000)) * time.Microsecond)
+				}
+				holders[k].Add(-1)
+				_ = lock.Release(context.Background())
+			}
+		})
+	}
+	wg.Go(func() { // keys go
+		clients := make([]*goredis.Client, len(nodes))
+		for i, addr := range nodes {
+			clients[i] = goredis.NewClient(options(addr))
+			defer clients[i].Close()
+		}
+		for time.Now().Before(stop) {
+			key := lockKey(fmt.Sprint(t.Name(), rand.N(names)))
+			for _, i := range rand.Perm(5)[:1+rand.N(5)] {
+				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+				if rand.N(2) == 0 {
+					clients[i].Del(ctx, key)
+				} else {
+					clients[i].PExpire(ctx, key, time.Millisecond)
+				}
+				cancel()
+			}
+			time.Sleep(time.Duration(rand.N(5)) * time.Millisecond)
+		}
+	})
+	wg.Go(func() { // nodes go
+		for time.Now().Add(2 * time.Second).Before(stop) {
+			r := set[rand.N(5)]
+			if err := r.Kill(); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(1100 * time.Millisecond) // see the package documentation, "Assumptions"
+			if err := r.RestartEmpty(context.Background()); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	wg.Wait()
+	total := 0
+	for k, list := range all {
+		total += len(list)
+		for i, a := range list {
+			for _, b := range list[i+1:] {
+				switch {
+				case a.token == b.token:
+					t.Errorf("name %d: token %d given twice", k, a.token)
+				case a.got.Before(b.began) && a.token > b.token, b.got.Before(a.began) && b.token > a.token:
+					t.Errorf("name %d: tokens %d and %d in the wrong order", k, a.token, b.token)
+				}
+			}
+		}
+	}
+	t.Logf("%d acquisitions, %d of them while somebody else held", total, overlaps.Load())
+	if total < 200 {
+		t.Errorf("only %d acquisitions", total)
+	}
+	if overlaps.Load() == 0 {
+		t.Log("nobody ever overlapped: the faults were too weak to show what tokens are for")
+	}
+}
