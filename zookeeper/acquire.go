@@ -62,6 +62,11 @@ func (d *backend) try(ctx context.Context, w *wire, p *place) (driver.Grant, err
 			children, err = d.look(ctx, w, p, false)
 		}
 	}
+	if errors.Is(err, zk.ErrNoNode) { // the queue was deleted with all in it
+		p.forget()
+		p.doubt = true
+		err = errAgain
+	}
 	return driver.Grant{}, err
 }
 

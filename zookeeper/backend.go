@@ -18,7 +18,7 @@ type backend struct {
 	base    string // path of the queues
 	acl     []zk.ACL
 	check   time.Duration
-	old     atomic.Bool // the server is older than 3.5: it cannot tell a czxid with a create, nor take back a watch
+	old     atomic.Bool // the server cannot take back a watch: it is older than 3.5
 	plain   atomic.Bool // the server has no containers
 }
 

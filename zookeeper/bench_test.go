@@ -94,13 +94,16 @@ func TestFigures(t *testing.T) {
 		t.Skip("set LOCKER_FIGURES=1")
 	}
 	for _, fsync := range []bool{true, false} {
+		if only := os.Getenv("LOCKER_FSYNC"); only != "" && only != fmt.Sprint(fsync) {
+			continue
+		}
 		z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Sync: fsync, FullJIT: true})
 		makers := []func(testing.TB, string) rival{oursOn, zkLockOn, floorOn}
 		alone := map[string][]result{}
-		for round := range 6 {
+		for round := range 9 {
 			for _, m := range makers {
 				r := m(t, z.Addr())
-				res := measure(t, z, []rival{r}, 1500*time.Millisecond)
+				res := measure(t, z, []rival{r}, time.Second)
 				r.end()
 				if round > 0 {
 					alone[r.name] = append(alone[r.name], res)
@@ -109,13 +112,13 @@ func TestFigures(t *testing.T) {
 		}
 		show(t, fmt.Sprintf("alone fsync=%v", fsync), alone)
 		many := map[string][]result{}
-		for round := range 4 {
+		for round := range 9 {
 			for _, m := range makers[:2] {
 				var all []rival
 				for range 16 {
 					all = append(all, m(t, z.Addr()))
 				}
-				res := measure(t, z, all, 2*time.Second)
+				res := measure(t, z, all, time.Second)
 				for _, r := range all {
 					r.end()
 				}
@@ -124,7 +127,7 @@ func TestFigures(t *testing.T) {
 				}
 			}
 			r := oursOn(t, z.Addr())
-			res := measure(t, z, slices.Repeat([]rival{r}, 16), 2*time.Second)
+			res := measure(t, z, slices.Repeat([]rival{r}, 16), time.Second)
 			r.end()
 			if round > 0 {
 				many["16 goroutines"] = append(many["16 goroutines"], res)

@@ -62,7 +62,7 @@ func passCall(node string, acl []zk.ACL) *call {
 // removed says what came of deleteCall or passCall.
 func (c *call) removed() error {
 	if c.err == nil && c.op == opMulti {
-		return c.reply().multi()
+		return c.reply().results().err
 	}
 	return c.err
 }
@@ -73,15 +73,29 @@ func unwatchCall(path string) *call {
 	return c
 }
 
-// createCall makes the claim's node.
+// createCall makes the claim's node. Nothing is written to the queue in the same
+// transaction, for the sake of its answer: the queue's Stat as it is then, which
+// tells the node's czxid and whether it is alone. A list sent behind would take the
+// server longer.
 func (d *backend) createCall(p *place) *call {
-	op := opCreate2
-	if d.old.Load() {
-		op = opCreate
-	}
-	c := newCall(op)
+	c := newCall(opMulti)
+	c.req.op(opCreate)
 	c.req.create(p.queue+"/"+p.claim.ID+mark, p.claim.Owner, d.acl, flagEphemeralSequential)
+	c.req.op(opSetData)
+	c.req.string(p.queue)
+	c.req.string("")
+	c.req.int32(-1)
+	c.req.op(-1)
 	return c
+}
+
+// created is the answer to createCall.
+func (c *call) created() (r results) {
+	if c.err != nil {
+		r.err = c.err
+		return r
+	}
+	return c.reply().results()
 }
 
 // queueCall makes the queue: a container, which the server removes when it has been

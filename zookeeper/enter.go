@@ -8,8 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// errAgain says that the place in the queue was lost, or that the server turned out
-// to be an old one, and that all is to be done again.
+// errAgain says that the place in the queue was lost and that all is to be done again.
 var errAgain = errors.New("zookeeper: place in the queue lost")
 
 // enter sees to it that the claim has its node, and returns the queue as it was at
@@ -91,31 +90,29 @@ func (d *backend) find(ctx context.Context, w *wire, p *place) ([]string, error)
 
 // create makes the claim's node, and the queue if there is none: then both are sent
 // at once, as the queue may be removed again at any moment while it is empty.
-func (d *backend) create(ctx context.Context, w *wire, p *place) ([]string, error) {
+func (d *backend) create(ctx context.Context, w *wire, p *place) (children []string, err error) {
 	for missing := false; ; {
-		create, list := d.createCall(p), listCall(p.queue)
-		queue := d.queueCall(p.queue)
-		calls := []*call{queue, create, list}
+		queue, create := d.queueCall(p.queue), d.createCall(p)
+		calls := []*call{queue, create}
 		if !missing {
 			calls = calls[1:]
 		}
 		p.repeated = p.repeated || p.doubt
 		p.asked, p.doubt, p.made = true, true, p.made || missing
-		err := w.ask(ctx, calls...)
-		switch {
-		case err == nil && create.err == nil:
-			return d.created(ctx, w, p, create, list)
-		case errors.Is(err, errBroken) && missing && errors.Is(queue.err, errUnimplemented):
-			d.plain.Store(true) // and it hung up
-			return nil, errAgain
-		case err != nil:
+		if err := w.ask(ctx, calls...); err != nil {
 			return nil, tried("create a node in", p.queue, err)
-		case !errors.Is(create.err, zk.ErrNoNode):
-			p.doubt = false
-			return nil, tried("create a node in", p.queue, create.err)
 		}
-		p.doubt = false // nothing was made
+		made := create.created()
+		p.doubt = false
 		switch {
+		case made.err == nil:
+			p.node, p.session, p.token = made.path, w.session, made.stat.pzxid
+			if made.stat.children == 1 {
+				return []string{made.path[len(p.queue)+1:]}, nil
+			}
+			return d.look(ctx, w, p, false)
+		case !errors.Is(made.err, zk.ErrNoNode):
+			return nil, tried("create a node in", p.queue, made.err)
 		case missing && errors.Is(queue.err, zk.ErrNoNode):
 			if err := d.makeBase(ctx, w); err != nil {
 				return nil, err
@@ -125,35 +122,6 @@ func (d *backend) create(ctx context.Context, w *wire, p *place) ([]string, erro
 		}
 		missing = true
 	}
-}
-
-// created notes the node that was made.
-func (d *backend) created(ctx context.Context, w *wire, p *place, create, list *call) ([]string, error) {
-	reply := create.reply()
-	node := reply.string()
-	is := reply.stat()
-	if create.op == opCreate { // an old server, which tells the path only
-		stat := statCall(node)
-		if err := w.ask(ctx, stat); err != nil {
-			return nil, tried("read", node, err)
-		}
-		if stat.err != nil {
-			return nil, errAgain
-		}
-		reply = stat.reply()
-		is = reply.stat()
-	}
-	if reply.err != nil {
-		return nil, reply.err
-	}
-	p.node, p.session, p.token, p.doubt = node, w.session, is.czxid, false
-	if errors.Is(list.err, zk.ErrNoNode) {
-		return nil, errAgain
-	}
-	if list.err != nil {
-		return nil, tried("list", p.queue, list.err)
-	}
-	return list.children()
 }
 
 // makeBase makes the nodes above the queues.

@@ -14,10 +14,10 @@ const (
 	opDelete          int32 = 2
 	opExists          int32 = 3
 	opGetData         int32 = 4
+	opSetData         int32 = 5
 	opGetChildren     int32 = 8
 	opSync            int32 = 9
 	opMulti           int32 = 14
-	opCreate2         int32 = 15
 	opRemoveWatches   int32 = 18
 	opCreateContainer int32 = 19
 	opAuth            int32 = 100
@@ -193,22 +193,31 @@ func (d *decoder) strings() []string {
 
 // stat is the part of a node's Stat that is needed here.
 type stat struct {
-	czxid int64
-	owner int64 // the session, if the node is ephemeral
+	czxid    int64 // of the transaction that made it
+	owner    int64 // the session, if the node is ephemeral
+	children int32
+	pzxid    int64 // of the transaction that made or deleted a child last
 }
 
-func (d *decoder) stat() stat {
-	var s stat
+func (d *decoder) stat() (s stat) {
 	s.czxid = d.int64()
 	d.take(8 + 8 + 8 + 4 + 4 + 4) // mzxid, ctime, mtime and three versions
 	s.owner = d.int64()
-	d.take(4 + 4 + 8)
+	d.take(4) // length of the data
+	s.children = d.int32()
+	s.pzxid = d.int64()
 	return s
 }
 
-// multi returns the first error among the results of a multi request.
-func (d *decoder) multi() error {
-	var first error
+// results are those of a multi request: the path of the node it made, the Stat of
+// the one it wrote to, or the first error.
+type results struct {
+	path string
+	stat stat
+	err  error
+}
+
+func (d *decoder) results() (r results) {
 	for d.err == nil {
 		op, done := d.int32(), d.bool()
 		d.int32()
@@ -217,20 +226,22 @@ func (d *decoder) multi() error {
 		}
 		switch op {
 		case opCreate:
-			d.string()
+			r.path = d.string()
+		case opSetData:
+			r.stat = d.stat()
 		case opDelete:
 		case -1:
-			if err := codeError(d.int32()); err != nil && first == nil {
-				first = err
+			if err := codeError(d.int32()); r.err == nil {
+				r.err = err
 			}
 		default:
-			return fmt.Errorf("zookeeper: result of a multi request has type %d", op)
+			d.err = fmt.Errorf("zookeeper: result of a multi request has type %d", op)
 		}
 	}
 	if d.err != nil {
-		return d.err
+		r.err = d.err
 	}
-	return first
+	return r
 }
 
 // number sets the request's number.

@@ -8,14 +8,14 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// Before 3.5 a server knows neither containers, nor a create that tells the czxid,
-// nor a way to take back a watch; in 3.5.0 to 3.5.2 only the first was missing.
+// Before 3.5 a server knows neither containers nor a way to take back a watch; in
+// 3.5.0 to 3.5.2 the first was missing.
 func TestOldServers(t *testing.T) {
 	t.Parallel()
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	for what, refuse := range map[string][]int32{
-		"3.4":   {opCreate2, opRemoveWatches, opCreateContainer},
+		"3.4":   {opRemoveWatches, opCreateContainer},
 		"3.5.2": {opCreateContainer},
 	} {
 		t.Run(what, func(t *testing.T) {

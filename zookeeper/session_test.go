@@ -312,7 +312,7 @@ func TestCreateWhoseReplyIsLost(t *testing.T) {
 	}
 	for range 5 {
 		c, _ := claim(t, n)
-		p.SwallowReply(carries(opCreate2), 0)
+		p.SwallowReply(carries(opMulti), 0)
 		g := take(t, d, c)
 		_, stat, err := op.Get(op.nodeOf(c))
 		if err != nil || stat.Czxid != g.Token {
@@ -345,19 +345,19 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	m.ops = nil
 	m.mu.Unlock()
 	c, _ := claim(t, first.Name)
-	p.SwallowReply(carries(opCreate2), 0)
+	p.SwallowReply(carries(opMulti), 0)
 	take(t, d, c)
 	m.mu.Lock()
 	ops := slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == 11 || op == opGetData })
 	m.mu.Unlock()
-	if i := slices.Index(ops, opCreate2); i < 0 || !slices.Equal(ops[i+1:], []int32{opGetChildren, opSync, opGetChildren, opExists}) && !slices.Equal(ops[i+1:], []int32{opSync, opGetChildren, opExists}) {
+	if i := slices.Index(ops, opMulti); i < 0 || !slices.Equal(ops[i+1:], []int32{opSync, opGetChildren, opExists}) {
 		t.Errorf("asked for %v", ops)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	lost, _ := claim(t, c.Name)
 	p.FreezeDown()
 	done := begin(ctx, d, lost)
-	once(t, "the create to be asked for", func() bool { return m.asked(opCreate2) == 2 })
+	once(t, "the create to be asked for", func() bool { return m.asked(opMulti) == 2 })
 	cancel()
 	<-done
 	p.Heal()

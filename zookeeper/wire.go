@@ -30,10 +30,9 @@ const ourXid int32 = 1 << 30
 //
 //   - they take no context and block while there is no connection; a request of ours
 //     is answered, or its wire is dead, and which of the two is known;
-//   - they cannot be sent one behind the other in a given order, so that the
-//     read that proves ownership would have to wait for the create;
-//   - they cannot create a node and be told its czxid, set several watches with one
-//     request, or take one back.
+//   - they cannot be sent one behind the other in a given order, so that each would
+//     have to wait for the one before it;
+//   - they cannot set several watches with one request, or take one back.
 //
 // Frames are told apart by the number of the request. Those for the library are
 // handed on as they are.
@@ -84,7 +83,7 @@ func (c *call) reply() *decoder { return &decoder{rest: c.body} }
 // leader says whether the answer took the leader of an ensemble.
 func (c *call) leader() bool {
 	switch c.op {
-	case opCreate, opCreate2, opCreateContainer, opDelete, opMulti, opSync:
+	case opCreate, opCreateContainer, opDelete, opMulti, opSync:
 		return true
 	}
 	return false

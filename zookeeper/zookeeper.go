@@ -6,7 +6,8 @@
 //
 // Those who want a name queue up under a node for it, /locker/orders%2F42, each with
 // an ephemeral sequential node that carries the owner's text. The first holds the
-// name. Each of the others watches the node before its own, so that a release wakes
+// name, and who finds itself alone knows that from the answer to the creation. Each of
+// the others watches the node before its own, so that a release wakes
 // one of them; and a waiter whom its predecessor's end makes the first knows that
 // without asking. The fencing token is the czxid of the holder's node.
 //
@@ -85,7 +86,7 @@ func WithAuth(scheme string, data []byte) locker.Option {
 }
 
 // WithACL sets the permissions of the nodes that are made. Without it everybody may
-// do everything. Those who share locks need to read, create and delete.
+// do everything. Those who share locks need to read, write, create and delete.
 func WithACL(acl ...zk.ACL) locker.Option {
 	return locker.BackendOption(func(s *settings) {
 		if len(acl) == 0 {
@@ -213,6 +214,7 @@ func (d *backend) probe(ctx context.Context) error {
 			}
 			if errors.Is(q.call.err, errUnimplemented) && q.lacking != nil {
 				q.lacking.Store(true)
+				_ = w.Close() // as the server will
 				err = errBroken
 				break
 			}
