@@ -1,10 +1,12 @@
 package faults
 
 import (
+	"flag"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,8 +32,9 @@ var atOnce = make(chan struct{}, 4)
 // there is nothing to be random about.
 func TestCampaign(t *testing.T) {
 	servers.Need(t)
+	named := strings.Contains(flag.Lookup("test.run").Value.String(), "TestCampaign/")
 	for _, b := range Backends {
-		if b.Name == RedisEmpty.Name || !full && !isQuick(b) && b.Name != RedisReplica.Name {
+		if b.Name == RedisEmpty.Name || !full && !named && !isQuick(b) && b.Name != RedisReplica.Name {
 			continue
 		}
 		t.Run(b.Name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -38,9 +39,10 @@ func isQuick(b Backend) bool {
 	return slices.ContainsFunc(quick, func(q Backend) bool { return q.Name == b.Name })
 }
 
-// runs tells whether a row is run on b in this run.
+// runs tells whether a row is run on b in this run. Who names rows with -run gets them.
 func (r Row) runs(b Backend) bool {
-	return r.Applies(b) && (full || r.Quick && (isQuick(b) || slices.Contains(r.For, b.Name)))
+	named := strings.Contains(flag.Lookup("test.run").Value.String(), "TestRows/")
+	return r.Applies(b) && (full || named || r.Quick && (isQuick(b) || slices.Contains(r.For, b.Name)))
 }
 
 // Each backend's rows run one after the other on the same servers, those of

@@ -27,7 +27,7 @@ type outcome struct {
 type results map[string]map[string]*outcome
 
 // complaint is a line of a failing check.
-var complaint = regexp.MustCompile(`^\s+(?:checks|cases_\w+)\.go:\d+: (.*)\n$`)
+var complaint = regexp.MustCompile(`^\s+(?:holding|loss|call|cases_\w+)\.go:\d+: (.*)\n$`)
 
 func read(said []byte) (results, error) {
 	r := results{}

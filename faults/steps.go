@@ -1,0 +1,135 @@
+package faults
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed80cd6120/locker/faults/history"
+)
+
+// The steps of which rows are made.
+
+// Within returns a ctx that ends after d.
+func (x *Exam) Within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(x.Ctx, d)
+	x.Cleanup(cancel)
+	return ctx
+}
+
+// Acquired has p take the lock, which has to succeed within d.
+func (x *Exam) Acquired(p *Player, name string, d time.Duration) *Holding {
+	x.Helper()
+	h, err := p.Acquire(x.Within(d), name)
+	if err != nil {
+		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
+	}
+	return h
+}
+
+// Taken is Acquired for another process.
+func (x *Exam) Taken(p *Process, name string, d time.Duration) *Remote {
+	x.Helper()
+	r, _, err := p.Acquire(d, name)
+	if err != nil {
+		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
+	}
+	return r
+}
+
+// Close closes a user before the end.
+func (x *Exam) Close(p *Player) {
+	x.Helper()
+	if err := p.client.Close(x.Within(15 * time.Second)); err != nil && x.Backend.Offers.Tidy {
+		x.Errorf("close: %v", err)
+	}
+}
+
+// Released has h given back, which has to succeed.
+func (x *Exam) Released(h *Holding) {
+	x.Helper()
+	if err := h.Release(x.Within(10 * time.Second)); err != nil {
+		x.Errorf("release: %v", err)
+	}
+}
+
+// Soon asserts that a call returned by the end of its ctx and a second.
+func (x *Exam) Soon(what string, started time.Time, within time.Duration) {
+	x.Helper()
+	if took := time.Since(started); took > within+late {
+		x.Errorf("%s took %v, with %v to go by", what, took, within)
+	}
+}
+
+// Waits has p wait for the lock in the background, and returns when it stands in the
+// queue at the server (or, where nobody can tell, after a moment).
+func (x *Exam) Waits(p *Player, name string, d time.Duration) <-chan Got {
+	x.Helper()
+	before := x.waiting(name)
+	c := make(chan Got, 1)
+	ctx := x.Within(d)
+	go func() {
+		start := time.Now()
+		h, err := p.Acquire(ctx, name)
+		c <- Got{h, err, time.Since(start), history.Now()}
+	}()
+	if x.Waiting == nil {
+		time.Sleep(200 * time.Millisecond)
+		return c
+	}
+	x.Until("there is one more who waits", 10*time.Second, func() bool { return x.waiting(name) > before })
+	return c
+}
+
+func (x *Exam) waiting(name string) int {
+	if x.Waiting == nil {
+		return 0
+	}
+	n, err := x.Waiting(x.Within(5*time.Second), name)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Got is how a wait has ended.
+type Got struct {
+	Holding *Holding
+	Err     error
+	Took    time.Duration
+	At      int64
+}
+
+// Get waits for the end of a wait, which has to be a lock.
+func (x *Exam) Get(c <-chan Got) *Holding {
+	x.Helper()
+	select {
+	case g := <-c:
+		if g.Err != nil {
+			x.Fatalf("a waiter did not get the lock: %v", g.Err)
+		}
+		return g.Holding
+	case <-x.Ctx.Done():
+		x.Fatalf("a waiter is stuck")
+		return nil
+	}
+}
+
+// Told waits until the holder has been told of the loss.
+func (x *Exam) Told(h *Holding, within time.Duration) {
+	x.Helper()
+	select {
+	case <-h.Lost():
+	case <-time.After(within):
+		x.Errorf("the holder was not told within %v that the lock is lost", within)
+	}
+}
+
+// Until waits until cond is true.
+func (x *Exam) Until(what string, within time.Duration, cond func() bool) {
+	x.Helper()
+	for deadline := time.Now().Add(within); !cond(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			x.Fatalf("it has not come to it within %v that %s", within, what)
+		}
+	}
+}

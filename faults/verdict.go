@@ -1,0 +1,181 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"regexp"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	"github.com/seed80cd6120/locker/faults/history"
+)
+
+// abort frees what a row that failed has left.
+func (x *Exam) abort() {
+	x.mu.Lock()
+	procs, nets, players := x.procs, x.nets, x.players
+	x.procs, x.nets, x.players = nil, nil, nil
+	x.mu.Unlock()
+	for _, p := range procs {
+		p.Kill()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, p := range players {
+		_ = p.Close(ctx)
+	}
+	for _, n := range nets {
+		_ = n.Close()
+	}
+	_ = x.fence.Close()
+}
+
+// finish asks the four questions.
+func (x *Exam) finish() {
+	x.Helper()
+	if x.Failed() {
+		return // the rest would only repeat it
+	}
+	x.Must(x.WaitReady(x.Ctx))
+	for _, n := range x.nets {
+		n.Heal()
+	}
+	x.closeAll()
+	x.tidy()
+	h := x.judge()
+	if !x.Failed() {
+		measure(x.Backend.Name, h)
+	}
+	x.mu.Lock()
+	x.players, x.procs = nil, nil
+	x.mu.Unlock()
+	x.abort()
+	if x.Backend.Offers.Tidy {
+		x.quiet()
+	}
+}
+
+// closeAll closes all users; the third question is asked of Close, too.
+func (x *Exam) closeAll() {
+	x.Helper()
+	const within = 15 * time.Second
+	for _, p := range x.players {
+		start := time.Now()
+		if err := p.Close(x.Within(within)); err != nil && x.Backend.Offers.Tidy {
+			x.Errorf("close %s: %v", p.Name, err)
+		}
+		x.Soon("close", start, within)
+	}
+	for _, p := range x.procs {
+		if err := p.Close(within); err != nil && x.Backend.Offers.Tidy {
+			x.Errorf("close: %v", err)
+		}
+	}
+}
+
+// tidy waits until nothing is left on the servers.
+func (x *Exam) tidy() {
+	x.Helper()
+	if x.Litter == nil || x.Untidy || !x.Backend.Offers.Tidy {
+		return
+	}
+	var left []string
+	deadline := time.Now().Add(x.Backend.Death + 8*time.Second)
+	for _, name := range x.names {
+		for {
+			var err error
+			left, err = x.Litter(x.Within(10*time.Second), name)
+			if err == nil && len(left) == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				x.Errorf("left on the servers of %q: %q %v", name, left, err)
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// judge reads the history.
+func (x *Exam) judge() *history.History {
+	x.Helper()
+	x.Must(x.rec.Close())
+	h, err := history.Read(filepath.Join(x.dir, "*.jsonl"))
+	x.Must(err)
+	swept := h.Sweep()
+	// A lock that does not tell its holders of a loss cannot keep them from overlapping.
+	if x.Backend.Offers.Lost {
+		x.some("history", swept.Bad())
+	}
+	v, err := h.Check(x.Backend.Death+2*time.Second, 20*time.Second, keepFolder())
+	x.Must(err)
+	if !v.Legal && x.Backend.Offers.Lost {
+		x.Errorf("porcupine refuses the history; see %s", v.Picture)
+	}
+	if v.Unsure {
+		x.Errorf("porcupine had no time to decide")
+	}
+	excused := 0
+	for _, o := range swept.Overlaps {
+		if o.Excused {
+			excused++
+			x.Logf("as promised, the fence told two apart: %v", o)
+		}
+	}
+	if x.TwoHold && excused == 0 {
+		x.Errorf("the row was to show two holders at once, and did not")
+	}
+	if x.Backend.Offers.Tokens {
+		x.some("resource", x.res.Violations())
+	}
+	for _, check := range x.checks {
+		check(h)
+	}
+	for _, g := range gaps(h) {
+		x.Logf("%v", g)
+	}
+	return h
+}
+
+// some reports what was found, or as much of it as anybody reads.
+func (x *Exam) some(what string, found []string) {
+	x.Helper()
+	const most = 10
+	for _, f := range found[:min(most, len(found))] {
+		x.Errorf("%s: %s", what, f)
+	}
+	if more := len(found) - most; more > 0 {
+		x.Errorf("%s: and %d more", what, more)
+	}
+}
+
+// quiet waits until no goroutine is left that this row has started.
+func (x *Exam) quiet() {
+	x.Helper()
+	pprof.SetGoroutineLabels(context.Background())
+	var left string
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if left = labelled(x.label); left == "" {
+			return
+		}
+	}
+	x.Errorf("goroutines are left:\n%s", left)
+}
+
+var labels = regexp.MustCompile(`(?m)^# labels: .*"exam":"(\d+)"`)
+
+// labelled returns the stacks of the goroutines that descend from a row.
+func labelled(label string) string {
+	var b bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
+	var found []string
+	for stack := range strings.SplitSeq(b.String(), "\n\n") {
+		if m := labels.FindStringSubmatch(stack); m != nil && m[1] == label {
+			found = append(found, stack)
+		}
+	}
+	return strings.Join(found, "\n\n")
+}
