@@ -57,13 +57,13 @@ func conform(t *testing.T, members int, opts servers.EtcdOptions, disturb bool) 
 	conformance.Run(t, b)
 }
 
-// shake moves, stops and kills the leader in turn while the suite runs, but leaves some
-// cases in peace. A new leader gives every lease its full time once more, so that
-// those that measure how soon a lease ends cannot be right when it changes all the
-// time. And those that count requests or stop the servers themselves come last.
+// shake moves, stops and kills the leader in turn, in between the cases: not in the middle
+// of one, since many measure a time that a new leader rightly changes (it gives every
+// lease its full time once more). The cases that count requests or stop the servers
+// themselves come last and are left in peace.
 func shake(t *testing.T, c *servers.EtcdCluster, harness func(testing.TB) *conformance.Harness) func(testing.TB) *conformance.Harness {
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	var measuring sync.RWMutex // read by the cases that measure
+	var running sync.RWMutex // read by the cases
 	steps := []func(leader, next *servers.Etcd) error{
 		func(_, next *servers.Etcd) error { return c.MoveLeader(t.Context(), next) },
 		func(leader, _ *servers.Etcd) error {
@@ -76,8 +76,13 @@ func shake(t *testing.T, c *servers.EtcdCluster, harness func(testing.TB) *confo
 		},
 	}
 	step := func(i int) error {
-		measuring.Lock()
-		defer measuring.Unlock()
+		running.Lock()
+		defer running.Unlock()
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
 		leader, err := c.Leader(t.Context())
 		if err == nil {
 			next := c.Members[(slices.Index(c.Members, leader)+1)%len(c.Members)]
@@ -94,7 +99,7 @@ func shake(t *testing.T, c *servers.EtcdCluster, harness func(testing.TB) *confo
 					t.Error("that is too little")
 				}
 				return
-			case <-time.After(time.Second):
+			case <-time.After(4 * time.Second):
 			}
 			if err := step(i); err != nil {
 				t.Errorf("disturbing the cluster: %v", err)
@@ -102,17 +107,14 @@ func shake(t *testing.T, c *servers.EtcdCluster, harness func(testing.TB) *confo
 			}
 		}
 	}()
-	peace := sync.OnceFunc(func() {
-		close(stop)
+	peace := sync.OnceFunc(func() { close(stop) })
+	t.Cleanup(func() {
+		peace()
 		<-stopped
 	})
-	t.Cleanup(peace)
 	return func(t testing.TB) *conformance.Harness {
-		_, name, _ := strings.Cut(t.Name(), "/")
-		if strings.HasPrefix(name, "Death/") || name == "Close/Unreachable" || name == "Litter/Dead" {
-			measuring.RLock()
-			t.Cleanup(measuring.RUnlock)
-		}
+		running.RLock()
+		t.Cleanup(running.RUnlock)
 		h := harness(t)
 		count, kill := h.Requests, h.Stop
 		h.Requests = func(ctx context.Context) (int64, error) { peace(); return count(ctx) }

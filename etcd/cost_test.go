@@ -40,7 +40,8 @@ func TestCostAlone(t *testing.T) {
 	for i := range 50 {
 		cycle(t, l, t.Name()+strconv.Itoa(i%5), nil)
 	}
-	if n, by := since(); n != 100 {
+	// On a slow machine the guard may have come by.
+	if n, by := since(); n-by["Watch/Watch"] != 100 {
 		t.Errorf("50 acquisitions cost %d requests, want 100: %v", n, by)
 	}
 }

