@@ -11,11 +11,10 @@ import (
 )
 
 const (
-	// glance is how often a waiter looks at least, whatever it was told.
+	// glance is how often a waiter looks at least, whatever it was told. The server
+	// forgets a queue of which no waiter has looked three times as long (PATIENCE in
+	// lua/shared.lua).
 	glance = 20 * time.Second
-	// patience is after which time the server forgets a queue of which no waiter
-	// has looked.
-	patience = 3 * glance
 	// quiet is how long a subscription may be silent before a look tests it.
 	quiet = 5 * time.Second
 )

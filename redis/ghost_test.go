@@ -17,10 +17,7 @@ import (
 // Nothing comes later of what was given up.
 
 // taped keeps what was sent to acquire, as a network does that delivers it late.
-type taped struct {
-	*backend
-	words []args
-}
+type taped struct{ *backend }
 
 func (b *taped) replay(t *testing.T, words args) any {
 	t.Helper()
