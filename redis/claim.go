@@ -13,8 +13,9 @@ import (
 type ticket struct {
 	*bucket
 	claim *driver.Claim
-	// The same for every request: key, value and time to live of the lock.
-	lock, who, ttl any
+	// The same for every request: the keys of lock and queue, the lock's value and its
+	// time to live.
+	lock, queue, who, ttl any
 
 	// stray is the server time until which a request of unknown outcome may still
 	// have an effect, 0 if there is none. Set by Acquire only.
@@ -33,6 +34,7 @@ func (b *backend) ticket(c *driver.Claim) *ticket {
 		bucket: bucket,
 		claim:  c,
 		lock:   bucket.lock(c.Name),
+		queue:  bucket.queue(c.Name),
 		who:    c.ID + " " + c.Owner,
 		ttl:    b.ttl,
 	}
@@ -46,8 +48,8 @@ func (b *backend) ticket(c *driver.Claim) *ticket {
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 // entry is what stands in the queue for the claim.
-func (t *ticket) entry(b *backend) string {
-	return fmt.Sprintf("%s %v %v", b.id, t.ttl, t.who)
+func (t *ticket) entry() string {
+	return fmt.Sprintf("%s %v %v", t.channel, t.ttl, t.who)
 }
 
 // strayArg is stray as the scripts want it.
@@ -78,13 +80,17 @@ const (
 	waitAndProbe
 )
 
+// watched is for how long it may be that somebody waits for a name of a bucket, after
+// the server said so. It does for somewhat longer.
+const watched = time.Minute
+
 // ask sends one request to acquire. An answer that is neither a token nor queued
 // means that the name is taken.
 func (b *backend) ask(ctx context.Context, t *ticket, how int) (answer, error) {
-	const tries = 4 // a first guess of the server's time may be wrong
+	const tries = 5
 	for try := 1; ; try++ {
-		a, late, err := b.askOnce(ctx, t, how)
-		if !late && !isSlow(err) {
+		a, again, err := b.askOnce(ctx, t, how)
+		if !again && !isSlow(err) {
 			return a, err
 		}
 		if try == tries && err == nil {
@@ -96,18 +102,26 @@ func (b *backend) ask(ctx context.Context, t *ticket, how int) (answer, error) {
 	}
 }
 
-func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, late bool, err error) {
+func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, again bool, err error) {
 	a.sent = b.clock.Now()
 	latest := b.times.latest(a.sent)
-	words := make(args, 0, 11)
-	words = append(words, nil, nil, two, t.lock, t.clockArg, t.who, t.ttl, latest, b.seen.Load())
-	switch {
-	case how == waitAndProbe:
-		words = append(words, b.id, "probe")
-	case how == wait && t.before:
-		words = append(words, b.id, "again")
-	case how == wait:
-		words = append(words, b.id, "")
+	words := make(args, 0, 13)
+	if how == dontWait && int64(a.sent) > t.looks.Load() {
+		words = append(words, nil, nil, two, t.lock, t.clockArg)
+		words = append(words, t.who, t.ttl, latest, b.seen.Load())
+	} else {
+		words = append(words, nil, nil, four, t.lock, t.clockArg, t.queue, t.gone(t.claim.ID))
+		words = append(words, t.who, t.ttl, latest, b.seen.Load())
+		switch {
+		case how == dontWait:
+			words = append(words, "", "")
+		case how == waitAndProbe:
+			words = append(words, t.channelArg, "probe")
+		case t.before:
+			words = append(words, t.channelArg, "again")
+		default:
+			words = append(words, t.channelArg, "")
+		}
 	}
 	reply, err := b.exchange(ctx, b.scripts.acquire, t, words)
 	if err != nil {
@@ -126,8 +140,12 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, la
 			return a, false, nil
 		}
 	case int64:
-		if v < 0 {
+		switch v {
+		case -1:
 			err = fmt.Errorf("claim %s has been given up", t.claim.ID)
+		case -2:
+			t.looks.Store(int64(b.clock.Now().Add(watched)))
+			return a, true, nil
 		}
 		return a, false, err
 	case []any:

@@ -277,10 +277,9 @@ func harness(_ testing.TB, admin goredis.UniversalClient) *conformance.Harness {
 func ofTheDead(ctx context.Context, admin goredis.UniversalClient, key string) bool {
 	waiters, _ := admin.LRange(ctx, key, 0, -1).Result()
 	for _, w := range waiters {
-		locker, _, _ := strings.Cut(w, " ")
-		channel, count := DefaultPrefix+":wake:"+locker, admin.PubSubNumSub
+		channel, _, _ := strings.Cut(w, " ")
+		count := admin.PubSubNumSub
 		if c, ok := admin.(clusterAdmin); ok {
-			channel = key[:len(DefaultPrefix)+len(":{00}:")] + "wake:" + locker
 			master, err := c.MasterForKey(ctx, key)
 			if err != nil {
 				return false

@@ -24,7 +24,7 @@ const slack = 2 * time.Second
 var plain = newLayout(DefaultPrefix, "", false)
 
 func lockKey(name string) string  { return plain.of(name).lock(name) }
-func queueKey(name string) string { return strings.Replace(lockKey(name), ":lock:", ":queue:", 1) }
+func queueKey(name string) string { return plain.of(name).queue(name) }
 
 // opened makes a driver without the core around it.
 func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option) *backend {

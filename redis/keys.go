@@ -3,6 +3,7 @@ package redis
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 )
 
 // layout says where things are on the server.
@@ -14,28 +15,32 @@ type layout struct {
 
 // bucket is a part of all names. Its names share a clock and a hash tag.
 type bucket struct {
-	tag      string // what all its keys begin with
-	clock    string
-	clockArg any    // the same as an argument
-	channel  string // on which the Locker is told news of its names
+	tag        string // what all its keys begin with
+	clock      string
+	channel    string // on which the Locker is told news of its names
+	clockArg   any    // the same as arguments
+	channelArg any
+
+	// looks is the moment until which somebody may wait for names of the bucket.
+	looks atomic.Int64
 }
 
 func newLayout(prefix, locker string, sharded bool) *layout {
 	l := &layout{prefix: prefix, sharded: sharded}
 	for i := range l.buckets {
-		tag := fmt.Sprintf("%s:{%02x}:", prefix, i)
-		b := bucket{tag: tag, clock: tag + "clock", channel: prefix + ":wake:" + locker}
+		b := &l.buckets[i]
+		b.tag = fmt.Sprintf("%s:{%02x}:", prefix, i)
+		b.clock = b.tag + "clock"
+		b.channel = prefix + ":wake:" + locker
 		if sharded {
-			b.channel = tag + "wake:" + locker
+			b.channel = b.tag + "wake:" + locker
 		}
-		b.clockArg = b.clock
-		l.buckets[i] = b
+		b.clockArg, b.channelArg = b.clock, b.channel
 	}
 	return l
 }
 
-// of is the bucket of a name. The scripts make the keys that are not needed every
-// time: see lua/shared.lua.
+// of is the bucket of a name.
 func (l *layout) of(name string) *bucket {
 	sum := uint32(2166136261) // FNV-1a
 	for i := range len(name) {
@@ -44,7 +49,11 @@ func (l *layout) of(name string) *bucket {
 	return &l.buckets[sum>>24]
 }
 
-func (b *bucket) lock(name string) string { return b.tag + "lock:" + name }
+// The keys of a name and of a claim: see lua/shared.lua.
+
+func (b *bucket) lock(name string) string  { return b.tag + "lock:" + name }
+func (b *bucket) queue(name string) string { return b.tag + "queue:" + name }
+func (b *bucket) gone(claim string) string { return b.tag + "gone:" + claim }
 
 // nameOf is the name whose lock is stored under key.
 func (l *layout) nameOf(key string) (name string, ok bool) {

@@ -252,7 +252,7 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
 	name := freshName(t)
 	lock := acquire(t, a, name)
-	dead := "0123456789abcdef 60000 " + claim(name, 0, true).ID + " dead:1"
+	dead := DefaultPrefix + ":wake:0123456789abcdef 60000 " + claim(name, 0, true).ID + " dead:1"
 	for range 3 {
 		if err := admin.RPush(context.Background(), queueKey(name), dead).Err(); err != nil {
 			t.Fatal(err)

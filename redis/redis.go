@@ -88,7 +88,7 @@ type settings struct {
 
 // Prefix sets what every key and channel begins with, DefaultPrefix without it.
 // Lockers with different prefixes do not know of each other. A prefix has 1 to 100
-// bytes and no braces.
+// bytes, no braces and no spaces.
 func Prefix(prefix string) locker.Option {
 	return locker.BackendOption(func(s *settings) { s.prefix = prefix })
 }
@@ -157,8 +157,8 @@ func newBackend(client goredis.UniversalClient, cfg *locker.Config) (*backend, e
 }
 
 func checkPrefix(prefix string) error {
-	if prefix == "" || len(prefix) > 100 || strings.ContainsAny(prefix, "{}") {
-		return fmt.Errorf("%w: prefix %q, want 1 to 100 bytes without braces", locker.ErrInvalidOption, prefix)
+	if prefix == "" || len(prefix) > 100 || strings.ContainsAny(prefix, "{} \t\n\v\f\r") {
+		return fmt.Errorf("%w: prefix %q, want 1 to 100 bytes without braces and spaces", locker.ErrInvalidOption, prefix)
 	}
 	return nil
 }

@@ -10,10 +10,9 @@ import (
 // Release ends the holding and makes the next in the queue the holder.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	t := c.State.(*ticket)
-	words := make(args, 0, 8)
-	words = append(words, nil, nil, two, t.lock, t.clockArg, t.who)
+	words := args{nil, nil, three, t.lock, t.clockArg, t.queue, t.who}
 	if t.stray > 0 {
-		words = append(words, t.entry(b), t.strayArg())
+		words = args{nil, nil, four, t.lock, t.clockArg, t.queue, t.gone(c.ID), t.who, t.entry(), t.strayArg()}
 	}
 	held, err := b.exchange(ctx, b.scripts.release, t, words)
 	for isSlow(err) {
@@ -45,15 +44,15 @@ func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 }
 
 func (b *backend) abandon(ctx context.Context, t *ticket) error {
-	_, err := b.exchange(ctx, b.scripts.abandon, t, b.abandonArgs(t))
+	_, err := b.exchange(ctx, b.scripts.abandon, t, t.abandonArgs())
 	if isSlow(err) {
-		_, err = b.exchange(ctx, b.scripts.abandon, t, b.abandonArgs(t))
+		_, err = b.exchange(ctx, b.scripts.abandon, t, t.abandonArgs())
 	}
 	return err
 }
 
-func (b *backend) abandonArgs(t *ticket) args {
-	return args{nil, nil, two, t.lock, t.clockArg, t.who, t.entry(b), t.strayArg()}
+func (t *ticket) abandonArgs() args {
+	return args{nil, nil, four, t.lock, t.clockArg, t.queue, t.gone(t.claim.ID), t.who, t.entry(), t.strayArg()}
 }
 
 // decline passes on a name that was given to a claim which has ended: the queue

@@ -152,14 +152,14 @@ func (b *backend) passOn(ctx context.Context, gone []*driver.Claim) {
 		pipe := b.client.Pipeline()
 		cmds := make([]once, len(claims))
 		for i, c := range claims {
-			cmds[i] = b.scripts.abandon.call(ctx, b.abandonArgs(c.State.(*ticket)), false)
+			cmds[i] = b.scripts.abandon.call(ctx, c.State.(*ticket).abandonArgs(), false)
 			_ = pipe.Process(ctx, cmds[i])
 			b.listener.forget(c.ID)
 		}
 		_, _ = pipe.Exec(ctx)
 		for i, c := range claims {
 			if unknown(cmds[i].Err()) {
-				_, _ = b.scripts.abandon.run(ctx, b.client, b.abandonArgs(c.State.(*ticket)))
+				_, _ = b.scripts.abandon.run(ctx, b.client, c.State.(*ticket).abandonArgs())
 			}
 		}
 	}

@@ -31,19 +31,19 @@ var helloLua string
 type scripts struct{ acquire, release, abandon, renew, hello *script }
 
 func newScripts(sharded bool) scripts {
-	shard := ""
+	kind := "local SHARDED = false\n"
 	if sharded {
-		shard = "S"
+		kind = "local SHARDED = true\n"
 	}
 	read := func(text string) *script {
-		return newScript(strings.Replace(text, "--include shared.lua", "local S = '"+shard+"'\n"+sharedLua, 1))
+		return newScript(strings.Replace(text, "--include shared.lua\n", kind+sharedLua, 1))
 	}
 	return scripts{
 		acquire: read(acquireLua),
 		release: read(releaseLua),
 		abandon: read(abandonLua),
 		renew:   read(renewLua),
-		hello:   newScript("local S = '" + shard + "'\n" + helloLua),
+		hello:   newScript(kind + helloLua),
 	}
 }
 
@@ -62,7 +62,7 @@ type once struct{ *goredis.Cmd }
 func (once) NoRetry() bool { return true }
 
 // The first words of a request, as arguments.
-var eval, evalsha, one, two any = "eval", "evalsha", "1", "2"
+var eval, evalsha, one, two, three, four any = "eval", "evalsha", "1", "2", "3", "4"
 
 // args are the words of a request that runs a script, but for the first two,
 // for which there is room: the number of keys, the keys, what the script is told.

@@ -1,8 +1,7 @@
 -- Leaves nothing of a claim: takes it out of the queue, passes on what it holds,
 -- and makes requests of it that are still on their way ineffective.
 --
---   KEYS[1]  lock   as in acquire.lua
---   KEYS[2]  clock
+--   KEYS     as in shared.lua
 --
 --   ARGV[1]  who    "<claim> <owner>"
 --   ARGV[2]  entry  what may stand in the queue for it
@@ -11,15 +10,15 @@
 
 --include shared.lua
 
-redis.call('LREM', QUEUE, 0, ARGV[2])
+redis.call('LREM', KEYS[3], 0, ARGV[2])
 
 local found = redis.call('MGET', KEYS[1], KEYS[2])
-local holder, clock = found[1], read_clock(found[2])
+local holder, clock = found[1], sane(found[2])
 if not holder or holder == ARGV[1] then
   if not hand_over(clock) and holder then
     redis.call('DEL', KEYS[1])
   end
 end
 
-bury(clock, ARGV[3])
+bury(sane(redis.call('GET', KEYS[2])), ARGV[3])
 return 1

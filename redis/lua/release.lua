@@ -1,7 +1,6 @@
 -- Ends a holding and gives the name to the next who waits.
 --
---   KEYS[1]  lock   as in acquire.lua
---   KEYS[2]  clock
+--   KEYS     as in shared.lua; the fourth only with the last two arguments
 --
 --   ARGV[1]  who    "<claim> <owner>"
 -- and if the answer to a request to acquire was lost
@@ -11,29 +10,27 @@
 -- Answers 1 if the claim held the name and does no longer, 0 if it did not.
 
 local found = redis.call('MGET', KEYS[1], KEYS[2])
-local holder = found[1]
+local holder, clock = found[1], found[2]
 if holder and holder ~= ARGV[1] then
   return 0
 end
 
--- Nobody waits and nobody has for long: two commands.
-if holder and #ARGV == 1 and found[2] and #found[2] == 16 then
+-- Nobody in the bucket has waited lately: two commands.
+if holder and #ARGV == 1 and clock and #clock == 16 then
   redis.call('DEL', KEYS[1])
   return 1
 end
 
 --include shared.lua
 
-local clock = read_clock(found[2])
+clock = sane(clock)
 if ARGV[2] then
-  redis.call('LREM', QUEUE, 0, ARGV[2])
+  redis.call('LREM', KEYS[3], 0, ARGV[2])
   bury(clock, ARGV[3])
+  clock = redis.call('GET', KEYS[2])
 end
-if not holder then
-  hand_over(clock) -- nobody else may be awake to see that the name is free
-  return 0
-end
-if not hand_over(clock) then
+-- If the name is free already nobody else may be awake to see that.
+if not hand_over(clock) and holder then
   redis.call('DEL', KEYS[1])
 end
-return 1
+return holder and 1 or 0

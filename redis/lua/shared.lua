@@ -1,29 +1,21 @@
--- What the scripts have in common that can give a name to somebody. KEYS[1] is the
--- lock, KEYS[2] the clock, ARGV[1] begins with the claim. The line with which the
--- text is put in front says whether the channels are sharded (S).
+-- What the scripts have in common that can give a name to somebody. A line before
+-- this text says whether the channels are SHARDED, as in a Cluster.
 --
--- Two keys more are in the same slot, because they have the same hash tag:
+--   KEYS[1]  lock   string "<claim> <owner>" with a time to live; it is there while
+--                   somebody holds the name. A claim is one try to get one name:
+--                   32 hexadecimal digits, never used twice
+--   KEYS[2]  clock  string, the last token given to any name of this bucket
+--   KEYS[3]  queue  list of "<channel> <ttl> <claim> <owner>", those who wait, the
+--                   first to come first
+--   KEYS[4]  gone   there, for some seconds, if the claim has been given up while a
+--                   request of it might still be on its way
 --
---   QUEUE   list of "<locker> <ttl> <claim> <owner>", those who wait for the name, the
---           first to come first
---   GONE    there, for some seconds, if the claim has been given up while a request
---           of it might still be on its way
+-- All times and tokens are microseconds since 1970, in 16 digits, so that they
+-- compare as text.
 --
--- Few names have either, and those who take a free one should not have to look
--- for them. So the clock has a second part while any name of its bucket may have
--- them: "<last token> <time until which to look>".
-
-local TAG = string.sub(KEYS[2], 1, -6) -- "<prefix>:{<bucket>}:"
-local QUEUE = TAG .. 'queue:' .. string.sub(KEYS[1], #TAG + 6)
-local GONE = TAG .. 'gone:' .. string.sub(ARGV[1], 1, 32)
-
--- The channel of a locker is this and its digits.
-local CHANNEL = (S == 'S' and TAG or string.sub(TAG, 1, -6)) .. 'wake:'
-
--- After how many milliseconds without news from any waiter a queue is forgotten.
-local PATIENCE = 60000
-
-local ZERO = '0000000000000000'
+-- Few names have a queue or a claim that is gone, and those who take a free name
+-- should not have to look for them. So the clock is followed by a space and a time
+-- while any name of its bucket may have them: until then they look.
 
 -- The server's time.
 local function time()
@@ -31,93 +23,85 @@ local function time()
   return t[1] .. string.sub('00000' .. t[2], -6)
 end
 
--- The time some milliseconds later.
-local function later(now, ms)
-  return string.format('%016.0f', now + ms * 1000)
+-- The text of the clock, if it is one.
+local function sane(clock)
+  if clock and (#clock == 16 or #clock == 33) then
+    return clock
+  end
+  local last = tonumber(clock or '') or 0
+  return string.format('%016.0f', last > 0 and last < 1e16 and last or 0)
 end
 
-local function read_clock(text)
-  text = text or ''
-  local last, look = string.match(text, '^(%d+) ?(%d*)$')
-  if not last or #last > 16 then
-    last = ZERO -- somebody else's doing
-  end
-  return { text = text, last = string.format('%016.0f', last), look = look or '' }
-end
-
-local function write_clock(clock, now)
-  local text = clock.last
-  if clock.look > now then
-    text = text .. ' ' .. clock.look
-  end
-  if text ~= clock.text then
-    redis.call('SET', KEYS[2], text)
-    clock.text = text
-  end
-end
-
--- From now on and for so many milliseconds there may be a queue, or claims that
--- have been given up.
-local function watch(clock, now, ms)
-  if clock.look < later(now, ms / 2) then
-    clock.look = later(now, ms)
-    write_clock(clock, now)
-  end
-end
-
--- Sets the clock to the token after the last and returns it. A token is the
--- server's time, so that tokens go on rising when the data was lost, but always
--- above the last one, so that they do not go back with the time.
+-- The token after that of the clock: the server's time, so that tokens go on
+-- rising when the data was lost, but always above the last one, so that they do
+-- not go back with the time.
 local function next_token(clock, now, floor)
-  local last = clock.last
+  local last = string.sub(clock, 1, 16)
   if floor and floor > last then
     last = floor
   end
-  clock.last = now > last and now or string.format('%016.0f', last + 1)
-  write_clock(clock, now)
-  return clock.last
+  return now > last and now or string.format('%016.0f', last + 1)
+end
+
+-- Sets the clock to a token, and to look until then or as long as before.
+local function set_clock(clock, now, token, look)
+  local before = string.sub(clock, 18)
+  if not look or look < before then
+    look = before
+  end
+  redis.call('SET', KEYS[2], look > now and token .. ' ' .. look or token)
+end
+
+-- From now on and for so many milliseconds there may be a queue, or a claim that
+-- has been given up.
+local function watch(clock, now, ms)
+  if (tonumber(string.sub(clock, 18)) or 0) - now < ms * 500 then
+    set_clock(clock, now, string.sub(clock, 1, 16), string.format('%016.0f', now + ms * 1000))
+  end
 end
 
 -- Makes somebody the holder and returns the token.
-local function give(who, ttl, clock, now, floor)
+local function give(who, ttl, clock, now, token)
   redis.call('SET', KEYS[1], who, 'PX', ttl)
-  return next_token(clock, now, floor)
+  set_clock(clock, now, token)
+  return token
 end
 
--- Tells the waiters of a locker something and returns whether it still listens.
+-- Tells those who listen to a channel something and returns whether anybody does.
 -- The count that PUBLISH answers includes those who subscribed to a pattern,
 -- such as a monitoring tool, hence the question before it. An error (a user who
 -- may not publish) counts as nobody: then the waiter finds out by itself.
 local function tell(channel, text)
-  if S == '' then
-    local there = redis.pcall('PUBSUB', 'NUMSUB', channel)
-    if there.err or there[2] == 0 then
-      return false
+  local heard
+  if SHARDED then
+    heard = redis.pcall('SPUBLISH', channel, text)
+  else
+    heard = redis.pcall('PUBSUB', 'NUMSUB', channel)[2]
+    if heard and heard > 0 then
+      heard = redis.pcall('PUBLISH', channel, text)
     end
   end
-  local heard = redis.pcall(S .. 'PUBLISH', channel, text)
   return type(heard) == 'number' and heard > 0
 end
 
 -- Gives the name to the first waiter whose process is alive, and forgets those
 -- before it. Returns whether there was one. Stops where it meets the one who
 -- asks, who then is the first.
-local function hand_over(clock, now, taker)
+local function hand_over(clock, taker)
   while true do
-    local waiter = redis.call('LPOP', QUEUE)
+    local waiter = redis.call('LPOP', KEYS[3])
     if not waiter then
       return false
     end
-    local locker, ttl, who = string.match(waiter, '^(%x+) (%d+) (.*)$')
-    if who and who == taker then
-      return false
-    end
+    local channel, ttl, who = string.match(waiter, '^(%S+) (%d+) (.*)$')
     if who then
-      now = now or time()
+      if who == taker then
+        return false
+      end
+      local now = time()
       local token = next_token(clock, now)
-      local claim = string.sub(who, 1, 32)
-      if tell(CHANNEL .. locker, claim .. ' ' .. token .. ' ' .. now .. ' ' .. KEYS[1]) then
-        redis.call('SET', KEYS[1], who, 'PX', ttl)
+      if tell(channel, string.sub(who, 1, 33) .. token .. ' ' .. now .. ' ' .. KEYS[1]) then
+        give(who, ttl, clock, now, token)
         return true
       end
     end
@@ -130,7 +114,7 @@ local function bury(clock, moment)
   local now = time()
   if moment >= now then
     local ms = math.ceil((moment - now) / 1000) + 1
-    redis.call('SET', GONE, '', 'PX', ms)
+    redis.call('SET', KEYS[4], '', 'PX', ms)
     watch(clock, now, 2 * ms)
   end
 end
