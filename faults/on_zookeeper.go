@@ -93,11 +93,7 @@ func OnZooKeeper(kind string, queue func(name string) string, all []*servers.Zoo
 				if (i > 0) != waiters {
 					continue
 				}
-				_, stat, err := c.Get(queue + "/" + node)
-				if err == nil {
-					err = closeSession(ctx, s.Addrs[0], stat.EphemeralOwner)
-				}
-				if err != nil {
+				if err := closeSessionOf(ctx, c, s.Addrs[0], queue+"/"+node); err != nil {
 					return err
 				}
 			}
@@ -130,6 +126,24 @@ func OnZooKeeper(kind string, queue func(name string) string, all []*servers.Zoo
 		return left, err
 	}
 	return s
+}
+
+// closeSessionOf ends the session that an ephemeral node belongs to. Whose session it is
+// may take it back in between, so it is tried again until the node is gone.
+func closeSessionOf(ctx context.Context, c *zk.Conn, addr, node string) (err error) {
+	for range 20 {
+		_, stat, gone := c.Get(node)
+		if errors.Is(gone, zk.ErrNoNode) {
+			return nil
+		}
+		if gone != nil {
+			return gone
+		}
+		if err = closeSession(ctx, addr, stat.EphemeralOwner); err == nil {
+			err = fmt.Errorf("session %x was taken back", stat.EphemeralOwner)
+		}
+	}
+	return err
 }
 
 // onZooKeeper does something with a queue, the holder's node first.

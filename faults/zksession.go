@@ -10,21 +10,10 @@ import (
 	"time"
 )
 
-// closeSession has endSession try again: whom the session belongs to may take it back
-// in between.
-func closeSession(ctx context.Context, addr string, id int64) (err error) {
-	for range 5 {
-		if err = endSession(ctx, addr, id); err == nil {
-			return nil
-		}
-	}
-	return err
-}
-
-// endSession ends somebody else's ZooKeeper session, as anyone can who knows its id and
+// closeSession ends somebody else's ZooKeeper session, as anyone can who knows its id and
 // its password: by reconnecting to it and saying goodbye. The server makes the
 // password of the id, so there is no need to have overheard it.
-func endSession(ctx context.Context, addr string, id int64) error {
+func closeSession(ctx context.Context, addr string, id int64) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {

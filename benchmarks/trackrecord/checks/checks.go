@@ -2,7 +2,7 @@
 // sentences that each can be kept or broken, and that a program can see. They are
 // what docs/track-record.md is made of; the command one folder up makes it.
 //
-//	go test ./trackrecord/checks -run 'TestTrack/etcd.Mutex/neighbours' -v
+//	LOCKER_TRACK=1 go test ./trackrecord/checks -run 'TestTrack/etcd.Mutex-1/neighbours' -v
 //
 // A check is run on a library only if the library claims what the check asks, in its
 // documentation or by its signatures: one that takes a context claims to return when it
