@@ -22,16 +22,21 @@ const (
 func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, error) {
 	c := b.newClaim(dc, b.tokens.stamp())
 	b.join(c)
+	owing := b.habits.asking(c.Name)
 	var grant driver.Grant
 	var err error
 	if dc.Wait {
 		w := waiter{b: b, c: c}
 		grant, err = w.wait(ctx)
+		b.habits.granted(c.Name, w.slept)
 	} else {
 		grant, err = b.try(ctx, c)
 	}
 	if err != nil {
 		b.leave(c)
+		if owing {
+			b.passOn(c)
+		}
 	}
 	return grant, err
 }

@@ -195,6 +195,6 @@ func (b *backend) rung(text string) {
 func (b *backend) disown(value, name string) {
 	c := b.reclaim(value, name)
 	p := &pass{b: b, c: c, heirs: b.newHeirs(c, len(b.nodes))}
-	p.giving = b.newGiving(c, p.heirs, false)
+	p.giving = b.newGiving(c, p.heirs, false, "")
 	p.submit(allNodes(len(b.nodes)), time.Time{}, nil)
 }

@@ -52,6 +52,7 @@ func (h *heirs) add(i int, rep reply) {
 	case h.told:
 		return
 	case rep.handed:
+		h.b.habits.contended(h.c.Name)
 		h.count(rep.holder, rep.fenced)
 	case rep.err == nil && !rep.yes && rep.sent && plausible(rep.holder):
 		// Perhaps handed over by an earlier request, whose answer was lost.

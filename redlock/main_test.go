@@ -4,6 +4,7 @@ import (
 	"context"
 	"log"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,10 +50,19 @@ func connect(t testing.TB, addrs ...string) (clients []goredis.UniversalClient) 
 // open makes a Locker of its own clients, closed when the test ends.
 func open(t testing.TB, addrs []string, opts ...locker.Option) locker.Locker {
 	t.Helper()
-	l, err := New(connect(t, addrs...), opts...)
+	cfg, err := locker.NewConfig(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	b, err := newBackend(connect(t, addrs...), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := locker.New(b, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drivers.Store(l, b)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -96,4 +106,16 @@ func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+var drivers sync.Map // of the Lockers made by open
+
+// driverOf is the driver behind a Locker made by open.
+func driverOf(t testing.TB, l locker.Locker) *backend {
+	t.Helper()
+	b, ok := drivers.Load(l)
+	if !ok {
+		t.Fatal("not made by open")
+	}
+	return b.(*backend)
 }

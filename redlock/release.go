@@ -16,14 +16,21 @@ import (
 func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
 	c := dc.State.(*claim)
 	h := b.newHeirs(c, len(b.nodes))
+	mode := ""
+	kept := b.habits.keeps(c.Name)
+	if kept {
+		mode = "keep"
+	}
 	r := b.newRound(ctx, c, &round{
 		script: releaseScript,
-		gives:  b.newGiving(c, h, false),
+		gives:  b.newGiving(c, h, false, mode),
 		judge:  judgeRelease,
 		heard:  h.add,
 	})
 	b.leave(c) // not before: disown would come first
-	if ok, _ := r.mutex().UnlockContext(ctx); ok {
+	ok, _ := r.mutex().UnlockContext(ctx)
+	b.habits.released(c.Name, kept, func() { b.passOn(c) })
+	if ok {
 		return nil
 	}
 	replies := r.replies()
@@ -82,12 +89,13 @@ type giving struct {
 	b     *backend
 	c     *claim
 	token string
-	stay  bool // stand in the queue again
+	stay  bool   // stand in the queue again
+	mode  string // "keep": hand over to nobody; "next": hand over if it is free
 	plain []any
 }
 
-func (b *backend) newGiving(c *claim, h *heirs, stay bool) *giving {
-	g := &giving{b: b, c: c, stay: stay}
+func (b *backend) newGiving(c *claim, h *heirs, stay bool, mode string) *giving {
+	g := &giving{b: b, c: c, stay: stay, mode: mode}
 	if h.token > 0 {
 		g.token = strconv.FormatInt(h.token, 10)
 	}
@@ -118,7 +126,7 @@ func (g *giving) build(stands, unclear bool) []any {
 	}
 	c := g.c
 	return releaseScript.call([]string{c.lock, c.clock, c.wait, c.gone},
-		c.head, c.value, g.token, remember, stay, g.b.prefix+":wake:", stood)
+		c.head, c.value, g.token, remember, stay, g.b.prefix+":wake:", stood, g.mode)
 }
 
 func judgeRelease(v any) reply {
@@ -139,6 +147,14 @@ func judgeRelease(v any) reply {
 	return reply{err: strange(v)}
 }
 
+// passOn hands a lock that is free to whoever waits for it. c was the last to have
+// it.
+func (b *backend) passOn(c *claim) {
+	p := &pass{b: b, c: c, heirs: b.newHeirs(c, len(b.nodes))}
+	p.giving = b.newGiving(c, p.heirs, false, "next")
+	p.submit(allNodes(len(b.nodes)), time.Time{}, nil)
+}
+
 // yield gives back the votes that c has on some nodes, to those who wait there. c
 // goes on waiting.
 func (b *backend) yield(c *claim, nodes nodeSet) {
@@ -149,7 +165,7 @@ func (b *backend) yield(c *claim, nodes nodeSet) {
 	c.yielded = true
 	c.mu.Unlock()
 	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
-	p.giving = b.newGiving(c, p.heirs, b.bell.listening())
+	p.giving = b.newGiving(c, p.heirs, b.bell.listening(), "")
 	p.submit(nodes, time.Time{}, nil)
 }
 
@@ -180,7 +196,7 @@ func (b *backend) clean(c *claim) *cleanup {
 		return k
 	}
 	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
-	p.giving = b.newGiving(c, p.heirs, false)
+	p.giving = b.newGiving(c, p.heirs, false, "")
 	p.submit(nodes, time.Now().Add(c.TTL+b.bound), k.cleaned)
 	return k
 }

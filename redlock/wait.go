@@ -29,6 +29,7 @@ type waiter struct {
 	splits  int       // bids in a row after which nobody had a majority
 	outages int       // bids in a row that too few nodes answered
 	next    int       // the node to glance at next
+	slept   bool      // it was not free at once
 	err     error     // of the last bid
 }
 
@@ -38,6 +39,7 @@ func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
 	for {
 		grant, err := w.bid(ctx)
 		for again := false; err == nil && grant.Until == 0 && !again; {
+			w.slept = true
 			timer.Reset(time.Until(w.due))
 			select {
 			case <-w.c.mail:

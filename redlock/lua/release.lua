@@ -9,6 +9,7 @@
 --       5 "1" to stand in the queue again
 --       6 what the channels of the waiters begin with
 --       7 "1" if the claim may be in the queue
+--       8 "keep" to hand the lock to nobody, "next" to hand it over if it is free
 --
 -- Answers {0, holder}: the lock was not ours; 1: it was, and nobody waits;
 -- {1, successor, n}: it was, and has gone to the successor, n being 1 when the
@@ -18,7 +19,9 @@ if ARGV[7] == '1' then
   redis.call('zrem', KEYS[3], ARGV[2])
 end
 local answer = 1
-if ours then
+if ours and ARGV[8] == 'keep' then
+  redis.call('del', KEYS[1])
+elseif ours or (ARGV[8] == 'next' and redis.call('exists', KEYS[1]) == 0) then
   local successor, ttl
   repeat
     successor = redis.call('zpopmin', KEYS[3])[1]
