@@ -13,7 +13,7 @@ import (
 func Benchmark(b *testing.B) {
 	cluster := servers.NewEtcdCluster(b, 1, servers.EtcdOptions{Sync: true})
 	conformance.Benchmark(b, func(t testing.TB) *conformance.Harness {
-		return harness(t, cluster, nil, func() misconfigured { return nil })
+		return harness(t, cluster, nil, func() (misconfigured, error) { return nil, nil })
 	})
 }
 

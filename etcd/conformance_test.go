@@ -48,7 +48,13 @@ func conform(t *testing.T, members int, opts servers.EtcdOptions, disturb bool) 
 	} else {
 		cluster := servers.NewEtcdCluster(t, members, opts)
 		admin := dial(t, cluster.Addrs()...)
-		broken := sync.OnceValue(func() misconfigured { return newMisconfigured(t, opts.Old) })
+		broken := misconfiguredNew
+		if opts.Old {
+			broken = misconfiguredOld
+		}
+		if _, err := broken(); err != nil {
+			t.Fatal(err)
+		}
 		b.New = func(t testing.TB) *conformance.Harness { return harness(t, cluster, admin, broken) }
 		if disturb {
 			b.New = shake(t, cluster, b.New)
@@ -155,7 +161,11 @@ func (o *owned) Close(ctx context.Context) error {
 	return o.Locker.Close(ctx)
 }
 
-func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client, broken func() misconfigured) *conformance.Harness {
+func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client, broken func() (misconfigured, error)) *conformance.Harness {
+	wrong, err := broken()
+	if err != nil {
+		t.Fatal(err)
+	}
 	open := func(addrs []string, opts []locker.Option) (locker.Locker, error) {
 		return openOwned(t, clientv3.Config{Endpoints: addrs}, opts)
 	}
@@ -217,7 +227,7 @@ func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client,
 			}
 			return cluster.WaitReady(ctx)
 		},
-		Misconfigured: broken(),
+		Misconfigured: wrong,
 	}
 }
 
@@ -264,35 +274,64 @@ func newLink(t testing.TB, cluster *servers.EtcdCluster) (conformance.Link, []st
 // misconfigured opens clients that cannot work, by what is wrong with them.
 type misconfigured map[string]func(ctx context.Context, opts ...locker.Option) (locker.Locker, error)
 
-func newMisconfigured(t *testing.T, old bool) misconfigured {
-	guarded := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret", Old: old})
-	root := dialWith(t, clientv3.Config{Endpoints: []string{guarded.Addr()}, Username: "root", Password: "secret"})
+// Their servers are shared by all tests and end with the process.
+var (
+	misconfiguredNew = sync.OnceValues(func() (misconfigured, error) { return newMisconfigured(false) })
+	misconfiguredOld = sync.OnceValues(func() (misconfigured, error) { return newMisconfigured(true) })
+)
+
+func newMisconfigured(old bool) (misconfigured, error) {
+	ctx := context.Background()
+	guarded, err := servers.StartEtcd(ctx, servers.EtcdOptions{RootPassword: "secret", Old: old})
+	if err != nil {
+		return nil, err
+	}
+	root, err := newClient(clientv3.Config{Endpoints: []string{guarded.Addr()}, Username: "root", Password: "secret"})
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
 	for _, do := range []func() error{
-		func() error { _, err := root.UserAdd(t.Context(), "guest", "guest"); return err },
-		func() error { _, err := root.RoleAdd(t.Context(), "reader"); return err },
+		func() error { _, err := root.UserAdd(ctx, "guest", "guest"); return err },
+		func() error { _, err := root.RoleAdd(ctx, "reader"); return err },
 		func() error {
-			_, err := root.RoleGrantPermission(t.Context(), "reader", "elsewhere/", "elsewhere0", clientv3.PermissionType(clientv3.PermRead))
+			_, err := root.RoleGrantPermission(ctx, "reader", "elsewhere/", "elsewhere0", clientv3.PermissionType(clientv3.PermRead))
 			return err
 		},
-		func() error { _, err := root.UserGrantRole(t.Context(), "guest", "reader"); return err },
+		func() error { _, err := root.UserGrantRole(ctx, "guest", "reader"); return err },
 	} {
 		if err := do(); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	secure := servers.NewEtcd(t, servers.EtcdOptions{TLS: true, Old: old})
-	stranger := servers.NewEtcd(t, servers.EtcdOptions{TLS: true, Old: old})
+	secure, err := servers.StartEtcd(ctx, servers.EtcdOptions{TLS: true, Old: old})
+	if err != nil {
+		return nil, err
+	}
+	stranger, err := servers.StartEtcd(ctx, servers.EtcdOptions{TLS: true, Old: old})
+	if err != nil {
+		return nil, err
+	}
+	trust := stranger.TLSConfig() // of another authority
+	if err := stranger.Close(); err != nil {
+		return nil, err
+	}
 
 	with := func(cfg clientv3.Config) func(context.Context, ...locker.Option) (locker.Locker, error) {
 		return func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-			return openOwned(t, cfg, opts)
+			c, err := newClient(cfg)
+			if err != nil {
+				return nil, err
+			}
+			l, err := New(c, opts...)
+			return &owned{Locker: l, client: c}, err
 		}
 	}
 	return misconfigured{
 		"wrong password":         with(clientv3.Config{Endpoints: []string{guarded.Addr()}, Username: "root", Password: "wrong"}),
 		"no password":            with(clientv3.Config{Endpoints: []string{guarded.Addr()}}),
 		"no permission":          with(clientv3.Config{Endpoints: []string{guarded.Addr()}, Username: "guest", Password: "guest"}),
-		"wrong authority":        with(clientv3.Config{Endpoints: []string{secure.Endpoint()}, TLS: stranger.TLSConfig()}),
+		"wrong authority":        with(clientv3.Config{Endpoints: []string{secure.Endpoint()}, TLS: trust}),
 		"plain text to TLS port": with(clientv3.Config{Endpoints: []string{secure.Addr()}}),
-	}
+	}, nil
 }

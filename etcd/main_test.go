@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	}
 	// The tests wait more than they work.
 	if f := flag.Lookup("test.parallel"); f != nil {
-		if n, err := strconv.Atoi(f.Value.String()); err == nil && n < 6 {
-			_ = f.Value.Set("6")
+		if n, err := strconv.Atoi(f.Value.String()); err == nil && n < 4 {
+			_ = f.Value.Set("4")
 		}
 	}
 	code := m.Run()

@@ -27,6 +27,7 @@ func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend 
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.pace.patience = 10 * time.Second // nobody here asks again, as the core does
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()

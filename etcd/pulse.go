@@ -23,9 +23,14 @@ type pulse struct {
 	// how one that no longer answers is found out.
 	keep bool
 
-	mu     sync.Mutex
-	stream pb.Lease_LeaseKeepAliveClient
-	cancel context.CancelFunc
+	mu   sync.Mutex
+	kept *beatStream
+}
+
+// beatStream carries renewals, one at a time.
+type beatStream struct {
+	rpc pb.Lease_LeaseKeepAliveClient
+	end context.CancelFunc
 }
 
 func newPulse(life context.Context, remote pb.LeaseClient, keep bool) *pulse {
@@ -34,42 +39,62 @@ func newPulse(life context.Context, remote pb.LeaseClient, keep bool) *pulse {
 
 // beat renews the lease once and returns the time it has to live, 0 if it is gone.
 func (p *pulse) beat(ctx context.Context, lease clientv3.LeaseID) (time.Duration, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ttl, err := p.exchange(ctx, lease)
-	if p.cancel != nil && (err != nil || !p.keep) {
-		p.cancel()
-		p.stream, p.cancel = nil, nil
-	}
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	return ttl, err
-}
-
-func (p *pulse) exchange(ctx context.Context, lease clientv3.LeaseID) (time.Duration, error) {
-	if p.stream == nil {
-		life, cancel := context.WithCancel(clientv3.WithRequireLeader(p.life))
-		p.cancel = cancel
-		defer context.AfterFunc(ctx, cancel)()
-		stream, err := p.remote.LeaseKeepAlive(life)
-		if err != nil {
-			return 0, rpctypes.Error(err)
-		}
-		p.stream = stream
-	} else {
-		defer context.AfterFunc(ctx, p.cancel)()
-	}
-	if err := p.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)}); err != nil {
-		// The reason is to be had from Recv.
-		if _, reason := p.stream.Recv(); reason != nil {
-			err = reason
-		}
-		return 0, rpctypes.Error(err)
-	}
-	r, err := p.stream.Recv()
+	s, err := p.stream(ctx)
 	if err != nil {
 		return 0, rpctypes.Error(err)
+	}
+	stop := context.AfterFunc(ctx, s.end)
+	ttl, err := s.beat(lease)
+	if !stop() || err != nil || !p.giveBack(s) {
+		s.end()
+	}
+	return ttl, rpctypes.Error(err)
+}
+
+// stream returns the stream that is kept, or a new one.
+func (p *pulse) stream(ctx context.Context) (*beatStream, error) {
+	p.mu.Lock()
+	s := p.kept
+	p.kept = nil
+	p.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	life, cancel := context.WithCancel(clientv3.WithRequireLeader(p.life))
+	stop := context.AfterFunc(ctx, cancel)
+	rpc, err := p.remote.LeaseKeepAlive(life)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return &beatStream{rpc, cancel}, nil
+}
+
+// giveBack keeps a stream for the next renewal, if one is to be kept.
+func (p *pulse) giveBack(s *beatStream) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.keep || p.kept != nil {
+		return false
+	}
+	p.kept = s
+	return true
+}
+
+func (s *beatStream) beat(lease clientv3.LeaseID) (time.Duration, error) {
+	if err := s.rpc.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)}); err != nil {
+		// The reason is to be had from Recv.
+		if _, reason := s.rpc.Recv(); reason != nil {
+			err = reason
+		}
+		return 0, err
+	}
+	r, err := s.rpc.Recv()
+	if err != nil {
+		return 0, err
 	}
 	return time.Duration(r.TTL) * time.Second, nil
 }

@@ -36,9 +36,12 @@ type session struct {
 	fence string        // the fence's key
 	gone  chan struct{} // closed when the server said so
 
-	renewing chan struct{} // taken by whoever renews
+	mu      sync.Mutex
+	asking  int           // requests for a renewal that are not answered
+	asked   time.Time     // when the latest was made
+	failed  int           // how many have failed in a row
+	outcome chan struct{} // closed with the next outcome
 
-	mu    sync.Mutex
 	ended bool
 	sent  driver.Instant // when the last renewal that was answered was sent
 	until driver.Instant // when the server may end the lease
@@ -122,13 +125,13 @@ func (b *backend) live(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s := &session{
-		lease:    lease,
-		ttl:      ttl,
-		fence:    b.fenceOf(lease),
-		gone:     make(chan struct{}),
-		renewing: make(chan struct{}, 1),
-		sent:     sent,
-		until:    sent.Add(ttl),
+		lease:   lease,
+		ttl:     ttl,
+		fence:   b.fenceOf(lease),
+		gone:    make(chan struct{}),
+		outcome: make(chan struct{}),
+		sent:    sent,
+		until:   sent.Add(ttl),
 	}
 	b.session.Store(s)
 	if b.life.Err() != nil { // Close may not have seen it
@@ -192,55 +195,79 @@ func (b *backend) endSession(s *session) {
 	}
 }
 
-// refresh renews the lease of s if wanted still says so when it is this call's
-// turn. It tries again, over another connection if there is one, until ctx ends.
+// refresh renews the lease of s until wanted no longer says so, or ctx ends.
 func (b *backend) refresh(ctx context.Context, s *session, wanted func() bool) error {
-	select {
-	case s.renewing <- struct{}{}:
-		defer func() { <-s.renewing }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	for pause := (backoff{}); wanted(); pause.sleep(ctx) {
-		err := b.renewOnce(ctx, s)
-		switch {
-		case err == nil, errors.Is(err, errSessionGone):
-			return err
-		case ctx.Err() != nil || lasting(err):
-			return fmt.Errorf("renew lease %x: %w", s.lease, err)
+	for wanted() {
+		outcome := b.renewAside(s)
+		select {
+		case <-outcome:
+		case <-time.After(renewPause):
+		case <-s.gone:
+			return errSessionGone
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil
 }
 
-func (b *backend) renewOnce(ctx context.Context, s *session) error {
-	limit := min(max(s.ttl/6, 300*time.Millisecond), 2*time.Second)
-	inner, cancel := context.WithTimeout(ctx, limit)
+const (
+	// renewPause is the least time between two requests for a renewal; it grows while
+	// they fail.
+	renewPause = 50 * time.Millisecond
+	// renewMost is how many of them may be unanswered.
+	renewMost = 4
+)
+
+// renewAside makes a request for a renewal if it is time for one, and returns what is
+// closed with the next outcome of any. One that is not answered soon is followed by
+// another, as a rule to another member, but not given up: late answers count as well,
+// from the moment of sending.
+func (b *backend) renewAside(s *session) (outcome <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	patience := min(renewPause<<min(s.failed, 5), time.Second)
+	if s.asking > 0 {
+		patience = min(max(s.ttl/6, 300*time.Millisecond), 2*time.Second)
+	}
+	if s.asking < renewMost && time.Since(s.asked) >= patience {
+		s.asking++
+		s.asked = time.Now()
+		go b.renewOnce(s)
+	}
+	return s.outcome
+}
+
+func (b *backend) renewOnce(s *session) {
+	ctx, cancel := context.WithTimeout(b.life, min(s.ttl, 5*time.Second))
 	defer cancel()
 	sent := b.clock.Now()
-	ttl, err := b.pulse.beat(inner, s.lease)
+	ttl, err := b.pulse.beat(ctx, s.lease)
 	switch {
 	case err == nil && ttl > 0:
 		s.renewed(sent, ttl)
-		return nil
 	case err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound):
 		b.endSession(s)
-		return errSessionGone
-	case ctx.Err() == nil && inner.Err() != nil:
+	case ctx.Err() != nil:
 		b.watches.suspect()
-		return errSilence
+	default:
+		b.log.Debug("locker: lease not renewed", "backend", backendName, "error", err)
 	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed++; err == nil {
+		s.failed = 0
+	}
+	s.asking--
+	close(s.outcome)
+	s.outcome = make(chan struct{})
 }
 
 // Renew keeps the session's lease alive, with one request for all claims when it is
 // time, and sees to the guard of what is held.
 func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	if s := b.session.Load(); s != nil {
-		err := b.refresh(ctx, s, func() bool { return s.due(b.clock.Now()) })
-		if err != nil {
-			b.log.Debug("locker: lease not renewed", "backend", backendName, "error", err)
-		}
+		_ = b.refresh(ctx, s, func() bool { return s.due(b.clock.Now()) })
 	}
 	for _, c := range claims {
 		e := own(c)
