@@ -82,28 +82,24 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 			failed = err
 		}
 
-		how = wait
-		next := a.nextLook()
-		if err != nil {
-			next = pause.next()
+		if err == nil {
+			b.listener.remind(w, a.nextLook())
+		} else {
+			b.listener.remind(w, pause.next())
 		}
-		timer := time.NewTimer(next)
+		how = wait
 		select {
 		case h := <-w.granted:
-			timer.Stop()
 			if grant, ok := b.handedOver(t, a, h); ok {
 				return grant, nil
 			}
 		case <-w.look:
-		case <-timer.C:
 			if err == nil && b.listener.silent(w) {
 				how = waitAndProbe
 			}
 		case <-ctx.Done():
-			timer.Stop()
 			return driver.Grant{}, reason(ctx.Err(), failed)
 		}
-		timer.Stop()
 	}
 }
 

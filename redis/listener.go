@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,8 @@ const (
 	// echo is how soon a word said on a channel must come back.
 	echo = 2 * time.Second
 )
+
+const never = driver.Instant(math.MaxInt64)
 
 var errDeaf = errors.New("the subscription is dead")
 
@@ -50,7 +53,9 @@ type channel struct {
 	up      bool  // the server has confirmed that it will tell us
 	err     error // why not
 	ended   bool
-	idle    *time.Timer
+	idle    driver.Instant // since when nobody waits, if nobody does
+	alarm   *time.Timer    // for the first of all waiters that is due to look
+	rings   driver.Instant // when
 }
 
 // event is something that happened to a channel on a line.
@@ -63,9 +68,12 @@ type event struct {
 type waiter struct {
 	claim   string
 	channel *channel
-	waiting bool          // guarded by listener.mu
 	granted chan handover // at most one
 	look    chan struct{} // at most one: there may be news that nobody was told
+
+	// Guarded by listener.mu.
+	waiting bool
+	due     driver.Instant // when to look in any case
 }
 
 // handover is the message that makes a waiter the holder.
@@ -98,16 +106,15 @@ func (l *listener) join(claim, name, key string) *waiter {
 	defer l.mu.Unlock()
 	ch := l.channels[name]
 	if ch == nil {
-		ch = &channel{name: name, key: key, events: make(chan event, 8), waiters: make(map[*waiter]struct{})}
+		ch = &channel{name: name, key: key, events: make(chan event, 8), waiters: make(map[*waiter]struct{}), rings: never}
 		ch.ctx, ch.stop = context.WithCancel(l.b.life)
 		l.channels[name] = ch
 		l.b.working.run(func() { l.keep(ch) })
 	}
-	if ch.idle != nil {
-		ch.idle.Stop()
-		ch.idle = nil
+	w := &waiter{
+		claim: claim, channel: ch, waiting: true, due: never,
+		granted: make(chan handover, 1), look: make(chan struct{}, 1),
 	}
-	w := &waiter{claim: claim, channel: ch, waiting: true, granted: make(chan handover, 1), look: make(chan struct{}, 1)}
 	ch.waiters[w] = struct{}{}
 	l.claims[claim] = w
 	return w
@@ -123,7 +130,8 @@ func (l *listener) leave(w *waiter) {
 	switch {
 	case len(ch.waiters) > 0 || ch.ended:
 	case ch.up:
-		ch.idle = time.AfterFunc(linger, func() { l.retire(ch) })
+		ch.idle = l.b.clock.Now()
+		l.ring(ch, ch.idle.Add(linger))
 	default:
 		l.end(ch, nil)
 	}
@@ -136,12 +144,49 @@ func (l *listener) forget(claim string) {
 	l.mu.Unlock()
 }
 
-func (l *listener) retire(ch *channel) {
+// remind has w look when d is over, if nothing happens before.
+func (l *listener) remind(w *waiter, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(ch.waiters) == 0 {
-		l.end(ch, nil)
+	w.due = l.b.clock.Now().Add(d)
+	l.ring(w.channel, w.due)
+}
+
+// ring sets the channel's alarm. It is one for all waiters, and left alone when a
+// waiter goes, so that those who do not wait for long need no timer.
+func (l *listener) ring(ch *channel, at driver.Instant) {
+	if ch.ended || at >= ch.rings {
+		return
 	}
+	ch.rings = at
+	d := max(at.Sub(l.b.clock.Now()), 0)
+	if ch.alarm == nil {
+		ch.alarm = time.AfterFunc(d, func() { l.rang(ch) })
+	} else {
+		ch.alarm.Reset(d)
+	}
+}
+
+// rang has those look who are due, and ends a channel that nobody needs.
+func (l *listener) rang(ch *channel) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, next := l.b.clock.Now(), never
+	ch.rings = never
+	if len(ch.waiters) == 0 {
+		if next = ch.idle.Add(linger); next <= now {
+			l.end(ch, nil)
+			return
+		}
+	}
+	for w := range ch.waiters {
+		if w.due <= now {
+			w.due = never
+			w.rouse()
+		}
+		next = min(next, w.due)
+	}
+	l.ring(ch, next)
 }
 
 // end gives the channel up. Those who come later begin anew.
@@ -149,6 +194,9 @@ func (l *listener) end(ch *channel, why error) {
 	if !ch.ended {
 		ch.ended, ch.up, ch.err = true, false, why
 		delete(l.channels, ch.name)
+		if ch.alarm != nil {
+			ch.alarm.Stop()
+		}
 		ch.stop()
 		ch.rouse()
 	}
@@ -156,10 +204,14 @@ func (l *listener) end(ch *channel, why error) {
 
 func (ch *channel) rouse() {
 	for w := range ch.waiters {
-		select {
-		case w.look <- struct{}{}:
-		default:
-		}
+		w.rouse()
+	}
+}
+
+func (w *waiter) rouse() {
+	select {
+	case w.look <- struct{}{}:
+	default:
 	}
 }
 
