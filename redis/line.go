@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -80,6 +81,7 @@ func (l *listener) read(ln *line) {
 		switch m := msg.(type) {
 		case *goredis.Message:
 			l.hear(m.Channel, m.Payload)
+			runtime.Gosched() // who was waiting goes first, then the next read
 		case *goredis.Subscription:
 			l.notice(ln, m.Channel, m.Kind)
 		}
