@@ -172,14 +172,24 @@ func TestIdleWaitersCostLittle(t *testing.T) {
 		l := open(t, nodes)
 		wg.Go(func() {
 			if lock, err := l.Acquire(ctx, t.Name()); err == nil {
+				if ctx.Err() == nil {
+					t.Error("somebody did not wait")
+				}
 				_ = lock.Release(context.Background())
 			}
 		})
 	}
 	queue := connect(t, nodes...)
-	for _, c := range queue {
+	var counts [5]int64
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("queues: %v", counts)
+		}
+	})
+	for i, c := range queue {
 		eventually(t, 30*time.Second, "all wait", func() bool {
-			return c.ZCard(ctx, "redlock:{"+bucketText(bucketOf(t.Name()))+"}:wait:"+t.Name()).Val() == waiters
+			counts[i] = c.ZCard(ctx, "redlock:{"+bucketText(bucketOf(t.Name()))+"}:wait:"+t.Name()).Val()
+			return counts[i] >= waiters-1 // one may have the node that the holder did not get
 		})
 	}
 	requests := func() (sum int64) {

@@ -53,7 +53,7 @@ type node struct {
 	wake    chan struct{}
 	running bool // the goroutine is at it
 	ended   bool
-	failed  bool // the last request failed
+	failed  time.Time // when the last request failed; zero if it did not
 	timer   *time.Timer
 	armed   bool      // the timer will kick
 	since   time.Time // when the batch under way was sent
@@ -155,12 +155,14 @@ func (n *node) kick() {
 	n.mu.Unlock()
 }
 
-// weak: the node hangs, or the last that it was sent failed.
+// weak: the node hangs, or the last that it was sent has just failed.
 func (n *node) weak() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.failed || n.hungLocked()
+	return n.failedLocked() || n.hungLocked()
 }
+
+func (n *node) failedLocked() bool { return !n.failed.IsZero() && time.Since(n.failed) < time.Second }
 
 func (n *node) hung() bool {
 	n.mu.Lock()
@@ -178,7 +180,7 @@ func (n *node) idle() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.running || n.failed:
+	case n.running || n.failedLocked():
 		return 0
 	case len(n.queue) > 0:
 		return 2
@@ -333,9 +335,11 @@ func (n *node) deliver(r *request, cmd once) {
 		err = nil
 	}
 	n.mu.Lock()
-	n.failed = err != nil
 	if err == nil {
 		n.retry = 0
+		n.failed = time.Time{}
+	} else {
+		n.failed = time.Now()
 	}
 	n.mu.Unlock()
 	if err == nil {

@@ -25,6 +25,7 @@ type waiter struct {
 	c *claim
 
 	holder  string    // who had the most votes when we last bid
+	ours    nodeSet   // the nodes whose votes we had then
 	due     time.Time // when to look without being told
 	splits  int       // bids in a row after which nobody had a majority
 	outages int       // bids in a row that too few nodes answered
@@ -109,6 +110,7 @@ func (w *waiter) weigh(replies []reply) time.Duration {
 			}
 		}
 	}
+	w.ours = ours
 	switch {
 	case taken+ours.len() < w.b.quorum:
 		w.outages++
@@ -123,7 +125,11 @@ func (w *waiter) weigh(replies []reply) time.Duration {
 		return backoff(5*time.Millisecond, 50*time.Millisecond, w.splits)
 	}
 	w.outages, w.splits = 0, 0
-	w.b.yield(w.c, ours)
+	if most < w.b.quorum {
+		w.b.yield(w.c, ours)
+	}
+	// Somebody has a majority without the nodes that we have. We keep these: given
+	// back, they would go round among those who wait.
 	return w.until(left)
 }
 
@@ -155,7 +161,7 @@ func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
 		return grant, true
 	}
 	for i := range b.nodes {
-		if stirred.has(i) && w.news(b.glance(ctx, c, i)) {
+		if stirred.has(i) && w.news(i, b.glance(ctx, c, i)) {
 			return grant, true
 		}
 	}
@@ -174,10 +180,14 @@ func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
 		switch rep := b.glance(ctx, c, i); {
 		case ctx.Err() != nil:
 			return grant, false
-		case w.news(rep):
+		case w.news(i, rep):
 			return grant, true
 		case rep.err == nil:
-			w.due = time.Now().Add(w.until(rep.left))
+			left := rep.left
+			if rep.yes {
+				left = rounds
+			}
+			w.due = time.Now().Add(w.until(left))
 			return grant, false
 		}
 	}
@@ -185,8 +195,14 @@ func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
 }
 
 // news: what a node says is a reason to ask all of them.
-func (w *waiter) news(rep reply) bool {
-	return rep.err == nil && (rep.yes || rep.holder != w.holder)
+func (w *waiter) news(i int, rep reply) bool {
+	switch {
+	case rep.err != nil:
+		return false
+	case rep.yes:
+		return !w.ours.has(i)
+	}
+	return rep.holder != w.holder
 }
 
 // accept takes a lock that was handed over to us. All nodes count our TTL from a
