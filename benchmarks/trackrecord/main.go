@@ -27,16 +27,17 @@ func main() {
 	out := flag.String("o", "../docs/track-record.md", "where the table goes")
 	events := flag.String("events", "", "also write what go test said to this `file`")
 	from := flag.String("from", "", "read what go test said from this `file` instead of running it")
+	note := flag.String("note", "", "a sentence on how this was measured, for the page")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *times, *out, *events, *from); err != nil {
+	if err := run(ctx, *times, *out, *events, *from, *note); err != nil {
 		fmt.Fprintln(os.Stderr, "trackrecord:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, times int, out, events, from string) error {
+func run(ctx context.Context, times int, out, events, from, note string) error {
 	var said []byte
 	var err error
 	if from != "" {
@@ -63,7 +64,7 @@ func run(ctx context.Context, times int, out, events, from string) error {
 		return err
 	}
 	var page bytes.Buffer
-	r.write(&page, times)
+	r.write(&page, times, note)
 	return os.WriteFile(out, page.Bytes(), 0o644)
 }
 

@@ -132,8 +132,11 @@ that a ctx does not interrupt a command that was sent.
 
 `
 
-func (r results) write(w io.Writer, times int) {
+func (r results) write(w io.Writer, times int, note string) {
 	fmt.Fprintf(w, head, times, times, times, times, times)
+	if note != "" {
+		fmt.Fprintf(w, "%s\n\n", note)
+	}
 	libraries := checks.Libraries()
 	for _, ours := range []bool{false, true} {
 		var columns []checks.Library

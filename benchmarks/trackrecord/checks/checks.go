@@ -43,6 +43,7 @@ const (
 	Deletes  Claim = "notice of a lock deleted by hand"
 	Expires  Claim = "locks that expire by the server's clock"
 	Wakes    Claim = "waiters that are woken by the server"
+	OneByOne Claim = "waiters that are woken one by one"
 )
 
 // Suite are those cases of the conformance suite that ask for nothing but what the claim
@@ -58,7 +59,7 @@ var Suite = []Check{
 	{ID: "Prompt/Cancel", Claim: CtxError, Sentence: "A wait ends within 100 ms of being cancelled, with the ctx's error."},
 	{ID: "Prompt/QueuedGoroutine", Claim: CtxError, Sentence: "So does that of a goroutine behind others of its client."},
 	{ID: "Cheap/IdleWaiters", Claim: Wakes, Sentence: "Waiting costs the server next to nothing."},
-	{ID: "Cheap/NoHerd", Claim: Wakes, Sentence: "A release wakes one waiter and not the herd."},
+	{ID: "Cheap/NoHerd", Claim: OneByOne, Sentence: "A release wakes one waiter and not the herd."},
 }
 
 // ttl of the locks in checks; the longer one where nothing is to expire meanwhile.

@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func Libraries() []Library {
 		rival("redislock", redis(1), noRedis, map[Claim]string{Majority: "one server"}),
 		rival("rueidislock", redis(1), map[Claim]string{
 			Tokens: "none", Releases: "release is a CancelFunc", Knows: "release is a CancelFunc", Majority: "one server here",
-			Session: "no sessions", inTree: "no tree",
+			Session: "no sessions", inTree: "no tree", OneByOne: "all waiters are notified",
 		}, nil),
 		rival("etcd.Mutex-1", etcd(1), map[Claim]string{
 			Tokens: "not documented as such", Majority: "one member here", Deletes: "the signal is that of the session", inTree: "keys of its own prefix",
@@ -66,7 +67,7 @@ const inTree Claim = "a queue in a shared tree"
 
 var noRedis = map[Claim]string{
 	Told: "none", Deletes: "no signal of loss", Tokens: "none", Session: "no sessions", inTree: "no tree",
-	Wakes: "waiters ask again and again",
+	Wakes: "waiters ask again and again", OneByOne: "waiters ask again and again",
 }
 
 // setup makes the servers for a kind of lock.
@@ -132,8 +133,7 @@ func rival(name string, on setup, lacks, more map[Claim]string) Library {
 }
 
 // detached is a client of a library for which the ctx of an acquisition is that of the
-// holding, too: it lends it one that ends with the caller's only until the lock is
-// granted.
+// holding, too: it lends it one that is the caller's only until the lock is granted.
 type detached struct{ conformance.Client }
 
 func (d detached) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
@@ -144,10 +144,29 @@ func (d detached) TryAcquire(ctx context.Context, name string, opts ...locker.Ac
 	return detach(ctx, func(ctx context.Context) (conformance.Holding, error) { return d.Client.TryAcquire(ctx, name, opts...) })
 }
 
+// lent has the caller's deadline until the lock is granted, which libraries pass on to
+// connections.
+type lent struct {
+	context.Context
+	deadline time.Time
+	has      bool
+	granted  atomic.Bool
+}
+
+func (l *lent) Deadline() (time.Time, bool) {
+	if l.granted.Load() {
+		return time.Time{}, false
+	}
+	return l.deadline, l.has
+}
+
 func detach(ctx context.Context, acquire func(ctx context.Context) (conformance.Holding, error)) (conformance.Holding, error) {
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, cancel)
-	h, err := acquire(own)
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { cancel(ctx.Err()) })
+	l := &lent{Context: own}
+	l.deadline, l.has = ctx.Deadline()
+	h, err := acquire(l)
+	l.granted.Store(true)
 	ended := !stop()
 	switch {
 	case err == nil && !ended:
@@ -155,7 +174,7 @@ func detach(ctx context.Context, acquire func(ctx context.Context) (conformance.
 	case err == nil:
 		_ = h.Release(context.WithoutCancel(ctx))
 	}
-	cancel()
+	cancel(nil)
 	if ended {
 		err = ctx.Err()
 	}
