@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// The table says of each check what go test said of it.
+func TestTableOfEvents(t *testing.T) {
+	var said strings.Builder
+	run := func(test, complaint, action string) {
+		fmt.Fprintf(&said, `{"Action":"run","Test":%q}`+"\n", test)
+		if complaint != "" {
+			fmt.Fprintf(&said, `{"Action":"output","Test":%q,"Output":%q}`+"\n", test, "    loss.go:7: "+complaint+"\n")
+			fmt.Fprintf(&said, `{"Action":"output","Test":%q,"Output":%q}`+"\n", test, "    loss.go:8: and more\n")
+		}
+		fmt.Fprintf(&said, `{"Action":%q,"Test":%q}`+"\n", action, test)
+	}
+	for i := range 3 {
+		run("TestTrack/locker/redis/neighbours", "", "pass")
+		run("TestTrack/etcd.Mutex-1/neighbours", `"exam-9-1" is taken`, "fail")
+		run("TestConformance/redislock/Prompt/Deadline", "", []string{"pass", "fail", "pass"}[i])
+		run("TestTrack/zk.Lock-1/neighbours", []string{"", "A1 did not get the lock within 10s: why", ""}[i], []string{"pass", "fail", "pass"}[i])
+		run("TestTrack/zk.Lock-1/no-such-check", "", "pass")
+	}
+	said.WriteString("# what the compiler says is no event\n")
+	r, err := read([]byte(said.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ library, check, want string }{
+		{"locker/redis", "neighbours", "kept"},
+		{"etcd.Mutex-1", "neighbours", "**broken**"},
+		{"redislock", "Prompt/Deadline", "1 of 3"},
+		{"zk.Lock-1", "neighbours", "kept (2 of 3)"},
+		{"zk.Lock-1", "death-frees", "?"},
+	} {
+		if got := r[c.library][c.check].cell(3); got != c.want {
+			t.Errorf("%s %s: %q, want %q", c.library, c.check, got, c.want)
+		}
+	}
+	var page strings.Builder
+	r.write(&page, 3, "A note.")
+	for _, want := range []string{"A note.", "`TestTrack/etcd.Mutex-1/neighbours$` | 3 of 3 | \"x\" is taken |"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
