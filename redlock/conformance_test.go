@@ -56,6 +56,9 @@ func TestConformanceWithOneBlackHole(t *testing.T) {
 // suite runs the conformance suite over five servers of which those in dead do not
 // answer.
 func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string) {
+	if !conformance.InChild() {
+		servers.Need(t)
+	}
 	var nodes []string
 	var alive []*servers.Redis
 	var start sync.Once
