@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -273,5 +274,75 @@ func TestClientClosed(t *testing.T) {
 	client.Close()
 	if _, err := l.Acquire(within(t, 20*time.Second), freshName(t)); !errors.Is(err, goredis.ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// The commands that the documentation says a user needs are enough.
+func TestLeastPermission(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	ctx := within(t, 60*time.Second)
+	rules := []string{"on", ">pw", "~" + DefaultPrefix + ":*", "&" + DefaultPrefix + ":*", "-@all", "+hello"}
+	for command := range strings.FieldsSeq("evalsha eval time get set mget del exists pttl pexpire rpush lpop lpos lrem subscribe publish pubsub|numsub") {
+		rules = append(rules, "+"+command)
+	}
+	if err := admin.ACLSetUser(ctx, "locker", rules...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := options(r.Addr())
+	o.Username, o.Password = "locker", "pw"
+	a, b := open(t, closing(t, goredis.NewClient(o)), locker.WithTTL(2*time.Second)), open(t, closing(t, goredis.NewClient(o)))
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	gaveUp, cancel := context.WithCancel(ctx)
+	c := open(t, closing(t, goredis.NewClient(o)))
+	late := wants(gaveUp, c, name)
+	queued(t, admin, name, 1)
+	w := wants(ctx, b, name)
+	queued(t, admin, name, 2)
+	cancel()
+	<-late.done
+	queued(t, admin, name, 1)
+	time.Sleep(2500 * time.Millisecond) // renewed
+	if lock.Context().Err() != nil {
+		t.Error(context.Cause(lock.Context()))
+	}
+	release(t, lock)
+	release(t, w.holds(t, slack))
+	nothingLeft(t, admin, name)
+}
+
+// Hooks that were added before see the requests that are sent on the caller's
+// goroutine, too.
+func TestHooksSeeEverything(t *testing.T) {
+	t.Parallel()
+	client := connect(t, servers.SharedRedis(t).Addr())
+	seen := &seeing{}
+	client.AddHook(seen)
+	for range 2 { // two Lockers of one client
+		l := open(t, client)
+		before := seen.n.Load()
+		for range 10 {
+			release(t, acquire(t, l, freshName(t)))
+		}
+		if n := seen.n.Load() - before; n < 20 {
+			t.Errorf("the hook saw %d of 20 requests", n)
+		}
+	}
+}
+
+type seeing struct{ n atomic.Int64 }
+
+func (*seeing) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+func (*seeing) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+func (s *seeing) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			s.n.Add(1)
+		}
+		return next(ctx, cmd)
 	}
 }

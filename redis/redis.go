@@ -14,9 +14,10 @@
 // are the hash tag of all keys of its names, so that in a Cluster they are in one
 // slot. For the name "orders/42", which is in bucket d7:
 //
-//	locker:{d7}:lock:orders/42    who holds it: claim, token, owner; expires
+//	locker:{d7}:lock:orders/42    who holds it: claim and owner; expires
 //	locker:{d7}:queue:orders/42   a list of those who wait; expires
-//	locker:{d7}:clock             the last token given in this bucket; stays
+//	locker:{d7}:clock             the last token given in this bucket, and until
+//	                              when to look for queues; stays
 //	locker:{d7}:gone:<claim>      for seconds: a claim that was given up while a
 //	                              request of it might still have been on its way
 //
@@ -50,13 +51,23 @@
 // # The client
 //
 // The client is the caller's: it is neither configured nor closed here. Its
-// MaxRetries do not apply to the requests sent here, its timeouts do. One
+// MaxRetries do not apply to the requests sent here, its timeouts do. A hook is
+// added to it, which only concerns requests sent here: those that the server is
+// likely to answer at once are given up after 75 ms, so that they can be sent on the
+// caller's goroutine and the caller still returns soon after its context has ended;
+// they are then sent again with the client's own patience. Hooks that were added
+// before see every request. One
 // connection more than the pool's is open while something waits, and for some
 // seconds after, in a Cluster one for each node concerned. With a server older than
 // Redis 8 it is advisable to switch the client's maintenance notifications off
 // (Options.MaintNotificationsConfig), which saves a failing handshake on every
 // connection. A Ring is refused: it moves keys when a server is away, and with
 // them the lock.
+//
+// A user of the server needs the keys and channels that begin with the prefix, and the
+// commands EVALSHA, EVAL, TIME, GET, SET, MGET, DEL, EXISTS, PTTL, PEXPIRE, RPUSH, LPOP,
+// LPOS, LREM, and in order to wait SUBSCRIBE, PUBLISH and PUBSUB NUMSUB, in a Cluster
+// SSUBSCRIBE and SPUBLISH.
 package redis
 
 import (
