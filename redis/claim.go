@@ -13,9 +13,8 @@ import (
 type ticket struct {
 	*bucket
 	claim *driver.Claim
-	// The same for every request: the keys of lock and queue, the lock's value and its
-	// time to live.
-	lock, queue, who, ttl any
+	// The same for every request: key, value and time to live of the lock.
+	lock, who, ttl any
 
 	// stray is the server time until which a request of unknown outcome may still
 	// have an effect, 0 if there is none. Set by Acquire only.
@@ -34,7 +33,6 @@ func (b *backend) ticket(c *driver.Claim) *ticket {
 		bucket: bucket,
 		claim:  c,
 		lock:   bucket.lock(c.Name),
-		queue:  bucket.queue(c.Name),
 		who:    c.ID + " " + c.Owner,
 		ttl:    b.ttl,
 	}
@@ -46,6 +44,9 @@ func (b *backend) ticket(c *driver.Claim) *ticket {
 }
 
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+// queue is the key of the name's queue.
+func (t *ticket) queue() string { return t.bucket.queue(t.claim.Name) }
 
 // entry is what stands in the queue for the claim.
 func (t *ticket) entry() string {
@@ -84,6 +85,13 @@ const (
 // the server said so. It does for somewhat longer.
 const watched = time.Minute
 
+func (b *backend) watch(bucket *bucket) { bucket.looks.Store(int64(b.clock.Now().Add(watched))) }
+
+func (b *backend) watches(bucket *bucket) bool {
+	looks := bucket.looks.Load()
+	return looks > 0 && int64(b.clock.Now()) < looks
+}
+
 // ask sends one request to acquire. An answer that is neither a token nor queued
 // means that the name is taken.
 func (b *backend) ask(ctx context.Context, t *ticket, how int) (answer, error) {
@@ -106,11 +114,11 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 	a.sent = b.clock.Now()
 	latest := b.times.latest(a.sent)
 	words := make(args, 0, 13)
-	if how == dontWait && int64(a.sent) > t.looks.Load() {
+	if how == dontWait && !b.watches(t.bucket) {
 		words = append(words, nil, nil, two, t.lock, t.clockArg)
 		words = append(words, t.who, t.ttl, latest, b.seen.Load())
 	} else {
-		words = append(words, nil, nil, four, t.lock, t.clockArg, t.queue, t.gone(t.claim.ID))
+		words = append(words, nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID))
 		words = append(words, t.who, t.ttl, latest, b.seen.Load())
 		switch {
 		case how == dontWait:
@@ -144,7 +152,7 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 		case -1:
 			err = fmt.Errorf("claim %s has been given up", t.claim.ID)
 		case -2:
-			t.looks.Store(int64(b.clock.Now().Add(watched)))
+			b.watch(t.bucket)
 			return a, true, nil
 		}
 		return a, false, err
@@ -158,6 +166,7 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 			b.times.learn(n[0], a.sent)
 			b.see(n[2])
 			t.touched, t.before = true, true
+			b.watch(t.bucket)
 			a.queued, a.now, a.ahead, a.heard = true, n[0], n[3], n[4] == 1
 			a.left = time.Duration(n[1]) * time.Millisecond
 			return a, false, nil

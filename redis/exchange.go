@@ -48,9 +48,9 @@ type processor interface {
 // ended.
 func (b *backend) exchange(ctx context.Context, s *script, t *ticket, words args) (any, error) {
 	if client := b.quick(ctx, t.clock); client != nil {
-		began := time.Now()
+		began := b.clock.Now()
 		v, err := s.run(ctx, client, words)
-		if time.Since(began) > brisk {
+		if b.clock.Now().Sub(began) > brisk {
 			b.brisk.Store(false)
 		}
 		if err == nil {

@@ -31,7 +31,7 @@ func (b *taped) replay(t *testing.T, words args) any {
 func request(b *backend, tk *ticket, how ...any) args {
 	words := args{nil, nil, two, tk.lock, tk.clockArg}
 	if len(how) > 0 {
-		words = args{nil, nil, four, tk.lock, tk.clockArg, tk.queue, tk.gone(tk.claim.ID)}
+		words = args{nil, nil, four, tk.lock, tk.clockArg, tk.queue(), tk.gone(tk.claim.ID)}
 	}
 	words = append(words, tk.who, tk.ttl, b.times.latest(b.clock.Now()), b.seen.Load())
 	return append(words, how...)

@@ -10,14 +10,13 @@ import (
 // Release ends the holding and makes the next in the queue the holder.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	t := c.State.(*ticket)
-	words := args{nil, nil, three, t.lock, t.clockArg, t.queue, t.who}
-	if t.stray > 0 {
-		words = args{nil, nil, four, t.lock, t.clockArg, t.queue, t.gone(c.ID), t.who, t.entry(), t.strayArg()}
-	}
-	held, err := b.exchange(ctx, b.scripts.release, t, words)
-	for isSlow(err) {
-		t.unsure = true
-		held, err = b.exchange(ctx, b.scripts.release, t, words)
+	held, err := b.exchange(ctx, b.scripts.release, t, b.releaseArgs(t))
+	for isSlow(err) || err == nil && held == int64(-2) {
+		if err == nil {
+			b.watch(t.bucket)
+		}
+		t.unsure = t.unsure || err != nil
+		held, err = b.exchange(ctx, b.scripts.release, t, b.releaseArgs(t))
 	}
 	if err != nil {
 		t.unsure = t.unsure || !refused(err)
@@ -28,6 +27,16 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 		return driver.ErrGone
 	}
 	return nil
+}
+
+func (b *backend) releaseArgs(t *ticket) args {
+	switch {
+	case t.stray > 0:
+		return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, t.entry(), t.strayArg()}
+	case b.watches(t.bucket):
+		return args{nil, nil, three, t.lock, t.clockArg, t.queue(), t.who}
+	}
+	return args{nil, nil, two, t.lock, t.clockArg, t.who}
 }
 
 // Abandon takes the claim out of the queue and passes on what it holds. Requests of it
@@ -52,7 +61,7 @@ func (b *backend) abandon(ctx context.Context, t *ticket) error {
 }
 
 func (t *ticket) abandonArgs() args {
-	return args{nil, nil, four, t.lock, t.clockArg, t.queue, t.gone(t.claim.ID), t.who, t.entry(), t.strayArg()}
+	return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, t.entry(), t.strayArg()}
 }
 
 // decline passes on a name that was given to a claim which has ended: the queue
