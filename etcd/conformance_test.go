@@ -105,7 +105,7 @@ func shake(t *testing.T, c *servers.EtcdCluster, harness func(testing.TB) *confo
 					t.Error("that is too little")
 				}
 				return
-			case <-time.After(4 * time.Second):
+			case <-time.After(500 * time.Millisecond):
 			}
 			if err := step(i); err != nil {
 				t.Errorf("disturbing the cluster: %v", err)
