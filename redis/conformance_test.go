@@ -24,14 +24,14 @@ import (
 // durable makes a server keep what it has acknowledged when it is killed.
 var durable = servers.RedisOptions{Args: []string{"--appendonly", "yes"}}
 
-// turn has the three runs of the suite follow each other: together they leave two cores
-// so little that waits are long.
-var turn sync.Mutex
+// turn lets two of the three runs of the suite go at a time: together they leave two
+// cores so little that waits are long.
+var turn = make(chan struct{}, 2)
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	turn.Lock()
-	defer turn.Unlock()
+	turn <- struct{}{}
+	defer func() { <-turn }()
 	b := backendUnderTest
 	if conformance.InChild() {
 		b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
@@ -64,8 +64,8 @@ func TestConformance(t *testing.T) {
 // connections both to them and to the servers there are proxies before all of them.
 func TestConformanceSentinel(t *testing.T) {
 	t.Parallel()
-	turn.Lock()
-	defer turn.Unlock()
+	turn <- struct{}{}
+	defer func() { <-turn }()
 	b := backendUnderTest
 	b.Dial = func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
 		return New(goredis.NewFailoverClient(failoverOptions(strings.Split(address, ","), nil)), opts...)
@@ -130,8 +130,8 @@ func through(via map[string]*proxy.Proxy) func(ctx context.Context, network, add
 
 func TestConformanceCluster(t *testing.T) {
 	t.Parallel()
-	turn.Lock()
-	defer turn.Unlock()
+	turn <- struct{}{}
+	defer func() { <-turn }()
 	b := backendUnderTest
 	b.Dial = func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
 		return New(goredis.NewClusterClient(clusterOptions(strings.Split(address, ","), nil)), opts...)
