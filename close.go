@@ -50,7 +50,7 @@ func (c *core) releaseAll(ctx context.Context) error {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			e, err := l.end(ctx, errClosing)
+			e, _, err := l.end(ctx, errClosing)
 			if err != nil {
 				return // lost before
 			}

@@ -13,52 +13,56 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// Promise 15.
+// Promise 15: also where the driver is asked on the caller's goroutine, waiting
+// or not.
 func TestClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clock := TimeClock{}
-		ok := grant(clock)
-		s := &script{acquire: func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-			if c.Name == "taken" {
-				<-ctx.Done()
-				return driver.Grant{}, ctx.Err()
+	for _, prompt := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			clock := TimeClock{}
+			ok := grant(clock)
+			s := &script{traits: driver.Traits{Prompt: prompt}}
+			s.acquire = func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				if c.Name != "x" {
+					<-ctx.Done()
+					return driver.Grant{}, ctx.Err()
+				}
+				return ok(ctx, c)
 			}
-			return ok(ctx, c)
-		}}
-		l := open(t, s)
-		lock := acquire(t, l, "x")
-		errs := make(chan error)
-		for range 2 {
-			go func() {
-				_, err := l.Acquire(context.Background(), "taken")
-				errs <- err
-			}()
-		}
-		synctest.Wait()
-		go closeAll(t, l)
-		for range 2 {
-			if err := <-errs; !errors.Is(err, ErrClosed) {
+			l := open(t, s)
+			lock := acquire(t, l, "x")
+			errs := make(chan error)
+			for _, call := range []func(context.Context, string, ...AcquireOption) (*Lock, error){l.Acquire, l.Acquire, l.TryAcquire} {
+				go func() {
+					_, err := call(context.Background(), "no answer")
+					errs <- err
+				}()
+			}
+			synctest.Wait()
+			go closeAll(t, l)
+			for range 3 {
+				if err := <-errs; !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+			}
+			synctest.Wait()
+			if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrReleased) || !errors.Is(cause, ErrClosed) {
+				t.Error(cause)
+			}
+			if s.count("release x") != 1 || s.count("close") != 1 {
+				t.Errorf("calls: %v", s.calls)
+			}
+			if err := lock.Release(context.Background()); err != nil {
+				t.Error("Release after Close:", err)
+			}
+			if _, err := l.Acquire(context.Background(), "x"); !errors.Is(err, ErrClosed) {
 				t.Error(err)
 			}
-		}
-		synctest.Wait()
-		if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrReleased) || !errors.Is(cause, ErrClosed) {
-			t.Error(cause)
-		}
-		if s.count("release x") != 1 || s.count("close") != 1 {
-			t.Errorf("calls: %v", s.calls)
-		}
-		if err := lock.Release(context.Background()); err != nil {
-			t.Error("Release after Close:", err)
-		}
-		if _, err := l.Acquire(context.Background(), "x"); !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
-		if _, err := l.TryAcquire(context.Background(), "x"); !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
-		closeAll(t, l)
-	})
+			if _, err := l.TryAcquire(context.Background(), "x"); !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+			closeAll(t, l)
+		})
+	}
 }
 
 // Close returns by its context also when the server does not answer.

@@ -66,9 +66,7 @@ func (c *core) Acquire(ctx context.Context, name string, opts ...AcquireOption) 
 		return nil, c.fail("acquire", name, err)
 	}
 	defer c.leave(name)
-	// Where asking costs nothing it is cheaper to prepare for waiting only once
-	// that is known to be necessary.
-	wait := !c.traits.Prompt
+	wait := !c.traits.TryFirst
 	for {
 		lock, err := c.attempt(ctx, name, a, wait)
 		switch {

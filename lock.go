@@ -178,9 +178,7 @@ func (l *Lock) lose(reason error) {
 	c := l.core
 	c.keeper.remove(l)
 	c.cfg.Logger.Warn("locker: lock lost", "backend", c.traits.Backend, "name", l.Name(), "token", l.token, "reason", reason)
-	if !errors.Is(reason, driver.ErrGone) {
-		c.undo(l.claim)
-	}
+	c.undo(l.claim)
 }
 
 // holdContext is the context of a Lock.

@@ -136,6 +136,29 @@ func TestDoneAfterSleep(t *testing.T) {
 	})
 }
 
+// A holding that is gone by the server's word is cleaned up all the same: where the
+// word is that of a majority, the rest may still have something of it.
+func TestLostHoldingIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+			for _, c := range claims {
+				report(c, 0, driver.ErrGone)
+			}
+		}}
+		l := open(t, s)
+		lock := acquire(t, l, "x")
+		<-lock.Context().Done()
+		if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) {
+			t.Error(cause)
+		}
+		synctest.Wait()
+		if s.count("abandon x") != 1 {
+			t.Errorf("calls: %v", s.calls)
+		}
+		closeAll(t, l)
+	})
+}
+
 // A driver that learns of a loss by itself is believed at once.
 func TestDriverTellsLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,9 @@ const releaseBound = 5 * time.Second
 
 // ending is the release of a lock, shared by all callers of Release.
 type ending struct {
-	done chan struct{}
-	err  error
+	until time.Time // how long it is tried
+	done  chan struct{}
+	err   error
 }
 
 // Release frees the lock. It frees only this holding, never that of a successor,
@@ -29,11 +30,15 @@ type ending struct {
 // cancelled. In any case it returns after five seconds, or after the TTL if that
 // is shorter.
 func (l *Lock) Release(ctx context.Context) error {
-	e, err := l.end(ctx, ErrReleased)
-	if err != nil {
-		return l.core.fail("release", l.Name(), err)
+	e, tried, err := l.end(ctx, ErrReleased)
+	switch {
+	case err != nil:
+	case tried != nil && ctx.Err() != nil:
+		err = ended(ctx, tried) // it has had its time
+	default:
+		err = e.wait(ctx)
 	}
-	if err := e.wait(ctx); err != nil {
+	if err != nil {
 		return l.core.fail("release", l.Name(), err)
 	}
 	return nil
@@ -56,60 +61,87 @@ func (e *ending) wait(ctx context.Context) error {
 }
 
 // end begins the release, once, with cause for the lock's context. Where the
-// driver is prompt it is asked at once, for as long as ctx allows.
-func (l *Lock) end(ctx context.Context, cause error) (*ending, error) {
+// driver is prompt it is asked at once, for as long as ctx allows; tried is the
+// error of that, if the release has to go on in the background.
+func (l *Lock) end(ctx context.Context, cause error) (e *ending, tried, err error) {
 	l.look()
 	l.mu.Lock()
 	switch l.state {
 	case released:
 		l.mu.Unlock()
-		return l.ending, nil
+		return l.ending, nil, nil
 	case lost:
 		l.mu.Unlock()
-		return nil, context.Cause(l.ctx.Context)
+		return nil, nil, context.Cause(l.ctx.Context)
 	}
 	l.become(released, cause)
-	l.ending = &ending{done: make(chan struct{})}
+	e = &ending{done: make(chan struct{}), until: time.Now().Add(min(releaseBound, l.claim.TTL))}
+	l.ending = e
 	l.mu.Unlock()
 
 	l.alarm.Stop()
 	c := l.core
 	c.keeper.remove(l)
 	c.more()
-	if c.traits.Prompt && ctx.Err() == nil && c.driver.Release(ctx, l.claim) == nil {
-		close(l.ending.done)
-		c.done()
-	} else {
-		go l.release()
+	if c.traits.Prompt && ctx.Err() == nil {
+		tried = l.releaseHere(ctx, e)
+		if e.settle(tried, nil) {
+			c.done()
+			return e, nil, nil
+		}
 	}
-	return l.ending, nil
+	go l.release(e, tried)
+	return e, tried, nil
 }
 
-// release asks the server until it answers or the time is over.
-func (l *Lock) release() {
+// releaseHere asks a prompt driver once, on the caller's goroutine.
+func (l *Lock) releaseHere(ctx context.Context, e *ending) error {
+	c := l.core
+	if !c.traits.TryFirst {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, e.until)
+		defer cancel()
+		defer context.AfterFunc(c.alive, cancel)()
+	}
+	return c.driver.Release(ctx, l.claim)
+}
+
+// release asks the server until it answers or the time is over. failed is what
+// came of an earlier request, if there was one.
+func (l *Lock) release(e *ending, failed error) {
 	c := l.core
 	defer c.done()
-	defer close(l.ending.done)
-	ctx, cancel := context.WithTimeout(c.alive, min(releaseBound, l.claim.TTL))
+	ctx, cancel := context.WithDeadline(c.alive, e.until)
 	defer cancel()
-	var failed error
-	for pause := newBackoff(); ; pause.sleep(ctx) {
+	pause := newBackoff()
+	if failed != nil {
+		pause.sleep(ctx)
+	}
+	for ; ; pause.sleep(ctx) {
 		err := c.driver.Release(ctx, l.claim)
-		switch {
-		case err == nil:
-			return
-		case errors.Is(err, driver.ErrGone) && failed == nil:
-			l.ending.err = fmt.Errorf("%w: %w", ErrLost, err)
-			return
-		case errors.Is(err, driver.ErrGone):
-			// An earlier request did it, although its reply did not come.
+		if e.settle(err, failed) {
 			return
 		}
 		failed = err
 		if ctx.Err() != nil {
-			l.ending.err = fmt.Errorf("%w: %w", errUnconfirmed, failed)
+			e.err = fmt.Errorf("%w: %w", errUnconfirmed, failed)
 			c.undo(l.claim)
+			close(e.done)
 			return
 		}
 	}
+}
+
+// settle ends the release if err is the last word of the server. failed is the
+// error of an earlier request: that one may have done it, its reply lost.
+func (e *ending) settle(err, failed error) bool {
+	gone := errors.Is(err, driver.ErrGone)
+	if err != nil && !gone {
+		return false
+	}
+	if gone && failed == nil {
+		e.err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	close(e.done)
+	return true
 }

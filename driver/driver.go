@@ -73,7 +73,9 @@ type Driver interface {
 	// ErrTaken promises that nothing was left behind on the server.
 	//
 	// After any other error the core assumes nothing: the claim may be in the
-	// queue or even hold the name. It will call Abandon.
+	// queue or even hold the name. It will call Abandon. An error at the end of
+	// ctx should say what the call was held up by, rather than that ctx has
+	// ended: the core adds that.
 	//
 	// A grant must be recognised also when its acknowledgement was lost and the
 	// request was repeated: the server's record carries c.ID, so an attempt that
@@ -86,7 +88,8 @@ type Driver interface {
 	// goroutine at a time:
 	//
 	//	report(c, until, nil)   held; until as in [Grant.Until]
-	//	report(c, 0, ErrGone)   the server said that c does not hold its name
+	//	report(c, 0, ErrGone)   the server said that c does not hold its name;
+	//	                        the core calls Abandon, in case of a remainder
 	//	report(c, 0, err)       not known; the core asks again soon
 	//
 	// A claim that is not reported counts as not known. Renew must never bring
@@ -139,6 +142,11 @@ type Traits struct {
 	// Prompt: every call returns at once when its ctx ends, so that the core
 	// may make it on the caller's own goroutine.
 	Prompt bool
+
+	// TryFirst: to ask costs next to nothing (no request to a server), so that
+	// it is cheaper to ask without waiting first, and to prepare for waiting
+	// only once that is known to be necessary. Only together with Prompt.
+	TryFirst bool
 
 	// LeaseBySession: a claim with [Claim.Lease] too is held for as long as the
 	// session lives, because the server knows no other end. Grant.Until is then
