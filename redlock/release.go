@@ -103,8 +103,8 @@ func (b *backend) newGiving(c *claim, h *heirs, stay bool, mode string) *giving 
 	return g
 }
 
-// call is asked for just before the request goes out to node i, when everything
-// that the claim asked it before has been answered.
+// call is asked for just before the request goes out to node i. What the claim asked
+// it before has been answered, or goes out in the same batch.
 func (g *giving) call(i int) []any {
 	stands, unclear := g.c.stateAt(i)
 	if !stands && !unclear {
@@ -161,11 +161,15 @@ func (b *backend) yield(c *claim, nodes nodeSet) {
 	if nodes == 0 {
 		return
 	}
+	stay := b.bell.listening()
 	c.mu.Lock()
 	c.yielded = true
+	if stay {
+		c.stands |= nodes
+	}
 	c.mu.Unlock()
 	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
-	p.giving = b.newGiving(c, p.heirs, b.bell.listening(), "")
+	p.giving = b.newGiving(c, p.heirs, stay, "")
 	p.submit(nodes, time.Time{}, nil)
 }
 

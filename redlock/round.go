@@ -104,7 +104,9 @@ func (b *backend) newRound(ctx context.Context, c *claim, r *round) *round {
 		r.first = b.firstToTell(c, some)
 	}
 	for i, n := range b.nodes {
-		c.asking(i)
+		if r.gives == nil {
+			c.asking(i)
+		}
 		if !some.has(i) {
 			r.answered(i, nil, n.fail(errUnasked), false)
 			continue
@@ -182,7 +184,9 @@ func (r *round) answered(i int, v any, err error, sent bool) {
 		rep = r.judge(v)
 		rep.sent = sent
 	}
-	r.c.asked(i, rep)
+	if r.gives == nil {
+		r.c.asked(i, rep)
+	}
 	r.mu.Lock()
 	r.settle(i, rep)
 	r.mu.Unlock()

@@ -39,10 +39,10 @@ type claim struct {
 	mail chan struct{} // something below has changed; wakes the waiting Acquire
 
 	mu      sync.Mutex
-	open    []int8  // requests at each node that are not answered
+	open    []int8  // bids at each node that are not answered, and the like
 	touched nodeSet // nodes that may have carried out a request
 	unclear nodeSet // of these, those where one may still be on its way
-	stands  nodeSet // nodes that have put us in their queue
+	stands  nodeSet // nodes that may have put us in their queue
 	token   int64   // of our holding
 	cleanup *cleanup
 
@@ -149,12 +149,12 @@ func (c *claim) asked(i int, rep reply) {
 	c.touched = c.touched.with(i)
 }
 
-// stateAt: the claim may be in the queue of node i; and a request of it may still
-// be on its way there.
+// stateAt: the claim may be in the queue of node i, or will be when what goes out
+// before has been carried out; and a request of it may still be on its way there.
 func (c *claim) stateAt(i int) (stands, unclear bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stands.has(i) || c.unclear.has(i), c.unclear.has(i)
+	return c.stands.has(i) || c.unclear.has(i) || c.open[i] > 0, c.unclear.has(i)
 }
 
 // wake notes what change does and rouses the waiting Acquire.

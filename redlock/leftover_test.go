@@ -1,0 +1,94 @@
+package redlock
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+func waitKey(name string) string { return strings.Replace(lockKey(name), ":lock:", ":wait:", 1) }
+
+// foreign is a value such as another process's claim has.
+func foreign(t testing.TB, b *backend, name string) string {
+	t.Helper()
+	own := b.newClaim(newDriverClaim(name, 10*time.Second, true), b.tokens.stamp()).value
+	return strings.Replace(own, b.channel, "0123456789abcdef", 1)
+}
+
+func members(t testing.TB, c goredis.UniversalClient, name string) []string {
+	t.Helper()
+	list, err := c.ZRange(within(t, 5*time.Second), waitKey(name), 0, -1).Result()
+	must(t, err)
+	return list
+}
+
+// A node that lags gets the bid and the release of a claim in one batch, while another
+// still has the lock there. The claim must not stay in that node's queue: the other's
+// release would hand the lock to it, and nobody would know.
+func TestReleaseTogetherWithBidLeavesQueue(t *testing.T) {
+	nodes := five(t)
+	clients := connect(t, nodes...)
+	list, fronts := proxies(t, nodes[4:])
+	b := newDriver(t, append(append([]string(nil), nodes[:4]...), fronts[0]), WithNodeTimeout(10*time.Second))
+	ctx := within(t, 20*time.Second)
+
+	warm := newDriverClaim(t.Name()+"/warm", 10*time.Second, false)
+	_, err := b.Acquire(ctx, warm)
+	must(t, err)
+	must(t, b.Release(ctx, warm))
+	if !b.bell.listen(ctx) {
+		t.Fatal("not listening")
+	}
+	must(t, clients[4].Set(ctx, lockKey(t.Name()), foreign(t, b, t.Name()), 10*time.Second).Err())
+	eventually(t, 5*time.Second, "nothing is under way", func() bool { return !b.nodes[4].busy() })
+
+	list[0].FreezeUp()
+	before := newDriverClaim(t.Name()+"/before", 10*time.Second, false) // keeps the node busy
+	_, err = b.Acquire(ctx, before)
+	must(t, err)
+	eventually(t, 5*time.Second, "the node is busy", func() bool { return b.nodes[4].busy() })
+	dc := newDriverClaim(t.Name(), 10*time.Second, true)
+	_, err = b.Acquire(ctx, dc)
+	must(t, err)
+	must(t, b.Release(ctx, dc))
+	list[0].Heal()
+	must(t, b.Release(ctx, before))
+	eventually(t, 5*time.Second, "nothing is under way", func() bool { return !b.nodes[4].busy() })
+	if left := members(t, clients[4], t.Name()); len(left) != 0 {
+		t.Errorf("in the queue after the release: %q", left)
+	}
+}
+
+// A waiter that gives a stray vote to somebody who waits, and queues again, is in a
+// queue where its bid did not put it. It has to leave that too.
+func TestYieldedClaimLeavesQueue(t *testing.T) {
+	nodes := five(t)
+	clients := connect(t, nodes...)
+	b, heir := newDriver(t, nodes), newDriver(t, nodes)
+	ctx := within(t, 20*time.Second)
+	if !b.bell.listen(ctx) || !heir.bell.listen(ctx) {
+		t.Fatal("not listening")
+	}
+	dc := newDriverClaim(t.Name(), 10*time.Second, true)
+	c := b.newClaim(dc, b.tokens.stamp())
+	if rep := b.glance(ctx, c, 3); !rep.yes {
+		t.Fatalf("got %+v", rep)
+	}
+	waiting := heir.newClaim(newDriverClaim(t.Name(), 10*time.Second, true), heir.tokens.stamp())
+	heir.join(waiting)
+	if rep := heir.glance(ctx, waiting, 3); rep.holder != c.value {
+		t.Fatalf("got %+v", rep)
+	}
+	b.yield(c, nodeSet(0).with(3))
+	eventually(t, 5*time.Second, "the other has it and we wait", func() bool {
+		list := members(t, clients[3], t.Name())
+		return len(list) == 1 && list[0] == c.value
+	})
+	must(t, b.Abandon(ctx, dc))
+	if left := members(t, clients[3], t.Name()); len(left) != 0 {
+		t.Errorf("in the queue after it was abandoned: %q", left)
+	}
+	must(t, heir.Abandon(ctx, waiting.Claim))
+}
