@@ -123,11 +123,11 @@ func (l *Lock) extend(until driver.Instant) {
 
 // limit is the deadline of a holding that the server lets live until then.
 func (l *Lock) limit(until driver.Instant) driver.Instant {
-	deadline := until.Add(-margin(l.claim.TTL))
-	if l.leaseEnd != 0 {
-		deadline = min(deadline, l.leaseEnd)
+	if l.leaseEnd == 0 {
+		return until.Add(-margin(l.claim.TTL))
 	}
-	return deadline
+	// The margin is the session's: that of a long lease is longer than a session lasts.
+	return min(until.Add(-margin(l.core.cfg.TTL)), l.leaseEnd)
 }
 
 // renewable says whether the lock is to be renewed while it is held.
