@@ -47,7 +47,7 @@ func ExampleNew() {
 		Addrs: []string{address()}, // of a server, or of Sentinels or nodes of a Cluster
 	})
 	defer client.Close()
-	l, err := redis.New(client, redis.Prefix("reports"), locker.WithTTL(5*time.Second))
+	l, err := redis.New(client, redis.WithPrefix("reports"), locker.WithTTL(5*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -304,9 +304,9 @@ func TestNewRefuses(t *testing.T) {
 		"Ring": func() (locker.Locker, error) {
 			return New(closing(t, goredis.NewRing(&goredis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})))
 		},
-		"empty prefix":       func() (locker.Locker, error) { return New(idle(t), Prefix("")) },
-		"braces":             func() (locker.Locker, error) { return New(idle(t), Prefix("a{}b")) },
-		"long prefix":        func() (locker.Locker, error) { return New(idle(t), Prefix(strings.Repeat("x", 101))) },
+		"empty prefix":       func() (locker.Locker, error) { return New(idle(t), WithPrefix("")) },
+		"braces":             func() (locker.Locker, error) { return New(idle(t), WithPrefix("a{}b")) },
+		"long prefix":        func() (locker.Locker, error) { return New(idle(t), WithPrefix(strings.Repeat("x", 101))) },
 		"option of a driver": func() (locker.Locker, error) { return New(idle(t), locker.BackendOption(func(*int) {})) },
 	} {
 		if l, err := try(); l != nil || !errors.Is(err, locker.ErrInvalidOption) {

@@ -87,7 +87,7 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// DefaultPrefix is what every key begins with unless Prefix says otherwise.
+// DefaultPrefix is what every key begins with unless WithPrefix says otherwise.
 const DefaultPrefix = "locker"
 
 // checkEvery is how soon a holder learns that its key was deleted by hand.
@@ -97,10 +97,10 @@ type settings struct {
 	prefix string
 }
 
-// Prefix sets what every key and channel begins with, DefaultPrefix without it.
+// WithPrefix sets what every key and channel begins with, DefaultPrefix without it.
 // Lockers with different prefixes do not know of each other. A prefix has 1 to 100
 // bytes, no braces and no spaces.
-func Prefix(prefix string) locker.Option {
+func WithPrefix(prefix string) locker.Option {
 	return locker.BackendOption(func(s *settings) { s.prefix = prefix })
 }
 
