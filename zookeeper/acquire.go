@@ -111,11 +111,7 @@ func (d *backend) grant(ctx context.Context, w *wire, p *place) (driver.Grant, e
 			return driver.Grant{}, tried("sync", p.queue, err)
 		}
 	}
-	g := driver.Grant{Token: p.token, Until: d.session.contact.until()}
-	if p.claim.Lease {
-		g.Until = d.lease(p, g.Until)
-	}
-	return g, nil
+	return driver.Grant{Token: p.token, Until: d.session.contact.until()}, nil
 }
 
 // await waits until the node before the claim's is gone. It says first if that

@@ -25,7 +25,10 @@ type backend struct {
 // Traits says how often to look after what is held: the nodes of locks that are
 // held for longer than that are watched, and the session has to be heard of.
 func (d *backend) Traits() driver.Traits {
-	return driver.Traits{Backend: "zookeeper", Fair: true, Fenced: true, Check: d.check}
+	return driver.Traits{
+		Backend: "zookeeper", Fair: true, Fenced: true,
+		Prompt: true, LeaseBySession: true, Check: d.check,
+	}
 }
 
 func placeOf(c *driver.Claim) *place {
@@ -183,41 +186,3 @@ func (d *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 
 // Close ends the session, and with it every node that is left.
 func (d *backend) Close(ctx context.Context) error { return d.session.close(ctx) }
-
-// lease returns the end of a holding that is not to be renewed. It ends earlier when
-// its node is deleted or the session is not heard of, and as the core does not ask
-// about it, that is looked after here.
-func (d *backend) lease(p *place, until driver.Instant) driver.Instant {
-	end := d.clock.Now().Add(p.claim.TTL)
-	if end > until || p.claim.TTL > d.check {
-		go d.tend(p, end)
-	}
-	return end
-}
-
-var errUnheard = errors.New("the servers have not heard of the session in time")
-
-// tend keeps an eye on the session for as long as a lease lasts.
-func (d *backend) tend(p *place, end driver.Instant) {
-	for now := d.clock.Now(); now < end; now = d.clock.Now() {
-		left := d.session.contact.until().Sub(now) - d.check/4
-		if left <= 0 {
-			p.end(errUnheard)
-			return
-		}
-		ctx, cancel := context.WithTimeout(d.session.life, left)
-		d.Renew(ctx, []*driver.Claim{p.claim}, func(_ *driver.Claim, _ driver.Instant, err error) {
-			if errors.Is(err, driver.ErrGone) {
-				p.end(err)
-			}
-		})
-		cancel()
-		select {
-		case <-time.After(min(d.check, left)):
-		case <-p.finished:
-			return
-		case <-d.session.life.Done():
-			return
-		}
-	}
-}

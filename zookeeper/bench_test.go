@@ -1,201 +1,192 @@
-package zookeeper_test
+package zookeeper
 
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/servers"
-	"github.com/seed80cd6120/locker/zookeeper"
 )
 
-var (
-	_ = strings.Join
-	_ atomic.Int64
-	_ sync.Mutex
-)
+func Benchmark(b *testing.B) {
+	z := servers.NewZooKeeper(b, servers.ZooKeeperOptions{Sync: true, FullJIT: true})
+	conformance.Benchmark(b, func(tb testing.TB) *conformance.Harness {
+		return harness(tb, []string{z.Addr()}, z.Requests, nil, nil)
+	})
+}
 
-type rival struct {
+// A contender takes and releases a lock.
+type contender struct {
 	name string
-	lock func(name string) func()
+	use  func() error
 	end  func()
 }
 
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-
-func oursOn(tb testing.TB, addr string) rival {
-	l, err := zookeeper.Connect(context.Background(), []string{addr})
+func ours(b *testing.B, addr string) contender {
+	b.Helper()
+	l, err := Connect(context.Background(), []string{addr})
 	if err != nil {
-		tb.Fatal(err)
+		b.Fatal(err)
 	}
-	return rival{"locker", func(name string) func() {
-		lock, err := l.Acquire(context.Background(), name)
+	return contender{"locker", func() error {
+		lock, err := l.Acquire(context.Background(), "bench")
 		if err != nil {
-			panic(err)
+			return err
 		}
-		return func() {
-			if err := lock.Release(context.Background()); err != nil {
-				panic(err)
-			}
-		}
+		return lock.Release(context.Background())
 	}, func() { _ = l.Close(context.Background()) }}
 }
 
-func zkLockOn(tb testing.TB, addr string) rival {
-	c, _, err := zk.Connect([]string{addr}, 15*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+func client(b *testing.B, addr string) *zk.Conn {
+	b.Helper()
+	c, _, err := zk.Connect([]string{addr}, 15*time.Second, zk.WithLogger(logAdapter{discard}), zk.WithLogInfo(false))
 	if err != nil {
-		tb.Fatal(err)
+		b.Fatal(err)
 	}
-	return rival{"zk.Lock", func(name string) func() {
-		l := zk.NewLock(c, "/zklock-"+name, zk.WorldACL(zk.PermAll))
+	return c
+}
+
+// theirs is the lock that the library has.
+func theirs(b *testing.B, addr string) contender {
+	c := client(b, addr)
+	return contender{"zk.Lock", func() error {
+		l := zk.NewLock(c, "/theirs", zk.WorldACL(zk.PermAll))
 		if err := l.Lock(); err != nil {
-			panic(err)
+			return err
 		}
-		return func() {
-			if err := l.Unlock(); err != nil {
-				panic(err)
-			}
-		}
+		return l.Unlock()
 	}, c.Close}
 }
 
-func floorOn(tb testing.TB, addr string) rival {
-	c, _, err := zk.Connect([]string{addr}, 15*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
-	if err != nil {
-		tb.Fatal(err)
+// floor is what every such lock has to do.
+func floor(b *testing.B, addr string) contender {
+	c := client(b, addr)
+	if _, err := c.Create("/floor", nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
+		b.Fatal(err)
 	}
-	_, _ = c.Create("/floor", nil, 0, zk.WorldACL(zk.PermAll))
-	return rival{"create+delete", func(name string) func() {
-		path, err := c.Create("/floor/"+name, nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
+	return contender{"create+delete", func() error {
+		path, err := c.Create("/floor/n", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
 		if err != nil {
-			panic(err)
+			return err
 		}
-		return func() {
-			if err := c.Delete(path, -1); err != nil {
-				panic(err)
-			}
-		}
+		return c.Delete(path, -1)
 	}, c.Close}
 }
 
-// TestFigures prints the figures; LOCKER_FIGURES=1 runs it.
-func TestFigures(t *testing.T) {
-	if os.Getenv("LOCKER_FIGURES") == "" {
-		t.Skip("set LOCKER_FIGURES=1")
-	}
-	for _, fsync := range []bool{true, false} {
-		if only := os.Getenv("LOCKER_FSYNC"); only != "" && only != fmt.Sprint(fsync) {
-			continue
-		}
-		z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Sync: fsync, FullJIT: true})
-		makers := []func(testing.TB, string) rival{oursOn, zkLockOn, floorOn}
-		alone := map[string][]result{}
-		for round := range 9 {
-			for _, m := range makers {
-				r := m(t, z.Addr())
-				res := measure(t, z, []rival{r}, time.Second)
-				r.end()
-				if round > 0 {
-					alone[r.name] = append(alone[r.name], res)
-				}
-			}
-		}
-		show(t, fmt.Sprintf("alone fsync=%v", fsync), alone)
-		many := map[string][]result{}
-		for round := range 9 {
-			for _, m := range makers[:2] {
-				var all []rival
-				for range 16 {
-					all = append(all, m(t, z.Addr()))
-				}
-				res := measure(t, z, all, time.Second)
-				for _, r := range all {
-					r.end()
-				}
-				if round > 0 {
-					many[all[0].name] = append(many[all[0].name], res)
-				}
-			}
-			r := oursOn(t, z.Addr())
-			res := measure(t, z, slices.Repeat([]rival{r}, 16), time.Second)
-			r.end()
-			if round > 0 {
-				many["16 goroutines"] = append(many["16 goroutines"], res)
-			}
-		}
-		show(t, fmt.Sprintf("16 clients fsync=%v", fsync), many)
-	}
-}
-
-type result struct {
-	rate, requests float64
-	p50, p99       time.Duration
-	share          float64
-}
-
-func measure(tb testing.TB, z *servers.ZooKeeper, all []rival, d time.Duration) result {
-	for _, r := range all {
-		r.lock("bench")()
-	}
-	before, err := z.Requests(context.Background())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	took := make([][]time.Duration, len(all))
-	start := time.Now()
-	var wg sync.WaitGroup
-	for i, r := range all {
-		wg.Go(func() {
-			for time.Since(start) < d {
-				t := time.Now()
-				r.lock("bench")()
-				took[i] = append(took[i], time.Since(t))
-			}
+// onServers runs the benchmark on a server that writes to the disk before it answers,
+// as servers do, and on one that does not, where what the client does weighs more.
+func onServers(b *testing.B, run func(b *testing.B, addr string)) {
+	for _, sync := range []bool{true, false} {
+		b.Run(fmt.Sprintf("forceSync=%v", sync), func(b *testing.B) {
+			z := servers.NewZooKeeper(b, servers.ZooKeeperOptions{Sync: sync, FullJIT: true})
+			run(b, z.Addr())
 		})
 	}
-	wg.Wait()
-	span := time.Since(start)
-	after, err := z.Requests(context.Background())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	lo, hi := len(took[0]), 0
-	for _, x := range took {
-		lo, hi = min(lo, len(x)), max(hi, len(x))
-	}
-	lat := slices.Concat(took...)
-	slices.Sort(lat)
-	n := len(lat)
-	return result{float64(n) / span.Seconds(), float64(after-before) / float64(n), lat[n/2], lat[n*99/100], float64(hi) / float64(max(lo, 1))}
 }
 
-func show(t *testing.T, what string, all map[string][]result) {
-	median := func(rs []result, f func(result) float64) float64 {
-		var v []float64
-		for _, r := range rs {
-			v = append(v, f(r))
+func times(b *testing.B, c contender) time.Duration {
+	start := time.Now()
+	if err := c.use(); err != nil {
+		b.Fatalf("%s: %v", c.name, err)
+	}
+	return time.Since(start)
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func sum(all []time.Duration) (s time.Duration) {
+	for _, d := range all {
+		s += d
+	}
+	return s
+}
+
+// BenchmarkAlone has nobody else on the server: one operation is one lock by each
+// contender, in turn. Printed are the rate as a multiple of zk.Lock's and the median as one of
+// create+delete's.
+func BenchmarkAlone(b *testing.B) {
+	onServers(b, func(b *testing.B, addr string) {
+		all := []contender{ours(b, addr), theirs(b, addr), floor(b, addr)}
+		took := make([][]time.Duration, len(all))
+		for range 2000 { // until the server has compiled what it does
+			for _, c := range all {
+				times(b, c)
+			}
 		}
-		slices.Sort(v)
-		return v[len(v)/2]
-	}
-	for name, rs := range all {
-		t.Logf("%-22s %-14s %8.0f/s %5.2f requests p50 %7.0f p99 %7.0f us share %.2f", what, name,
-			median(rs, func(r result) float64 { return r.rate }),
-			median(rs, func(r result) float64 { return r.requests }),
-			median(rs, func(r result) float64 { return float64(r.p50.Microseconds()) }),
-			median(rs, func(r result) float64 { return float64(r.p99.Microseconds()) }),
-			median(rs, func(r result) float64 { return r.share }))
-	}
+		turn := 0
+		for b.Loop() {
+			for i := range all {
+				i := (i + turn) % len(all)
+				took[i] = append(took[i], times(b, all[i]))
+			}
+			turn++
+		}
+		b.ReportMetric(float64(sum(took[1]))/float64(sum(took[0])), "x-rate-of-zk.Lock")
+		b.ReportMetric(float64(median(took[0]))/float64(median(took[2])), "x-p50-of-create+delete")
+		for i, c := range all {
+			b.ReportMetric(float64(median(took[i]).Microseconds()), "p50-us-"+c.name)
+			c.end()
+		}
+	})
 }
 
-var _ locker.Locker
+// BenchmarkContended has 16 at one name: 16 clients of ours, 16 clients of zk.Lock, and 16
+// goroutines of one Locker. One operation is 320 locks by each of the three, in turn.
+func BenchmarkContended(b *testing.B) {
+	onServers(b, func(b *testing.B, addr string) {
+		many := func(make func(*testing.B, string) contender) (all []contender) {
+			for range 16 {
+				all = append(all, make(b, addr))
+			}
+			return all
+		}
+		groups := [][]contender{many(ours), many(theirs), slices.Repeat([]contender{ours(b, addr)}, 16)}
+		took := make([]time.Duration, len(groups))
+		block := func(i int) time.Duration {
+			start := time.Now()
+			var wg sync.WaitGroup
+			for _, c := range groups[i] {
+				wg.Go(func() {
+					for range 20 {
+						if err := c.use(); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			return time.Since(start)
+		}
+		for i := range groups {
+			block(i)
+			block(i)
+		}
+		turn := 0
+		for b.Loop() {
+			for i := range groups {
+				i := (i + turn) % len(groups)
+				took[i] += block(i)
+			}
+			turn++
+		}
+		b.ReportMetric(float64(took[1])/float64(took[0]), "x-rate-of-zk.Lock")
+		b.ReportMetric(float64(took[0])/float64(took[2]), "x-rate-of-clients-by-goroutines")
+		b.ReportMetric(float64(b.N)*16*20/took[0].Seconds(), "locks/s")
+		for i := range groups {
+			for j, c := range groups[i] {
+				if i < 2 || j == 0 {
+					c.end()
+				}
+			}
+		}
+	})
+}

@@ -11,6 +11,37 @@ const (
 	flagContainer           int32 = zk.FlagContainer
 )
 
+// A call is one request of ours and its answer. What the answer was may be looked at
+// once ask has returned without an error.
+type call struct {
+	op   int32
+	req  encoder
+	xid  int32
+	err  error
+	body []byte
+	done chan struct{} // closed when answered or when the wire is dead
+}
+
+func newCall(op int32) *call { return &call{op: op, req: request(0, op)} }
+
+func (c *call) reply() *decoder { return &decoder{rest: c.body} }
+
+// leader says whether the answer took the leader of an ensemble.
+func (c *call) leader() bool {
+	switch c.op {
+	case opCreate, opCreateContainer, opDelete, opMulti, opSync:
+		return true
+	}
+	return false
+}
+
+func (c *call) finish(err error) {
+	c.err = err
+	if c.done != nil {
+		close(c.done)
+	}
+}
+
 func pathCall(op int32, path string) *call {
 	c := newCall(op)
 	c.req.string(path)

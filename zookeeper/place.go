@@ -25,21 +25,19 @@ type place struct {
 	waited   bool   // others were there before
 	deleting bool   // Release has asked for the node's removal, and had no answer
 
-	mu       sync.Mutex
-	granted  bool
-	over     bool          // given up by its owner: what is heard is no news
-	finished chan struct{} // closed when over
-	gone     error         // why the node is no more
-	watched  *wire         // where the node is watched
-	self     *watcher      // there
+	mu      sync.Mutex
+	granted bool
+	over    bool     // given up by its owner: what is heard is no news
+	gone    error    // why the node is no more
+	watched *wire    // where the node is watched
+	self    *watcher // there
 }
 
 func newPlace(c *driver.Claim, base string) *place {
 	return &place{
-		claim:    c,
-		queue:    queuePath(base, c.Name),
-		stir:     make(chan struct{}, 1),
-		finished: make(chan struct{}),
+		claim: c,
+		queue: queuePath(base, c.Name),
+		stir:  make(chan struct{}, 1),
 	}
 }
 
@@ -107,10 +105,7 @@ func (p *place) watchSelf(w *wire) *watcher {
 // finish is called when the owner gives the place up.
 func (p *place) finish() {
 	p.mu.Lock()
-	if !p.over {
-		p.over = true
-		close(p.finished)
-	}
+	p.over = true
 	w, o := p.watched, p.self
 	p.mu.Unlock()
 	if w != nil {

@@ -2,12 +2,9 @@ package zookeeper
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +30,7 @@ type session struct {
 	mu       sync.Mutex
 	id       int64
 	timeout  time.Duration
+	forsaken int64         // a session that is not gone back to
 	wire     *wire         // confirmed by the server and in use
 	newest   *wire         // made last, in use or not yet
 	turn     chan struct{} // closed and made anew when wire, refused or failures changes
@@ -61,103 +59,6 @@ func dialSession(servers []string, ttl time.Duration, clock driver.Clock, log *s
 		zk.WithLogger(logAdapter{log}), zk.WithLogInfo(false),
 		zk.WithMaxBufferSize(4<<10), zk.WithMaxConnBufferSize(4<<10))
 	return s, err
-}
-
-// hosts hands the servers to the library in turn. The library's own sleeps for a
-// second before it tries a single server again, and forgets the name that a
-// certificate is made out to.
-type hosts struct {
-	life    context.Context
-	mu      sync.Mutex
-	servers []string
-	next    int
-}
-
-func (h *hosts) Init(servers []string) error {
-	h.servers = servers
-	h.next = rand.IntN(len(servers))
-	return nil
-}
-
-func (h *hosts) Len() int   { return len(h.servers) }
-func (h *hosts) Connected() {}
-
-// Next also says whether the library should pause, and look whether it was closed.
-// The pauses are made in dial.
-func (h *hosts) Next() (server string, pause bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	server = h.servers[h.next%len(h.servers)]
-	h.next++
-	return server, h.life.Err() != nil
-}
-
-// dial connects to a server, for the library.
-func (s *session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	if err := s.rest(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(s.life, timeout)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err == nil && s.settings.tls != nil {
-		conn, err = s.secure(ctx, conn, address)
-	}
-	if err != nil {
-		s.failed(fmt.Errorf("connect to %s: %w", address, err))
-		return nil, err
-	}
-	w := newWire(s, conn)
-	s.mu.Lock()
-	s.newest = w
-	patience := max(s.timeout/3, time.Second)
-	s.mu.Unlock()
-	// A server that does not answer must not keep us from trying another.
-	w.late = time.AfterFunc(patience, func() {
-		w.fail(fmt.Errorf("%s did not open the session within %v", address, patience))
-	})
-	return w, nil
-}
-
-func (s *session) secure(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
-	config := s.settings.tls.Clone()
-	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(address)
-	}
-	secured := tls.Client(conn, config)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("TLS: %w", err)
-	}
-	return secured, nil
-}
-
-// rest pauses before a round of tries, longer each time, after a round in which no
-// server could be used.
-func (s *session) rest() error {
-	s.mu.Lock()
-	rounds := s.failures / s.servers
-	due := rounds > 0 && s.failures%s.servers == 0
-	s.mu.Unlock()
-	var pause time.Duration
-	if due {
-		pause = min(25*time.Millisecond<<min(rounds, 5), 500*time.Millisecond)
-	}
-	select {
-	case <-s.life.Done():
-		return zk.ErrClosing
-	case <-time.After(pause):
-		return nil
-	}
-}
-
-// failed notes that a server could not be used.
-func (s *session) failed(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failures++
-	s.failure = err
-	s.stir()
 }
 
 // stir wakes those who wait for a change. It is called with mu held.

@@ -14,8 +14,8 @@
 // # The session
 //
 // A Locker makes its own connection and has one session, which all its locks share.
-// It asks for a session timeout a little shorter than the TTL, by up to 2 s, because
-// servers let a session live until their next tick. They have limits of their own, by
+// It asks for a session timeout a little shorter than the TTL, by a fifth or by 2.3 s,
+// whichever is less, because servers let a session live until their next tick. They have limits of their own, by
 // default from 2 to 20 ticks, and what they grant is what counts. When the session
 // expires all locks are lost; waiters queue again in a new one.
 //
@@ -24,12 +24,8 @@
 // reads are answered by followers on their own, so while locks are held a request
 // that the leader has to answer is sent now and then, one per session.
 //
-// # Leases
-//
-// WithLease works, but the session is renewed all the same. When a lease is longer
-// than the session timeout and the process is stopped for longer than the
-// session lasts, the loss is told soon after it goes on, but not at the first look:
-// let the token protect what is written.
+// With WithLease the session is renewed all the same, and the node is removed when the
+// lease is over.
 package zookeeper
 
 import (
@@ -177,12 +173,13 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 
 // sessionTimeout is what to ask for so that a dead holder's locks are free a second
 // after the TTL at the latest: the leader rounds up to its next tick, and may have heard of
-// the holder from a follower half a tick late. Most servers tick every 2 s.
+// the holder from a follower half a tick late. A third of the second is for what they
+// then have to do. Most servers tick every 2 s.
 func sessionTimeout(ttl, tick time.Duration) time.Duration {
 	if tick == 0 {
 		tick = 2 * time.Second
 	}
-	return ttl - min(max(tick*3/2-time.Second, 0), ttl/5)
+	return ttl - min(max(tick*3/2-time.Second*2/3, 0), ttl/5)
 }
 
 // probe waits until a server has taken the session and the credentials, and finds
