@@ -251,34 +251,6 @@ func TestWithdrawnClaimCannotBid(t *testing.T) {
 	}
 }
 
-func TestForgottenScriptsAreTaughtAnew(t *testing.T) {
-	nodes := five(t)
-	a, b := open(t, nodes), open(t, nodes)
-	clients := connect(t, nodes...)
-	flush := func() {
-		for _, c := range clients {
-			must(t, c.ScriptFlush(within(t, 5*time.Second)).Err())
-		}
-	}
-	for range 5 {
-		held, err := a.Acquire(within(t, 10*time.Second), t.Name())
-		must(t, err)
-		got := make(chan error, 1)
-		go func() {
-			lock, err := b.Acquire(within(t, 10*time.Second), t.Name())
-			if err == nil {
-				flush()
-				err = lock.Release(context.Background())
-			}
-			got <- err
-		}()
-		time.Sleep(20 * time.Millisecond) // sometimes it waits by now, sometimes not
-		flush()
-		must(t, held.Release(context.Background()))
-		must(t, <-got)
-	}
-}
-
 // A message that nobody hears must not leave anybody waiting until the TTL.
 func TestWaiterSurvivesLostSubscription(t *testing.T) {
 	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))

@@ -24,6 +24,20 @@ func members(t testing.TB, c goredis.UniversalClient, name string) []string {
 	return list
 }
 
+// waits waits until n claims stand in the queue of a majority of the nodes.
+func waits(t testing.TB, nodes []goredis.UniversalClient, name string, n int64) {
+	t.Helper()
+	eventually(t, 30*time.Second, "all wait", func() bool {
+		full := 0
+		for _, c := range nodes {
+			if c.ZCard(within(t, 5*time.Second), waitKey(name)).Val() >= n {
+				full++
+			}
+		}
+		return full > len(nodes)/2
+	})
+}
+
 // A node that lags gets the bid and the release of a claim in one batch, while another
 // still has the lock there. The claim must not stay in that node's queue: the other's
 // release would hand the lock to it, and nobody would know.

@@ -76,6 +76,7 @@ type job interface {
 // request is a job at one node.
 type request struct {
 	job   job
+	c     *claim // whose it is; nil for what concerns none or many
 	i     int
 	until time.Time // if not zero: try again until then
 	again bool      // it has been tried before
@@ -289,7 +290,7 @@ func (n *node) do(cmds []once) {
 }
 
 // teach repeats with their source the calls of scripts that the server did not
-// know. Of two requests of one job owner the later may have been understood (another
+// know. Of two requests of one claim the later may have been understood (another
 // client has just taught the server): the earlier is then not repeated, for it
 // must not come after the one that undoes it.
 func (n *node) teach(batch []*request, scripts []*script, cmds []once) {
@@ -299,7 +300,7 @@ func (n *node) teach(batch []*request, scripts []*script, cmds []once) {
 		if err := cmds[k].Err(); err == nil || !goredis.HasErrorPrefix(err, "NOSCRIPT") {
 			continue
 		}
-		if overtaken(cmds, k) {
+		if overtaken(batch, cmds, k) {
 			continue
 		}
 		at = append(at, k)
@@ -314,15 +315,13 @@ func (n *node) teach(batch []*request, scripts []*script, cmds []once) {
 	}
 }
 
-// overtaken says whether a later command of the batch concerning the same lock
-// has been carried out.
-func overtaken(cmds []once, k int) bool {
-	const firstKey = 3
-	if len(cmds[k].Args()) <= firstKey {
+// overtaken says whether a later request of the same claim has been carried out.
+func overtaken(batch []*request, cmds []once, k int) bool {
+	if batch[k].c == nil {
 		return false
 	}
-	for _, c := range cmds[k+1:] {
-		if c.Err() == nil && len(c.Args()) > firstKey && c.Args()[firstKey] == cmds[k].Args()[firstKey] {
+	for j := k + 1; j < len(batch); j++ {
+		if batch[j].c == batch[k].c && cmds[j].Err() == nil {
 			return true
 		}
 	}

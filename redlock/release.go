@@ -247,7 +247,7 @@ func (p *pass) submit(nodes nodeSet, until time.Time, done func(int)) {
 	p.done = done
 	for i, n := range p.b.nodes {
 		if nodes.has(i) {
-			n.submit(&request{job: p, i: i, until: until})
+			n.submit(&request{job: p, c: p.c, i: i, until: until})
 		}
 	}
 }

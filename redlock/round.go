@@ -86,7 +86,7 @@ func (b *backend) newRound(ctx context.Context, c *claim, r *round) *round {
 	for i := range r.voters {
 		v := &r.voters[i]
 		v.r = r
-		v.req.job, v.req.i, v.req.until = r, i, until
+		v.req.job, v.req.c, v.req.i, v.req.until = r, c, i, until
 		v.wait.Add(1)
 	}
 	r.began = time.Now()

@@ -219,7 +219,7 @@ func (w *waiter) accept(ctx context.Context, token int64) (driver.Grant, error) 
 // glance bids at one node.
 func (b *backend) glance(ctx context.Context, c *claim, i int) reply {
 	g := &single{b: b, c: c, done: make(chan reply, 1)}
-	req := &request{job: g, i: i}
+	req := &request{job: g, c: c, i: i}
 	c.asking(i)
 	b.nodes[i].submit(req)
 	bound := time.NewTimer(b.bound)
