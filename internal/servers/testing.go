@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -28,7 +29,7 @@ func fresh[T closer](t testing.TB, start func(ctx context.Context) (T, error), l
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, s := range logs(v) {
-				if text := s.Log(); text != "" {
+				if text := lastLines(s.Log(), 10); text != "" {
 					t.Logf("the log of %s at %s ends:\n%s", s.kind, s.addr, text)
 				}
 			}
@@ -38,6 +39,18 @@ func fresh[T closer](t testing.TB, start func(ctx context.Context) (T, error), l
 		}
 	})
 	return v
+}
+
+// lastLines returns the end of a log, each line cut to a length that people read.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		if len(line) > 200 {
+			lines[i] = line[:200] + "..."
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // NewRedis starts a Redis server for the test t.
