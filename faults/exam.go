@@ -33,6 +33,8 @@ type Exam struct {
 	fence *fence.Server
 	rec   *history.Recorder
 
+	complained atomic.Bool
+
 	mu      sync.Mutex
 	users   int
 	players []*Player

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		}
 	}
 	servers.StopAll()
+	for _, line := range Failures() {
+		fmt.Println(line)
+	}
 	os.Exit(code)
 }
 

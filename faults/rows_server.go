@@ -88,11 +88,7 @@ func stall(x *Exam) {
 	x.Must(together(x.All, (*servers.Server).Resume))
 	x.Must(x.WaitReady(x.Ctx))
 	back := time.Now()
-	hb := x.Get(wait)
-	if took := time.Since(back); took > x.Backend.Death+10*time.Second {
-		x.Errorf("the waiter went on %v after the servers did", took)
-	}
-	x.Released(hb)
+	x.Released(x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the servers went on"))
 }
 
 // The majority of the servers stops.
@@ -112,11 +108,7 @@ func quorumLost(x *Exam) {
 	x.Told(ha, time.Until(killed.Add(x.Backend.TTL+noise)))
 	x.restartAll(some)
 	back := time.Now()
-	hb := x.Get(wait)
-	if took := time.Since(back); took > x.Backend.Death+10*time.Second {
-		x.Errorf("the waiter went on %v after the servers were back", took)
-	}
-	x.Released(hb)
+	x.Released(x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the servers were back"))
 }
 
 // All servers are killed and come back with their data, while a lock is held and waited
@@ -134,13 +126,8 @@ func allRestarted(x *Exam) {
 	if ha.LostAt() == 0 {
 		_ = ha.Release(x.Within(10 * time.Second)) // ErrLost where the way back was too long
 	}
-	hb := x.Get(wait)
-	if hb.Lock.Token() <= ha.Lock.Token() {
-		x.Errorf("token %d after %d", hb.Lock.Token(), ha.Lock.Token())
-	}
-	if took := time.Since(back); took > x.Backend.Death+10*time.Second {
-		x.Errorf("the waiter went on %v after the servers were back", took)
-	}
+	hb := x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the servers were back")
+	x.Fenced(ha, hb)
 	x.Released(hb)
 	x.Warm(a, b)
 }
@@ -163,13 +150,8 @@ func failover(x *Exam) {
 		_ = ha.Release(x.Within(10 * time.Second))
 	}
 	back := time.Now()
-	hb := x.Get(wait)
-	if hb.Lock.Token() <= ha.Lock.Token() {
-		x.Errorf("token %d after %d", hb.Lock.Token(), ha.Lock.Token())
-	}
-	if took := time.Since(back); took > x.Backend.Death+10*time.Second {
-		x.Errorf("the waiter went on %v after the failover", took)
-	}
+	hb := x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the failover")
+	x.Fenced(ha, hb)
 	x.Released(hb)
 	x.Must(rejoin())
 }

@@ -2,8 +2,10 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/seed80cd6120/locker/faults/fence"
 	"github.com/seed80cd6120/locker/faults/history"
 )
 
@@ -132,4 +134,49 @@ func (x *Exam) Until(what string, within time.Duration, cond func() bool) {
 			x.Fatalf("it has not come to it within %v that %s", within, what)
 		}
 	}
+}
+
+// believing is the TTL where a holder is to go on believing in a lock that is gone until
+// another has it, however slow the machine is.
+const believing = 6 * time.Second
+
+// Fenced asserts that the resource takes what the second holder writes and refuses the
+// first, who came before.
+func (x *Exam) Fenced(first, second *Holding) {
+	x.Helper()
+	if !x.Backend.Offers.Tokens {
+		return
+	}
+	if second.Lock.Token() <= first.Lock.Token() {
+		x.Errorf("tokens %d and then %d", first.Lock.Token(), second.Lock.Token())
+	}
+	if err := second.Work(); err != nil {
+		x.Errorf("the second holder's write: %v", err)
+	}
+	if err := first.Work(); !errors.Is(err, fence.ErrStale) {
+		x.Errorf("the first holder's write: %v, want it to be refused", err)
+	}
+}
+
+// ToldApart waits until two are seen to hold at once, or the first has lost the lock, and
+// asserts that they are told apart.
+func (x *Exam) ToldApart(first, second *Holding) {
+	x.Helper()
+	x.Until("the first has looked once more", 5*time.Second, func() bool {
+		return first.LostAt() != 0 || first.Alive() > second.grant
+	})
+	x.Fenced(first, second)
+}
+
+// GoesOn is Get for a wait that has to end within some time since something happened.
+func (x *Exam) GoesOn(c <-chan Got, since time.Time, within time.Duration, what string) *Holding {
+	x.Helper()
+	h := x.Get(c)
+	took := time.Since(since)
+	if took > within {
+		x.Errorf("the waiter had the lock %v after %s, want %v at the most", took, what, within)
+	} else {
+		x.Logf("the waiter had the lock %v after %s", took, what)
+	}
+	return h
 }
