@@ -104,10 +104,9 @@ func doDeath(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	q := newQueue(1)
-	defer q.wg.Wait()
-	defer cancel()
-	q.join(ctx, client, name, 0)
+	waits, q := newQueue(ctx, 1)
+	defer q.leave()
+	q.join(waits, client, name, 0)
 	if err := pause(ctx, time.Until(heldSince.Add(700*time.Millisecond))); err != nil {
 		return err
 	}

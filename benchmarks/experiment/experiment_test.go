@@ -174,8 +174,7 @@ func TestQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	q := newQueue(2)
+	ctx, q := newQueue(t.Context(), 2)
 	q.join(ctx, f, "x", 0)
 	q.join(ctx, f, "x", 1)
 	if err := held.Release(ctx); err != nil {
@@ -202,8 +201,7 @@ func TestQueue(t *testing.T) {
 	if _, err := f.Acquire(ctx, "x"); err != nil {
 		t.Fatal(err)
 	}
-	cancel()
-	q.wg.Wait()
+	q.leave()
 }
 
 // Names and metrics are what reports and figures are found by.

@@ -37,29 +37,18 @@ func fairness() Experiment {
 func doFairness(ctx context.Context, c *Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	name, n := c.LockName(), c.Case.N
+	n := c.Case.N
 	clients, err := c.OpenN(ctx, n+1)
 	if err != nil {
 		return err
 	}
-	held, err := clients[n].Acquire(ctx, name)
+	q, err := lineUp(ctx, c.LockName(), clients[n], clients[:n], 20*time.Millisecond)
 	if err != nil {
-		return fmt.Errorf("first holder: %w", err)
-	}
-	q := newQueue(n)
-	defer q.wg.Wait()
-	defer cancel()
-	for i, client := range clients[:n] {
-		q.join(ctx, client, name, i)
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	if err := settle(ctx, n); err != nil {
 		return err
 	}
+	defer q.leave()
 	start := time.Now()
-	if err := held.Release(ctx); err != nil {
+	if err := q.held.Release(ctx); err != nil {
 		return err
 	}
 	var served []int

@@ -47,28 +47,20 @@ func herd() Experiment {
 func doHerd(ctx context.Context, c *Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	name, n := c.LockName(), c.Case.N
+	n := c.Case.N
 	clients, err := c.OpenN(ctx, n+1)
 	if err != nil {
 		return err
 	}
-	held, err := clients[n].Acquire(ctx, name)
+	q, err := lineUp(ctx, c.LockName(), clients[n], clients[:n], 0)
 	if err != nil {
-		return fmt.Errorf("first holder: %w", err)
-	}
-	q := newQueue(n)
-	defer q.wg.Wait()
-	defer cancel()
-	for i, client := range clients[:n] {
-		q.join(ctx, client, name, i)
-	}
-	if err := settle(ctx, n); err != nil {
 		return err
 	}
+	defer q.leave()
 
 	var second turn
 	requests, err := c.Site.Requests(ctx, func() (err error) {
-		if err := held.Release(ctx); err != nil {
+		if err := q.held.Release(ctx); err != nil {
 			return err
 		}
 		if second, err = q.soon(ctx); err != nil {

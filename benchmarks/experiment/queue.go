@@ -11,10 +11,12 @@ import (
 )
 
 // queue is a holder and those who wait behind it. A waiter that gets the lock says so
-// on turns and holds it until it is told to go on, or is cancelled.
+// on turns and holds it until it is told to go on, or the queue is left.
 type queue struct {
+	held  contender.Held // by the first, if lineUp made the queue
 	turns chan turn
 	wg    sync.WaitGroup
+	end   context.CancelFunc
 	drain chan struct{} // closed: nobody holds any longer than it must
 	once  sync.Once
 }
@@ -28,8 +30,41 @@ type turn struct {
 	err    error
 }
 
-func newQueue(n int) *queue {
-	return &queue{turns: make(chan turn, n), drain: make(chan struct{})}
+// newQueue makes an empty queue for up to n. The ctx is for those who join.
+func newQueue(ctx context.Context, n int) (context.Context, *queue) {
+	ctx, end := context.WithCancel(ctx)
+	return ctx, &queue{turns: make(chan turn, n), end: end, drain: make(chan struct{})}
+}
+
+// lineUp has one client hold name and the others wait for it, who come so far apart.
+// It returns when all wait.
+func lineUp(ctx context.Context, name string, first contender.Client, others []contender.Client, apart time.Duration) (*queue, error) {
+	held, err := first.Acquire(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("first holder: %w", err)
+	}
+	ctx, q := newQueue(ctx, len(others))
+	q.held = held
+	for i, client := range others {
+		q.join(ctx, client, name, i)
+		if apart > 0 {
+			err = pause(ctx, apart)
+		}
+	}
+	if err == nil {
+		err = settle(ctx, len(others))
+	}
+	if err != nil {
+		q.leave()
+		return nil, err
+	}
+	return q, nil
+}
+
+// leave sends everybody away and waits until they are gone.
+func (q *queue) leave() {
+	q.end()
+	q.wg.Wait()
 }
 
 // join has a client wait for name as number i.

@@ -32,6 +32,13 @@ type Outcome struct {
 	Versions map[string]string // by Setup
 	Took     time.Duration
 	Started  time.Time
+	Parts    []Part
+}
+
+// Part is how long an experiment took, the starting of its servers included.
+type Part struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
 }
 
 // Run measures. What fails is noted in the results and does not stop the rest; the error
@@ -52,7 +59,9 @@ func (p Plan) Run(ctx context.Context) (*Outcome, error) {
 		if err := ctx.Err(); err != nil {
 			return r.outcome(started), err
 		}
+		start := time.Now()
 		r.experiment(ctx, &p.Experiments[i])
+		r.parts = append(r.parts, Part{p.Experiments[i].Name, time.Since(start).Seconds()})
 	}
 	return r.outcome(started), ctx.Err()
 }
@@ -66,10 +75,11 @@ type runner struct {
 	mu      sync.Mutex
 	total   int
 	done    int
+	parts   []Part
 }
 
 func (r *runner) outcome(started time.Time) *Outcome {
-	o := &Outcome{Results: r.results, Versions: map[string]string{}, Took: time.Since(started), Started: started}
+	o := &Outcome{Results: r.results, Versions: map[string]string{}, Took: time.Since(started), Started: started, Parts: r.parts}
 	r.version.Range(func(k, v any) bool {
 		o.Versions[k.(string)] = v.(string)
 		return true

@@ -95,28 +95,20 @@ func (c *Cell) countIdle(ctx context.Context) error {
 func doWaiting(ctx context.Context, c *Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	name, n := c.LockName(), c.Case.N
+	n := c.Case.N
 	holder, err := c.Open(ctx)
 	if err != nil {
 		return err
-	}
-	held, err := holder.Acquire(ctx, name)
-	if err != nil {
-		return fmt.Errorf("first holder: %w", err)
 	}
 	clients, err := c.crowd(ctx)
 	if err != nil {
 		return err
 	}
-	q := newQueue(n)
-	defer q.wg.Wait()
-	defer cancel()
-	for i, client := range clients {
-		q.join(ctx, client, name, i)
-	}
-	if err := settle(ctx, n); err != nil {
+	q, err := lineUp(ctx, c.LockName(), holder, clients, 0)
+	if err != nil {
 		return err
 	}
+	defer q.leave()
 
 	window := pick(c.Depth, time.Second, time.Second, 2*time.Second)
 	start, used := time.Now(), cpuTime()
@@ -134,7 +126,7 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	requests, err := c.Site.Requests(ctx, func() error {
 		q.hurry()
 		start := time.Now()
-		if err := held.Release(ctx); err != nil {
+		if err := q.held.Release(ctx); err != nil {
 			return err
 		}
 		for served < n {

@@ -78,7 +78,7 @@ func method(in Input) Section {
 		Text: []string{
 			"Everything ran on one machine: clients, servers and, where there are several nodes, all of them. There is no network between them but the loopback, so what is compared is the number of round trips, of writes to the disk, and the work that each takes; a real network adds its own time to every round trip.",
 			fresh(in) + "The contenders take turns (A B A B): each repetition of a case is done with all of them before the next one begins. Figures are medians of the repetitions, followed by half of their range in percent (±). Ratios are medians of the ratios of paired repetitions. Latencies are kept in HDR histograms. Requests are counted by the servers, not by the clients.",
-			"Command: `" + in.Command + "`",
+			"Command: `" + in.Command + "`. " + parts(in.Outcome.Parts),
 		},
 	}
 	used := map[contender.Service]bool{}
@@ -103,6 +103,18 @@ func method(in Input) Section {
 	}
 	s.Tables = []Table{t}
 	return s
+}
+
+// parts says how long each experiment took.
+func parts(all []experiment.Part) string {
+	var list []string
+	for _, p := range all {
+		list = append(list, fmt.Sprintf("%s %.0f s", p.Name, p.Seconds))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "It took, experiment by experiment: " + strings.Join(list, ", ") + "."
 }
 
 // fresh says where the servers came from.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed80cd6120/locker/benchmarks/experiment"
 	"github.com/seed80cd6120/locker/benchmarks/machine"
 	"github.com/seed80cd6120/locker/benchmarks/measure"
 )
@@ -15,6 +16,7 @@ type data struct {
 	Form       string              `json:"form"`
 	Started    time.Time           `json:"started"`
 	Seconds    float64             `json:"seconds"`
+	Parts      []experiment.Part   `json:"parts"`
 	Machine    machine.Info        `json:"machine"`
 	Servers    map[string]string   `json:"servers"`
 	Contenders []contenderData     `json:"contenders"`
@@ -36,7 +38,7 @@ type contenderData struct {
 func JSON(w io.Writer, in Input) error {
 	d := data{
 		Command: in.Command, Form: in.Plan.Depth.String(),
-		Started: in.Outcome.Started, Seconds: in.Outcome.Took.Seconds(),
+		Started: in.Outcome.Started, Seconds: in.Outcome.Took.Seconds(), Parts: in.Outcome.Parts,
 		Machine: in.Machine, Servers: in.Outcome.Versions,
 		Figures: in.Outcome.Results.All(), Latencies: in.Outcome.Results.Histograms(),
 		Asked: Answers(in.Outcome.Results), Failures: in.Outcome.Results.Failures(), LeftOut: in.LeftOut,

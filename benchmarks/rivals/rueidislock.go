@@ -39,22 +39,39 @@ func rueidislockContender() contender.Contender {
 type rueidislockClient struct{ locks rueidislock.Locker }
 
 func (c rueidislockClient) Acquire(ctx context.Context, name string) (contender.Held, error) {
-	ctx, release, err := c.locks.WithContext(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return rueidislockHeld{ctx, release}, nil
+	return lend(ctx, func(ctx context.Context) (context.Context, context.CancelFunc, error) {
+		return c.locks.WithContext(ctx, name)
+	})
 }
 
 func (c rueidislockClient) Try(ctx context.Context, name string) (contender.Held, error) {
-	within, release, err := c.locks.TryWithContext(ctx, name)
+	held, err := lend(ctx, func(ctx context.Context) (context.Context, context.CancelFunc, error) {
+		return c.locks.TryWithContext(ctx, name)
+	})
 	if errors.Is(err, rueidislock.ErrNotLocked) {
-		return nil, contender.ErrTaken
+		err = contender.ErrTaken
+	}
+	return held, err
+}
+
+// lend has the ctx of an acquisition end the acquisition only. The library takes it for
+// that of the holding as well: a lock that was waited for under a timeout would be lost
+// when that has passed, and its key would live no longer than that from the beginning.
+func lend(ctx context.Context, take func(context.Context) (context.Context, context.CancelFunc, error)) (contender.Held, error) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	within, release, err := take(own)
+	if !stop() { // ctx is over
+		if err == nil {
+			release()
+		}
+		return nil, ctx.Err()
 	}
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	return rueidislockHeld{within, release}, nil
+	return rueidislockHeld{within, func() { release(); cancel() }}, nil
 }
 
 func (c rueidislockClient) Close() error {
@@ -64,7 +81,7 @@ func (c rueidislockClient) Close() error {
 
 type rueidislockHeld struct {
 	ctx     context.Context
-	release context.CancelFunc
+	release func()
 }
 
 func (rueidislockHeld) Token() int64               { return 0 }

@@ -44,14 +44,19 @@ func TestRivals(t *testing.T) {
 			}
 			defer b.Close(ctx)
 
-			held, err := a.Acquire(ctx, "suite")
+			// The ctx of an acquisition is not that of the holding.
+			taking, taken := context.WithTimeout(ctx, 10*time.Second)
+			held, err := a.Acquire(taking, "suite")
 			if err != nil {
 				t.Fatal(err)
 			}
+			taken()
 			// Longer than the TTL: it is renewed by the library or by the adapter.
 			within, done := context.WithTimeout(ctx, 3*time.Second)
 			if h, err := b.Acquire(within, "suite"); err == nil {
 				t.Errorf("two hold: %v", h.Name())
+			} else if within.Err() == nil {
+				t.Errorf("a waiter gave up: %v", err)
 			}
 			done()
 			_, err = b.TryAcquire(ctx, "suite")
