@@ -75,7 +75,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 	}
 	before, goroutines := nodes(), runtime.NumGoroutine()
 	var wg sync.WaitGroup
-	const names, workers = 3000, 30
+	const names, workers = 10_000, 50
 	for w := range workers {
 		wg.Go(func() {
 			for i := range names / workers {
@@ -110,6 +110,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 	}
 }
 
+// There is no way to forget a watch but to end it: waiters that gave up, and
 // predecessors that did, leave none.
 func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
 	t.Parallel()

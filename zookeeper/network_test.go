@@ -13,6 +13,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
+// The library says nothing until it has reconnected, which may be long after the
 // session has expired.
 func TestPartitionIsToldBeforeTheNextHolder(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
@@ -67,6 +68,7 @@ func TestPartitionIsToldBeforeTheNextHolder(t *testing.T) {
 	}
 }
 
+// A server that takes connections and never answers must not keep the Locker from
 // another until the session is over: the library would wait ten times as long.
 func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
 	t.Parallel()
@@ -134,6 +136,7 @@ func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 	}
 }
 
+// Waiters wait while servers are away, and a holder keeps its lock if the session
 // outlives the outage.
 func TestRestartWithHolderAndWaiter(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
+// A waiter whose node was deleted queues anew, and what its predecessor then says is
 // not for it any more.
 func TestWaiterWhoseNodeIsDeletedQueuesAnew(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
@@ -53,6 +54,7 @@ func TestWaiterWhoseNodeIsDeletedQueuesAnew(t *testing.T) {
 	op.length(n, 0)
 }
 
+// An operator who writes to nodes must neither wake a waiter into a grant nor cost
 // it its watches.
 func TestWritingToNodesIsNoNews(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
@@ -143,6 +145,7 @@ func TestForeignChildrenAreNobodysAffair(t *testing.T) {
 	}
 }
 
+// The numbers of nodes go on at the least after the greatest. The first node is the
 // operator's, the others are made for claims that then find them as their own.
 func TestOrderIsKeptWhenNumbersWrap(t *testing.T) {
 	z := servers.SharedZooKeeper(t)

@@ -3,7 +3,9 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +50,7 @@ func TestAloneTakesTwoRequests(t *testing.T) {
 	}
 }
 
+// A waiter lists the queue when it enters and never again, however many were before
 // it, and idles for nothing.
 func TestWaiterTakesFourRequests(t *testing.T) {
 	t.Parallel()
@@ -136,6 +139,7 @@ func TestTryOfTakenNameWritesNothing(t *testing.T) {
 	}
 }
 
+// The predecessor of a waiter goes while the holder stays: with its session, by
 // cancellation, or by an operator's hand. The waiter must not take it for a release.
 func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
@@ -206,4 +210,85 @@ func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 			op.length(n, 0)
 		})
 	}
+}
+
+// Separate clients that wait cost the server nothing but pings, which do not come
+// while the test lasts, and a release wakes one of them.
+func TestHundredIdleWaiters(t *testing.T) {
+	t.Parallel()
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	op := console(t, z.Addr())
+	const n = 100
+	ctx := within(t, 2*time.Minute)
+	held, err := open(t, []string{z.Addr()}).Acquire(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			l := open(t, []string{z.Addr()}, locker.WithTTL(time.Hour))
+			wg.Go(func() {
+				lock, err := l.Acquire(ctx, "a")
+				if err == nil {
+					err = lock.Release(ctx)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	op.length("a", n+1)
+	// The last that a waiter asks for is its watches: its own node, the one before, and for
+	// all but the second in line the news that one gave the lock up.
+	once(t, "all to be watching", func() bool { return strings.Contains(word(t, z, "wchs"), fmt.Sprintf("Total watches:%d", 3*n-1)) })
+	if got := requests(t, z, func() { <-time.After(time.Second) }); got > 5 {
+		t.Errorf("%d waiters made %d requests in a second", n, got) // the holder asks now and then
+	}
+	got := requests(t, z, func() {
+		if err := held.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+	})
+	t.Logf("%.2f requests for each waiter's turn", float64(got)/n)
+	if got > n*21/10 {
+		t.Errorf("%d waiters had their turn with %d requests", n, got)
+	}
+}
+
+// The goroutines of one process wait there, and at most one of them at the server.
+func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
+	t.Parallel()
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	l := open(t, []string{z.Addr()})
+	ctx := within(t, time.Minute)
+	n := name(t)
+	held, err := l.Acquire(ctx, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			lock, err := l.Acquire(ctx, n)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if all, _, err := op.Children(queuePath(folder, n)); err != nil || len(all) > 2 {
+				t.Errorf("in the queue: %q %v", all, err)
+			}
+			if err := lock.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	op.length(n, 2)
+	if err := held.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
 }

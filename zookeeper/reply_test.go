@@ -11,6 +11,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
+// The reply to a create is lost. Its node has to be found again, or the claim would
 // wait for itself.
 func TestCreateWhoseReplyIsLost(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
@@ -42,6 +43,7 @@ func TestCreateWhoseReplyIsLost(t *testing.T) {
 	}
 }
 
+// The server that is asked whether the node is there may lag behind its leader. It
 // has to be brought up to date first.
 func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
@@ -87,6 +89,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	}
 }
 
+// The same, and nobody waits any more: then nothing may be left, however often the
 // cleaning up fails as well.
 func TestCreateWhoseReplyIsLostAndCleaningFails(t *testing.T) {
 	t.Parallel()
@@ -120,6 +123,7 @@ func TestCreateWhoseReplyIsLostAndCleaningFails(t *testing.T) {
 	_ = lock.Release(context.Background())
 }
 
+// Requests are on their way when the connection breaks, and arrive later: they must
 // have no effect after Abandon has said that nothing is left.
 func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
@@ -153,6 +157,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	op.length(c.Name, 0)
 }
 
+// A delete is repeated because its reply was lost: that the node is gone is what was
 // wanted.
 func TestDeleteWhoseReplyIsLost(t *testing.T) {
 	z := servers.SharedZooKeeper(t)

@@ -24,6 +24,8 @@ func once(t testing.TB, what string, met func() bool) {
 	}
 }
 
+// steal ends the session of d from another connection, as an operator's tool or a
+// confused client can. The session's owner takes it back when it can, so it is tried
 // until it has worked.
 func steal(t testing.TB, addr string, d *backend, id int64, password []byte) {
 	t.Helper()
@@ -79,6 +81,24 @@ func TestNegotiatedTimeoutIsRead(t *testing.T) {
 	}
 }
 
+// Servers grant no session of an hour. Locks are then those of the session that there
+// is.
+func TestTTLLongerThanAnySession(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	l := open(t, []string{z.Addr()}, locker.WithTTL(time.Hour))
+	lock, err := l.Acquire(within(t, 20*time.Second), name(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(lock.Deadline()); left > time.Minute || left < 30*time.Second {
+		t.Errorf("held for %v", left)
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The session is closed from elsewhere: its nodes are gone at once, and its next
 // holder is not far.
 func TestSessionClosedFromElsewhere(t *testing.T) {
 	t.Parallel()

@@ -168,6 +168,8 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	if timeout > cfg.TTL {
 		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL", "ttl", cfg.TTL, "session", timeout)
 	}
+	// Nothing is held for longer than a session, and the core reckons by the TTL.
+	cfg.TTL = min(cfg.TTL, timeout)
 	return d, cfg, nil
 }
 
