@@ -82,10 +82,8 @@ func TestLeaderKilled(t *testing.T) {
 			}
 		})
 	}
-	for range 2 {
-		if err := killLeader(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+	if err := killLeader(ctx, e); err != nil {
+		t.Fatal(err)
 	}
 	if err := held.Context().Err(); err != nil {
 		t.Errorf("the holder lost its lock: %v", context.Cause(held.Context()))

@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,6 +27,8 @@ func TestMain(m *testing.M) {
 	if testing.Short() { // the example needs a server
 		_ = flag.Set("test.skip", "^Example")
 	}
+	// The tests that run side by side wait most of the time.
+	_ = flag.Set("test.parallel", strconv.Itoa(max(3, runtime.GOMAXPROCS(0))))
 	goleak.VerifyTestMain(stopping{m}, goleak.IgnoreAnyFunction(servers.BackgroundFunc))
 }
 

@@ -18,39 +18,22 @@ import (
 func TestWaiterWhoseNodeIsDeletedQueuesAnew(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	a, b, c := raw(t, []string{z.Addr()}), raw(t, []string{z.Addr()}), raw(t, []string{z.Addr()})
 	n := name(t)
-	ca, _ := claim(t, n)
-	take(t, a, ca)
-	cb, _ := claim(t, n)
-	turnB := begin(within(t, time.Minute), b, cb)
-	old := op.nodeOf(cb)
-	cc, _ := claim(t, n)
-	turnC := begin(within(t, time.Minute), c, cc)
-	op.length(n, 3)
-	op.delete(old)
+	a, b, c := queues(t, op, z.Addr(), n), queues(t, op, z.Addr(), n), queues(t, op, z.Addr(), n)
+	a.holds()
+	op.delete(b.node)
 	op.queue(n, func(all []string) bool { // a, c, b
-		own := lineUp(all, cb.ID)
-		return len(all) == 3 && strings.HasPrefix(own.ahead, cc.ID)
+		own := lineUp(all, b.claim.ID)
+		return len(all) == 3 && strings.HasPrefix(own.ahead, c.claim.ID)
 	})
-	if err := a.Release(within(t, time.Minute), ca); err != nil {
-		t.Fatal(err)
-	}
-	first := await(t, turnC, "grant").ok(t)
-	select {
-	case o := <-turnB:
-		t.Fatalf("two hold: %+v", o)
-	default:
-	}
-	if err := c.Release(within(t, time.Minute), cc); err != nil {
-		t.Fatal(err)
-	}
-	if second := await(t, turnB, "grant").ok(t); second.Token <= first.Token {
+	a.releases()
+	first := c.holds()
+	b.waits()
+	c.releases()
+	if second := b.holds(); second.Token <= first.Token {
 		t.Errorf("tokens %d, %d", first.Token, second.Token)
 	}
-	if err := b.Release(within(t, time.Minute), cb); err != nil {
-		t.Error(err)
-	}
+	b.releases()
 	op.length(n, 0)
 }
 
@@ -59,37 +42,23 @@ func TestWaiterWhoseNodeIsDeletedQueuesAnew(t *testing.T) {
 func TestWritingToNodesIsNoNews(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	a, b := raw(t, []string{z.Addr()}), raw(t, []string{z.Addr()})
 	n := name(t)
-	ca, _ := claim(t, n)
-	take(t, a, ca)
-	cb, _ := claim(t, n)
-	turn := begin(within(t, time.Minute), b, cb)
-	own := op.nodeOf(cb)
-	if err := b.sync(); err != nil {
-		t.Fatal(err)
-	}
+	a, b := queues(t, op, z.Addr(), n), queues(t, op, z.Addr(), n)
+	a.holds()
+	b.told()
 	for range 3 {
-		for _, path := range []string{own, op.nodeOf(ca)} {
+		for _, path := range []string{b.node, a.node} {
 			if _, err := op.Set(path, []byte("x"), -1); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := b.sync(); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case o := <-turn:
-		t.Fatalf("granted: %+v", o)
-	default:
-	}
-	if err := a.Release(within(t, time.Minute), ca); err != nil {
-		t.Fatal(err)
-	}
-	await(t, turn, "grant").ok(t)
-	op.delete(own)
-	if err := b.Release(within(t, time.Minute), cb); !errors.Is(err, driver.ErrGone) {
+	b.told()
+	b.waits()
+	a.releases()
+	b.holds()
+	op.delete(b.node)
+	if err := b.Release(within(t, time.Minute), b.claim); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("release after the node was deleted: %v", err)
 	}
 }
@@ -242,24 +211,21 @@ func TestQueueDeletedInALoop(t *testing.T) {
 func TestQueueDeletedWithAllInIt(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	a, b := raw(t, []string{z.Addr()}), raw(t, []string{z.Addr()})
 	n := name(t)
-	ca, _ := claim(t, n)
-	take(t, a, ca)
-	cb, _ := claim(t, n)
-	turn := begin(within(t, time.Minute), b, cb)
-	first, second := op.nodeOf(ca), op.nodeOf(cb)
-	op.delete(second)
+	a, b := queues(t, op, z.Addr(), n), queues(t, op, z.Addr(), n)
+	a.holds()
+	op.delete(b.node)
 	op.length(n, 2) // it came again
-	second = op.nodeOf(cb)
-	if _, err := op.Multi(&zk.DeleteRequest{Path: second, Version: -1}, &zk.DeleteRequest{Path: first, Version: -1}, &zk.DeleteRequest{Path: queuePath(folder, n), Version: -1}); err != nil {
+	var all []any
+	for _, path := range []string{op.nodeOf(b.claim), a.node, queuePath(folder, n)} {
+		all = append(all, &zk.DeleteRequest{Path: path, Version: -1})
+	}
+	if _, err := op.Multi(all...); err != nil {
 		t.Fatal(err)
 	}
-	await(t, turn, "grant").ok(t)
-	if err := a.Release(within(t, time.Minute), ca); !errors.Is(err, driver.ErrGone) {
+	b.holds()
+	if err := a.Release(within(t, time.Minute), a.claim); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("release: %v", err)
 	}
-	if err := b.Release(within(t, time.Minute), cb); err != nil {
-		t.Errorf("release: %v", err)
-	}
+	b.releases()
 }

@@ -120,23 +120,23 @@ func TestTokenIsCzxidAndDataIsOwner(t *testing.T) {
 func TestTryOfTakenNameWritesNothing(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	a, b := raw(t, []string{z.Addr()}), raw(t, []string{z.Addr()})
 	n := name(t)
-	ca, _ := claim(t, n)
-	take(t, a, ca)
+	a := queues(t, op, z.Addr(), n)
+	a.holds()
 	_, before, err := op.Exists(queuePath(folder, n))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cb, _ := claim(t, n)
-	cb.Wait = false
-	if _, err := b.Acquire(within(t, time.Minute), cb); !errors.Is(err, driver.ErrTaken) {
+	c, _ := claim(t, n)
+	c.Wait = false
+	if _, err := raw(t, []string{z.Addr()}).Acquire(within(t, time.Minute), c); !errors.Is(err, driver.ErrTaken) {
 		t.Errorf("try: %v", err)
 	}
 	_, after, err := op.Exists(queuePath(folder, n))
 	if err != nil || after.Cversion != before.Cversion {
 		t.Errorf("the queue changed: %d, %d, %v", before.Cversion, after.Cversion, err)
 	}
+	a.releases()
 }
 
 // The predecessor of a waiter goes while the holder stays: with its session, by
@@ -144,69 +144,51 @@ func TestTryOfTakenNameWritesNothing(t *testing.T) {
 func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	for how, leave := range map[string]func(*backend, *driver.Claim, context.CancelFunc){
-		"session":   func(d *backend, _ *driver.Claim, _ context.CancelFunc) { closing(t, d.Close) },
-		"operator":  func(_ *backend, c *driver.Claim, _ context.CancelFunc) { op.delete(op.nodeOf(c)) },
-		"cancelled": func(d *backend, c *driver.Claim, cancel context.CancelFunc) { cancel() },
+	for how, leave := range map[string]func(*user, context.CancelFunc){
+		"session":  func(u *user, _ context.CancelFunc) { closing(t, u.Close) },
+		"operator": func(u *user, _ context.CancelFunc) { op.delete(u.node) },
+		"cancelled": func(u *user, cancel context.CancelFunc) {
+			cancel()
+			<-u.turn
+			if err := u.Abandon(within(t, time.Minute), u.claim); err != nil {
+				t.Fatal(err)
+			}
+		},
 	} {
 		t.Run(how, func(t *testing.T) {
 			n := name(t)
-			holder, last := raw(t, []string{z.Addr()}), raw(t, []string{z.Addr()})
-			middle, _, err := connect(within(t, 30*time.Second), []string{z.Addr()}, nil)
-			if err != nil {
+			holder := queues(t, op, z.Addr(), n)
+			holder.holds()
+			middle := &user{t: t}
+			var err error
+			if middle.backend, _, err = connect(within(t, 30*time.Second), []string{z.Addr()}, nil); err != nil {
 				t.Fatal(err)
 			}
-			h, _ := claim(t, n)
-			take(t, holder, h)
 			ctx, cancel := context.WithCancel(within(t, time.Minute))
-			m, _ := claim(t, n)
-			gone := begin(ctx, middle, m)
-			op.length(n, 2)
-			l, _ := claim(t, n)
-			turn := begin(within(t, time.Minute), last, l)
-			op.length(n, 3)
-			if err := last.sync(); err != nil {
-				t.Fatal(err)
-			}
-			leave(middle, m, cancel)
-			if how == "cancelled" {
-				<-gone
-				if err := middle.Abandon(within(t, time.Minute), m); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if how != "operator" { // then it queues anew, behind
-				op.length(n, 2)
-				cancel()
-				_ = middle.Close(within(t, 5*time.Second))
-			} else {
+			middle.claim, _ = claim(t, n)
+			middle.turn = begin(ctx, middle.backend, middle.claim)
+			middle.node = op.nodeOf(middle.claim)
+			last := queues(t, op, z.Addr(), n)
+			last.told()
+			leave(middle, cancel)
+			if how == "operator" { // then it queues anew, behind
 				op.queue(n, func(all []string) bool {
-					own := lineUp(all, m.ID)
-					return len(all) == 3 && own.ahead != "" && strings.HasPrefix(own.ahead, l.ID)
+					own := lineUp(all, middle.claim.ID)
+					return len(all) == 3 && strings.HasPrefix(own.ahead, last.claim.ID)
 				})
+			} else {
+				op.length(n, 2)
 			}
-			for range 2 { // what the waiter asks after the news has been answered after this
-				if err := last.sync(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			select {
-			case o := <-turn:
-				t.Fatalf("granted while another holds: %+v", o)
-			default:
-			}
-			if err := holder.Release(within(t, time.Minute), h); err != nil {
-				t.Fatal(err)
-			}
-			await(t, turn, "grant").ok(t)
-			if err := last.Release(within(t, time.Minute), l); err != nil {
-				t.Error(err)
-			}
+			last.told()
+			last.waits()
+			holder.releases()
+			last.holds()
+			last.releases()
 			if how == "operator" {
-				await(t, gone, "grant of the one whose node was deleted").ok(t)
-				cancel()
-				_ = middle.Close(within(t, 5*time.Second))
+				middle.holds()
 			}
+			cancel()
+			closing(t, middle.Close)
 			op.length(n, 0)
 		})
 	}
