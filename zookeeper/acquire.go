@@ -46,6 +46,8 @@ func (d *backend) try(ctx context.Context, w *wire, p *place) (driver.Grant, err
 			p.forget()
 			p.doubt = true
 			return driver.Grant{}, errAgain
+		case usedUp(number(l.own)):
+			return driver.Grant{}, d.renumber(ctx, w, p)
 		case l.ahead == "":
 			return d.grant(ctx, w, p)
 		case !p.claim.Wait:

@@ -130,7 +130,7 @@ func (d *backend) Release(ctx context.Context, c *driver.Claim) error {
 	again := p.deleting // and then by the same caller: releases follow one another
 	p.deleting = true
 	calls := []*call{del}
-	if d.plain.Load() {
+	if d.plain.Load() || number(p.node) >= worn {
 		calls = append(calls, deleteCall(p.queue)) // refused while anybody is in it
 	}
 	if err := w.ask(ctx, calls...); err != nil {

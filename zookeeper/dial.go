@@ -64,28 +64,30 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	s.mu.Unlock()
 	// A server that does not answer must not keep us from trying another.
 	w.late = time.AfterFunc(patience, func() {
-		s.unheard(w)
-		w.fail(fmt.Errorf("%s did not open the session within %v", address, patience))
+		s.unheard(w, fmt.Errorf("%s did not open the session within %v", address, patience))
 	})
 	return w, nil
 }
 
-// unheard is called when a server did not answer the request to open the session. If
-// the session may have expired by now, it is given up: as long as we came back to
-// it, a server that hears us but is not heard would keep it alive, and so all that is
-// locked in it. The same server is told to end it, should it be such a one.
-func (s *session) unheard(w *wire) {
-	if s.clock.Now() < s.contact.until() {
+// unheard is called when a server did not answer the request to open the session for
+// long. If the session may have expired by now, it is given up, too: as long as we came
+// back to it, a server that hears us but is not heard would keep it alive, and so all
+// that is locked in it. The same server is told to end it, should it be such a one.
+func (s *session) unheard(w *wire, why error) {
+	if !w.refuse() {
 		return
 	}
 	s.mu.Lock()
-	first := s.forsaken != s.id
-	s.forsaken = s.id
+	over := s.id != 0 && s.forsaken != s.id && s.clock.Now() >= s.contact.until()
+	if over {
+		s.forsaken = s.id
+	}
 	s.mu.Unlock()
-	if first {
+	if over {
 		s.log.Warn("zookeeper: session given up: the servers do not answer")
 		w.post(newCall(opClose))
 	}
+	w.fail(why)
 }
 
 // sessionField is where the id of the session stands in the request to open one:

@@ -114,65 +114,6 @@ func TestForeignChildrenAreNobodysAffair(t *testing.T) {
 	}
 }
 
-// The numbers of nodes go on at the least after the greatest. The first node is the
-// operator's, the others are made for claims that then find them as their own.
-func TestOrderIsKeptWhenNumbersWrap(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	op := console(t, z.Addr())
-	n := name(t)
-	path := queuePath(folder, n)
-	for _, p := range []string{folder, path} {
-		if _, err := op.Create(p, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
-			t.Fatal(err)
-		}
-	}
-	head := path + "/" + someID + "-lock-2147483646"
-	op.plant(head)
-	var turns []chan outcome
-	var claims []*driver.Claim
-	var all []*backend
-	for _, seq := range []string{"2147483647", "-2147483648", "-2147483647"} {
-		d := raw(t, []string{z.Addr()})
-		c, _ := claim(t, n)
-		w, _ := d.session.now()
-		create := newCall(opCreate)
-		create.req.create(path+"/"+c.ID+mark+seq, "", d.acl, zk.FlagEphemeral)
-		if err := w.ask(within(t, time.Minute), create); err != nil || create.err != nil {
-			t.Fatal(err, create.err)
-		}
-		p := newPlace(c, d.base)
-		c.State = p
-		p.asked, p.doubt = true, true
-		turn := make(chan outcome, 1)
-		go func() {
-			g, err := d.try(context.Background(), w, p)
-			turn <- outcome{g, err}
-		}()
-		turns, claims, all = append(turns, turn), append(claims, c), append(all, d)
-	}
-	for _, d := range all {
-		for range 3 {
-			if err := d.sync(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	op.delete(head)
-	for i, turn := range turns {
-		await(t, turn, "grant").ok(t)
-		for _, later := range turns[i+1:] {
-			select {
-			case o := <-later:
-				t.Fatalf("out of order: %+v", o)
-			default:
-			}
-		}
-		if err := all[i].Release(within(t, time.Minute), claims[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // Somebody deletes the queue again and again, as a server does that reaps too eagerly.
 func TestQueueDeletedInALoop(t *testing.T) {
 	t.Parallel()

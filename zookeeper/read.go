@@ -55,7 +55,9 @@ func (w *wire) sort(frame []byte) error {
 		if d.err != nil {
 			return d.err
 		}
-		w.open(id, timeout)
+		if !w.open(id, timeout) {
+			return errBroken
+		}
 		w.rest = frame
 		return nil
 	}
@@ -79,14 +81,27 @@ func (w *wire) sort(frame []byte) error {
 	return w.home.judge(w, c)
 }
 
-// open notes that the server has answered the request to open the session. An id of
-// 0 means that the session is no more.
-func (w *wire) open(id int64, timeout time.Duration) {
+// open notes that the server has answered the request to open the session; false if
+// nobody waits for that any more. An id of 0 means that the session is no more.
+func (w *wire) open(id int64, timeout time.Duration) bool {
 	w.mu.Lock()
+	if w.refused {
+		w.mu.Unlock()
+		return false
+	}
 	w.opened, w.session = true, id
 	w.mu.Unlock()
 	w.late.Stop()
 	w.home.opened(w, id, timeout)
+	return true
+}
+
+// refuse has the session not opened on this connection, unless that was done.
+func (w *wire) refuse() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused = !w.opened
+	return w.refused
 }
 
 // answered finds the call that was answered, nil if it is the library's.

@@ -176,3 +176,39 @@ func TestDeleteWhoseReplyIsLost(t *testing.T) {
 		t.Errorf("abandon: %v", err)
 	}
 }
+
+// The node that is found is of a session that has ended since, if the server does not
+// know yet. It is no use, and nobody has to wait for it to go by itself.
+func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	d := raw(t, []string{z.Addr()})
+	c, _ := claim(t, name(t))
+	take(t, d, c) // makes the queue
+	if err := d.Release(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	c, _ = claim(t, c.Name)
+	p := newPlace(c, d.base)
+	c.State = p
+	p.asked, p.doubt = true, true
+	old := p.queue + "/" + c.ID + mark + "0000000000"
+	op.plant(old)
+	w, _ := d.session.now()
+	if _, err := d.try(within(t, time.Minute), w, p); !errors.Is(err, errAgain) {
+		t.Fatalf("with the node of another session: %v", err)
+	}
+	if there, _, err := op.Exists(old); there || err != nil {
+		t.Errorf("the node is left: %v", err)
+	}
+	g, err := d.try(within(t, time.Minute), w, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, stat, err := op.Get(op.nodeOf(c)); err != nil || stat.EphemeralOwner != w.session || stat.Czxid != g.Token {
+		t.Errorf("the node is of session %#x, czxid %d, want %#x, %d: %v", stat.EphemeralOwner, stat.Czxid, w.session, g.Token, err)
+	}
+	if err := d.Release(context.Background(), c); err != nil {
+		t.Error(err)
+	}
+}

@@ -44,6 +44,7 @@ type wire struct {
 	mu       sync.Mutex
 	err      error // why it is over
 	opened   bool  // the server has confirmed the session
+	refused  bool  // it took too long, and is not to any more
 	session  int64
 	began    driver.Instant // the request to open the session was sent
 	last     int32          // number of our last request

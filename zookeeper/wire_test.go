@@ -30,7 +30,7 @@ func deaf(t *testing.T) (*wire, net.Conn) {
 	}
 	s := &session{clock: locker.SystemClock(), log: discard, life: context.Background(), turn: make(chan struct{})}
 	w := newWire(s, conn)
-	w.opened = true
+	w.late = time.NewTimer(time.Hour)
 	t.Cleanup(func() { _, _ = w.Close(), other.Close() })
 	return w, other
 }
@@ -84,5 +84,49 @@ func TestDeadWireAnswersNobody(t *testing.T) {
 	}
 	if err := w.ask(context.Background(), syncCall("/")); !errors.Is(err, errBroken) {
 		t.Errorf("ask afterwards: %v", err)
+	}
+}
+
+// An answer to the opening that comes just when it is too late must not open a session
+// that was given up in the same moment.
+func TestSessionIsEitherOpenedOrGivenUp(t *testing.T) {
+	opening := make(encoder, 4)
+	opening.int32(0)
+	opening.int32(10_000)
+	opening.int64(7)
+	opening.string("password")
+	for _, late := range []bool{true, false} {
+		w, other := deaf(t)
+		s := w.home
+		s.id = 7
+		if late {
+			s.unheard(w, io.ErrNoProgress)
+		}
+		err := w.sort(opening.frame())
+		if !late {
+			s.unheard(w, io.ErrNoProgress)
+		}
+		now, _ := s.now()
+		if late != (err != nil) || late != (now == nil) || late != (s.forsaken == 7) {
+			t.Errorf("late %v: %v, in use %v, given up %v", late, err, now != nil, s.forsaken == 7)
+		}
+		frame, err := readFrame(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &decoder{rest: frame[8:]}
+		if op := d.int32(); late != (op == opClose) {
+			t.Errorf("late %v: asked for %d", late, op)
+		}
+		// Never again.
+		again := make(encoder, 4)
+		again.int32(0)
+		again.int64(0)
+		again.int32(10_000)
+		again.int64(7)
+		s.opening(again)
+		if d := (&decoder{rest: again[sessionField:]}); late != (d.int64() == 0) {
+			t.Errorf("late %v: wrong session asked for", late)
+		}
 	}
 }
