@@ -26,7 +26,7 @@ func plantAs(t *testing.T, d *backend, c *driver.Claim, path, seq string) *place
 	return p
 }
 
-func plantQueue(t *testing.T, op *operator, n string) string {
+func plantQueue(t *testing.T, op operator, n string) string {
 	t.Helper()
 	path := queuePath(folder, n)
 	for _, p := range []string{folder, path} {
