@@ -100,16 +100,17 @@ func (b *backend) bid(ctx context.Context, c *claim, queue bool) (driver.Grant, 
 	if queue {
 		stand = "1"
 	}
-	r := b.newRound(ctx, c, &round{
+	r := b.put(ctx, c, &round{
 		script: bidScript,
+		queue:  queue,
 		args:   bidScript.call([]string{c.lock, c.clock, c.wait, c.gone}, c.value, c.ttl, text, stand),
 		judge:  judgeBid,
 		heard:  b.lateVote(c),
 	})
-	err := r.mutex().TryLockContext(ctx)
+	won := r.wait()
 	replies := r.replies()
 	b.learn(token, replies)
-	if err != nil {
+	if !won || r.mutex().TryLockContext(ctx) != nil {
 		return driver.Grant{}, replies, failed(ctx, b.quorumError(replies))
 	}
 	r.detach()
@@ -133,9 +134,9 @@ func (b *backend) lateVote(c *claim) func(int, reply) {
 	if !c.Wait {
 		return nil
 	}
-	return func(_ int, rep reply) {
+	return func(i int, rep reply) {
 		if rep.yes {
-			c.wake(func() { c.votes++ })
+			c.wake(func() { c.votes = c.votes.with(i) })
 		}
 	}
 }
@@ -152,14 +153,17 @@ func (b *backend) confirm(ctx context.Context, c *claim, floor int64) (driver.Gr
 			token = max(floor+1+int64(try)*100, b.tokens.guess())
 			text = strconv.FormatInt(token, 10)
 		}
-		r := b.newRound(ctx, c, &round{
+		r := b.put(ctx, c, &round{
 			script: confirmScript,
 			args:   confirmScript.call([]string{c.lock, c.clock}, c.head, c.ttl, text),
 			judge:  judgeConfirm,
 		})
-		ok, _ := r.mutex().ExtendContext(ctx)
+		won := r.wait()
 		replies = r.replies()
-		if ok {
+		if won {
+			won, _ = r.mutex().ExtendContext(ctx)
+		}
+		if won {
 			r.detach()
 			return b.grant(c, start, token)
 		}

@@ -18,6 +18,7 @@ type heirs struct {
 	open  int // nodes that have not answered
 	list  []heir
 	told  bool
+	won   bool // one of them has a majority
 	timer *time.Timer
 }
 
@@ -50,6 +51,9 @@ func (h *heirs) add(i int, rep reply) {
 	h.open--
 	switch {
 	case h.told:
+		if rep.handed && !h.won {
+			h.tell(rep.holder, false)
+		}
 		return
 	case rep.handed:
 		h.b.habits.contended(h.c.Name)
@@ -61,6 +65,7 @@ func (h *heirs) add(i int, rep reply) {
 	for _, heir := range h.list {
 		if heir.nodes >= h.b.quorum && (heir.fenced >= h.b.quorum || h.token == 0) {
 			h.tell(heir.value, true)
+			h.won = true
 			h.finish()
 			return
 		}

@@ -3,9 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -22,13 +21,14 @@ var (
 	errHung    = errors.New("does not answer: an earlier request is still waiting, this one was not sent")
 	errSlow    = errors.New("no answer in time")
 	errNotSent = errors.New("not sent in time")
+	errUnasked = errors.New("not asked: decided without it")
 	errFull    = errors.New("too many requests wait for this node")
 	errClosed  = errors.New("closed before it could be sent")
 )
 
 func (b *backend) newNode(client goredis.UniversalClient, i int) *node {
 	n := &node{name: nameOf(client, i), client: client, ctx: b.ctx, bound: b.bound, open: &b.open}
-	n.slow = n.fail(errSlow)
+	n.slow, n.unasked = n.fail(errSlow), n.fail(errUnasked)
 	return n
 }
 
@@ -43,6 +43,8 @@ type node struct {
 	ctx    context.Context // ends with the backend
 	bound  time.Duration   // longer without an answer and the node counts as hung
 	slow   error           // what is said of it when an answer does not come in time
+
+	unasked error // and when it was decided without it
 
 	open  *sync.WaitGroup // requests at all nodes that are not answered
 	calls sync.WaitGroup  // its goroutine
@@ -61,47 +63,38 @@ type node struct {
 	retry   time.Duration
 }
 
-// job is what requests are made of: one question, put to several nodes.
-type job interface {
-	// command is called just before the request goes out to node i. Script and
-	// arguments may be shared: they are not changed. A nil script means a plain
-	// command.
-	command(i int) (*script, []any)
-	// answered is called once for each request that was not cancelled. With an
-	// error, sent says whether the server may have carried it out; without one,
-	// whether it may have done so twice.
-	answered(i int, v any, err error, sent bool)
-}
-
-// request is a job at one node.
-type request struct {
-	job   job
-	c     *claim // whose it is; nil for what concerns none or many
-	i     int
-	until time.Time // if not zero: try again until then
-	again bool      // it has been tried before
-	state atomic.Int32
-}
-
-const (
-	queued int32 = iota
-	sent
-	cancelled
-)
-
-// cancel takes a request back that has not gone out yet, and says whether it
-// could. The job hears no more of it.
-func (r *request) cancel() bool { return r.state.CompareAndSwap(queued, cancelled) }
-
-// once is a command that go-redis does not repeat by itself. So an answer means
-// that it was carried out once, and no copy of it is still on its way.
-type once struct{ *goredis.Cmd }
-
-func (once) NoRetry() bool { return true }
-
 // submit sends r as soon as the node's turn has come. A request that is not to be
 // repeated is refused at once when the node hangs.
 func (n *node) submit(r *request) {
+	if n.accept(r) {
+		n.start()
+		n.mu.Unlock()
+	}
+}
+
+// linger is how long a request may wait for company, or for being taken back.
+const linger = time.Millisecond
+
+// submitLater sends r together with whatever goes to the node next, or after a
+// while. It is for what nobody waits for: a client that releases a lock often asks for
+// one right after, and one that takes a lock often has released it by then.
+func (n *node) submitLater(r *request) {
+	if !n.accept(r) {
+		return
+	}
+	if !n.running && !n.armed {
+		n.armed = true
+		if n.timer == nil {
+			n.timer = time.AfterFunc(linger, n.kick)
+		} else {
+			n.timer.Reset(linger)
+		}
+	}
+	n.mu.Unlock()
+}
+
+// accept puts r into the queue, and then leaves mu locked, or answers it.
+func (n *node) accept(r *request) bool {
 	n.open.Add(1)
 	n.mu.Lock()
 	var err error
@@ -112,48 +105,35 @@ func (n *node) submit(r *request) {
 		err = errHung
 	case len(n.queue) >= maxQueue:
 		err = errFull
+	default:
+		n.queue = append(n.queue, r)
+		return true
 	}
-	if err != nil {
-		n.mu.Unlock()
-		if r.state.CompareAndSwap(queued, sent) {
-			n.answer(r, nil, n.fail(err), false)
-		} else {
-			n.open.Done()
-		}
-		return
-	}
-	n.queue = append(n.queue, r)
-	n.start()
 	n.mu.Unlock()
-}
-
-// linger is how long a request may wait for company.
-const linger = time.Millisecond
-
-// submitLater sends r together with whatever goes to the node next, or after a
-// while. It is for what nobody waits for, and a client that releases a lock often
-// asks for one right after.
-func (n *node) submitLater(r *request) {
-	n.open.Add(1)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.queue = append(n.queue, r)
-	if !n.running && !n.armed {
-		n.armed = true
-		if n.timer == nil {
-			n.timer = time.AfterFunc(linger, n.kick)
-		} else {
-			n.timer.Reset(linger)
-		}
+	if r.state.CompareAndSwap(queued, sent) {
+		n.answer(r, nil, n.fail(err), false)
+	} else {
+		n.open.Done()
 	}
+	return false
 }
 
-// kick sends what waits.
+// kick sends what waits, unless all of it has been taken back.
 func (n *node) kick() {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.armed = false
+	if n.running {
+		return
+	}
+	n.queue = slices.DeleteFunc(n.queue, func(r *request) bool {
+		gone := r.state.Load() == cancelled
+		if gone {
+			n.open.Done()
+		}
+		return gone
+	})
 	n.start()
-	n.mu.Unlock()
 }
 
 // weak: the node hangs, or the last that it was sent has just failed.
@@ -196,22 +176,6 @@ func (n *node) busy() bool {
 	return n.running
 }
 
-// run is the goroutine of the node: one that stays, for it needs a deep stack, which
-// would have to be grown anew in each new one.
-func (n *node) run() {
-	defer n.calls.Done()
-	var room [8]*request
-	for range n.wake {
-		for {
-			batch := n.take(room[:0])
-			if len(batch) == 0 {
-				break
-			}
-			n.exchange(batch)
-		}
-	}
-}
-
 // start sends what waits, if nobody is at it. It wants mu.
 func (n *node) start() {
 	if n.running || n.ended || len(n.queue) == 0 {
@@ -235,163 +199,4 @@ func (n *node) end() {
 	}
 	n.mu.Unlock()
 	n.calls.Wait()
-}
-
-// take moves what is to go out next from the queue to batch.
-func (n *node) take(batch []*request) []*request {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	i := 0
-	for ; i < len(n.queue) && len(batch) < maxBatch; i++ {
-		if r := n.queue[i]; r.state.CompareAndSwap(queued, sent) {
-			batch = append(batch, r)
-		} else {
-			n.open.Done()
-		}
-	}
-	rest := copy(n.queue, n.queue[i:])
-	clear(n.queue[rest:])
-	n.queue = n.queue[:rest]
-	if len(batch) == 0 {
-		n.running = false
-		n.since = time.Time{}
-	} else {
-		n.since = time.Now()
-	}
-	return batch
-}
-
-// exchange sends a batch and hands out the answers.
-func (n *node) exchange(batch []*request) {
-	cmds := make([]once, len(batch))
-	scripts := make([]*script, len(batch))
-	for k, r := range batch {
-		s, args := r.job.command(r.i)
-		scripts[k] = s
-		cmds[k] = once{goredis.NewCmd(n.ctx, args...)}
-	}
-	n.do(cmds)
-	n.teach(batch, scripts, cmds)
-	for k, r := range batch {
-		n.deliver(r, cmds[k])
-	}
-}
-
-func (n *node) do(cmds []once) {
-	if len(cmds) == 1 {
-		_ = n.client.Process(n.ctx, cmds[0]) // the command has the error
-		return
-	}
-	pipe := n.client.Pipeline()
-	for _, c := range cmds {
-		_ = pipe.Process(n.ctx, c)
-	}
-	_, _ = pipe.Exec(n.ctx)
-}
-
-// teach repeats with their source the calls of scripts that the server did not
-// know. Of two requests of one claim the later may have been understood (another
-// client has just taught the server): the earlier is then not repeated, for it
-// must not come after the one that undoes it.
-func (n *node) teach(batch []*request, scripts []*script, cmds []once) {
-	var at []int
-	var again []once
-	for k := range batch {
-		if err := cmds[k].Err(); err == nil || !goredis.HasErrorPrefix(err, "NOSCRIPT") {
-			continue
-		}
-		if overtaken(batch, cmds, k) {
-			continue
-		}
-		at = append(at, k)
-		again = append(again, once{goredis.NewCmd(n.ctx, scripts[k].spelledOut(cmds[k].Args())...)})
-	}
-	if len(again) == 0 {
-		return
-	}
-	n.do(again)
-	for j, k := range at {
-		cmds[k] = again[j]
-	}
-}
-
-// overtaken says whether a later request of the same claim has been carried out.
-func overtaken(batch []*request, cmds []once, k int) bool {
-	if batch[k].c == nil {
-		return false
-	}
-	for j := k + 1; j < len(batch); j++ {
-		if batch[j].c == batch[k].c && cmds[j].Err() == nil {
-			return true
-		}
-	}
-	return false
-}
-
-func (n *node) deliver(r *request, cmd once) {
-	v, err := cmd.Result()
-	if errors.Is(err, goredis.Nil) {
-		err = nil
-	}
-	n.mu.Lock()
-	if err == nil {
-		n.retry = 0
-		n.failed = time.Time{}
-	} else {
-		n.failed = time.Now()
-	}
-	n.mu.Unlock()
-	if err == nil {
-		n.answer(r, v, nil, r.again)
-		return
-	}
-	if !r.until.IsZero() && time.Now().Before(r.until) && !hopeless(err) && n.again(r) {
-		return
-	}
-	n.answer(r, nil, n.fail(err), !refused(err))
-}
-
-// again keeps a request that has to get through, to be sent after a while.
-func (n *node) again(r *request) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return false
-	}
-	r.again = true
-	r.state.Store(queued)
-	n.parked = append(n.parked, r)
-	n.retry = min(max(2*n.retry, 10*time.Millisecond), time.Second)
-	if len(n.parked) == 1 {
-		time.AfterFunc(n.retry, n.unpark)
-	}
-	return true
-}
-
-func (n *node) unpark() {
-	n.mu.Lock()
-	n.queue = append(n.queue, n.parked...)
-	n.parked = nil
-	n.start()
-	n.mu.Unlock()
-}
-
-// finish gives up what has failed before and would be tried again.
-func (n *node) finish() {
-	n.mu.Lock()
-	n.closed = true
-	parked := n.parked
-	n.parked = nil
-	n.mu.Unlock()
-	for _, r := range parked {
-		n.answer(r, nil, n.fail(errClosed), false)
-	}
-}
-
-// fail says which node it was.
-func (n *node) fail(err error) error { return fmt.Errorf("node %s: %w", n.name, err) }
-
-func (n *node) answer(r *request, v any, err error, sent bool) {
-	r.job.answered(r.i, v, err, sent)
-	n.open.Done()
 }

@@ -193,7 +193,7 @@ const check = 750 * time.Millisecond
 
 // Traits says what this backend is.
 func (b *backend) Traits() driver.Traits {
-	return driver.Traits{Backend: "redlock", Fenced: b.fenced, Check: check}
+	return driver.Traits{Backend: "redlock", Fenced: b.fenced, Prompt: true, Check: check}
 }
 
 // Close waits until what is under way has been answered, but not for a node that

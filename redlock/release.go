@@ -21,17 +21,20 @@ func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
 	if kept {
 		mode = "keep"
 	}
-	r := b.newRound(ctx, c, &round{
+	c.bids(nil)
+	r := b.put(ctx, c, &round{
 		script: releaseScript,
 		gives:  b.newGiving(c, h, false, mode),
 		judge:  judgeRelease,
 		heard:  h.add,
 	})
 	b.leave(c) // not before: disown would come first
-	ok, _ := r.mutex().UnlockContext(ctx)
+	won := r.wait()
 	b.habits.released(c.Name, kept, func() { b.passOn(c) })
-	if ok {
-		return nil
+	if won {
+		if ok, _ := r.mutex().UnlockContext(ctx); ok {
+			return nil
+		}
 	}
 	replies := r.replies()
 	gone, ours := count(replies)
@@ -150,9 +153,10 @@ func judgeRelease(v any) reply {
 // passOn hands a lock that is free to whoever waits for it. c was the last to have
 // it.
 func (b *backend) passOn(c *claim) {
-	p := &pass{b: b, c: c, heirs: b.newHeirs(c, len(b.nodes))}
+	nodes := c.traces()
+	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
 	p.giving = b.newGiving(c, p.heirs, false, "next")
-	p.submit(allNodes(len(b.nodes)), time.Time{}, nil)
+	p.submit(nodes, time.Time{}, nil)
 }
 
 // yield gives back the votes that c has on some nodes, to those who wait there. c
@@ -182,6 +186,7 @@ type cleanup struct {
 
 // clean begins it, the first time.
 func (b *backend) clean(c *claim) *cleanup {
+	c.bids(nil)
 	nodes := c.traces()
 	c.mu.Lock()
 	if c.cleanup != nil {

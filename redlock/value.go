@@ -45,12 +45,13 @@ type claim struct {
 	stands  nodeSet // nodes that may have put us in their queue
 	token   int64   // of our holding
 	cleanup *cleanup
+	bid     *round // the last question for the lock
 
 	// What has happened since the waiting Acquire last looked.
 	handed    bool    // a holder has handed the lock over to us
 	handToken int64   // with that token
 	look      bool    // somebody says that it is worth asking again
-	votes     int     // nodes that said yes after the votes had been counted
+	votes     nodeSet // nodes that said yes after the votes had been counted
 	stirred   nodeSet // nodes that have begun to listen to us
 
 	yielded bool // votes have been given back: what was handed over before is void
@@ -133,8 +134,20 @@ func (c *claim) asking(i int) {
 	c.mu.Unlock()
 }
 
-// asked notes what came of it.
-func (c *claim) asked(i int, rep reply) {
+// bids notes r as the last bid, or that there will be none. What has not gone out of
+// the one before is not worth it any more.
+func (c *claim) bids(r *round) {
+	c.mu.Lock()
+	before := c.bid
+	c.bid = r
+	c.mu.Unlock()
+	if before != nil {
+		before.withdraw()
+	}
+}
+
+// asked notes what came of it. queue: it was a bid that queues where the lock is taken.
+func (c *claim) asked(i int, rep reply, queue bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open[i]--
@@ -143,6 +156,8 @@ func (c *claim) asked(i int, rep reply) {
 		return
 	case rep.err != nil:
 		c.unclear = c.unclear.with(i)
+	case rep.holder != "" && !queue:
+		return
 	case rep.holder != "":
 		c.stands = c.stands.with(i)
 	}

@@ -25,7 +25,8 @@ type waiter struct {
 	c *claim
 
 	holder  string    // who had the most votes when we last bid
-	ours    nodeSet   // the nodes whose votes we had then
+	ours    nodeSet   // the nodes whose votes we have, as far as we know
+	beaten  bool      // holder has a majority
 	due     time.Time // when to look without being told
 	splits  int       // bids in a row after which nobody had a majority
 	outages int       // bids in a row that too few nodes answered
@@ -110,11 +111,15 @@ func (w *waiter) weigh(replies []reply) time.Duration {
 			}
 		}
 	}
+	w.c.mu.Lock()
+	w.c.votes &^= ours // they have been counted
+	w.c.mu.Unlock()
 	w.ours = ours
+	w.beaten = most >= w.b.quorum
 	switch {
 	case taken+ours.len() < w.b.quorum:
 		w.outages++
-		w.b.yield(w.c, ours)
+		w.yield()
 		return backoff(50*time.Millisecond, time.Second, w.outages)
 	case ours != 0 && most < w.b.quorum && first && w.splits < 3:
 		// The votes are split, as far as we can see. Whoever came first keeps its
@@ -125,12 +130,18 @@ func (w *waiter) weigh(replies []reply) time.Duration {
 		return backoff(5*time.Millisecond, 50*time.Millisecond, w.splits)
 	}
 	w.outages, w.splits = 0, 0
-	if most < w.b.quorum {
-		w.b.yield(w.c, ours)
+	if !w.beaten {
+		w.yield()
 	}
 	// Somebody has a majority without the nodes that we have. We keep these: given
 	// back, they would go round among those who wait.
 	return w.until(left)
+}
+
+// yield gives the votes we have to those who wait.
+func (w *waiter) yield() {
+	w.b.yield(w.c, w.ours)
+	w.ours = 0
 }
 
 // until is how long to sleep when the holder has so much time left.
@@ -150,9 +161,12 @@ func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
 	b, c := w.b, w.c
 	c.mu.Lock()
 	handed, token, yielded := c.handed, c.handToken, c.yielded
-	look, stirred := c.look || c.votes > 0, c.stirred
-	c.handed, c.stirred = false, 0
+	look, votes, stirred := c.look, c.votes, c.stirred
+	c.handed, c.votes, c.stirred = false, 0, 0
 	c.mu.Unlock()
+	if w.ours |= votes; votes != 0 && !w.beaten {
+		look = true
+	}
 	switch {
 	case handed && !yielded:
 		grant, err := w.accept(ctx, token)
@@ -231,7 +245,7 @@ func (b *backend) glance(ctx context.Context, c *claim, i int) reply {
 	case <-ctx.Done():
 	}
 	if req.cancel() {
-		c.asked(i, notSent)
+		c.asked(i, notSent, true)
 	}
 	return reply{err: b.nodes[i].slow}
 }
@@ -253,9 +267,9 @@ func (g *single) answered(i int, v any, err error, sent bool) {
 	if err == nil {
 		rep = judgeBid(v)
 	}
-	g.c.asked(i, rep)
+	g.c.asked(i, rep, true)
 	g.done <- rep
 	if rep.yes {
-		g.c.wake(func() { g.c.votes++ })
+		g.c.wake(func() { g.c.votes = g.c.votes.with(i) })
 	}
 }

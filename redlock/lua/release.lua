@@ -9,7 +9,9 @@
 --       5 "1" to stand in the queue again
 --       6 what the channels of the waiters begin with
 --       7 "1" if the claim may be in the queue
---       8 "keep" to hand the lock to nobody, "next" to hand it over if it is free
+--       8 "keep" to hand the lock to nobody, but to keep it from those who wait, for
+--         a moment, because our process will come for it at once; "next" to hand it
+--         over if it is free, or kept for us
 --
 -- Answers {0, holder}: the lock was not ours; 1: it was, and nobody waits;
 -- {1, successor, n}: it was, and has gone to the successor, n being 1 when the
@@ -19,9 +21,19 @@ if ARGV[7] == '1' then
   redis.call('zrem', KEYS[3], ARGV[2])
 end
 local answer = 1
+local kept = 'kept.' .. string.sub(ARGV[2], 51, 66)
+local free = false
+if ARGV[8] == 'next' then
+  local held = redis.call('get', KEYS[1])
+  free = not held or held == kept
+end
 if ours and ARGV[8] == 'keep' then
-  redis.call('del', KEYS[1])
-elseif ours or (ARGV[8] == 'next' and redis.call('exists', KEYS[1]) == 0) then
+  if redis.call('exists', KEYS[3]) == 1 then
+    redis.call('set', KEYS[1], kept, 'px', 100)
+  else
+    redis.call('del', KEYS[1])
+  end
+elseif ours or free then
   local successor, ttl
   repeat
     successor = redis.call('zpopmin', KEYS[3])[1]
