@@ -1,13 +1,84 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/seed80cd6120/locker/benchmarks/catalog"
 	"github.com/seed80cd6120/locker/benchmarks/report"
 )
+
+// again makes the reports from the file of an earlier run.
+func (o *options) again(say io.Writer) error {
+	f, err := os.Open(o.From)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in, err := report.Read(f, catalog.Find)
+	if err != nil {
+		return err
+	}
+	return o.report(in, say)
+}
+
+// report tells what came of a run, on say and in files.
+func (o *options) report(in report.Input, say io.Writer) error {
+	d := report.Build(in)
+	if err := report.Terminal(say, d); err != nil {
+		return err
+	}
+	if err := o.write(in, d, say); err != nil {
+		return err
+	}
+	if o.Readme == "" {
+		return nil
+	}
+	if err := intoReadme(o.Readme, in); err != nil {
+		return fmt.Errorf("put the figures into %s: %w", o.Readme, err)
+	}
+	fmt.Fprintf(say, "The short table stands in %s.\n", o.Readme)
+	return nil
+}
+
+// The marks in a README between which the figures stand, and where, from its folder, the
+// plot lies.
+const (
+	markBegin  = "<!-- figures: made by make readme-figures -->"
+	markEnd    = "<!-- end of figures -->"
+	readmePlot = "benchmarks/results/readme.svg"
+)
+
+// intoReadme replaces what stands between the marks, and the plot.
+func intoReadme(file string, in report.Input) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(old), markBegin)
+	_, after, ok2 := strings.Cut(rest, markEnd)
+	if !ok || !ok2 {
+		return errors.New("it has no marks (" + markBegin + " and " + markEnd + ")")
+	}
+	var b bytes.Buffer
+	plot, err := report.Readme(&b, in, readmePlot)
+	if err != nil {
+		return err
+	}
+	svg := filepath.Join(filepath.Dir(file), filepath.FromSlash(readmePlot))
+	if err := os.MkdirAll(filepath.Dir(svg), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(svg, plot.SVG, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(before+markBegin+"\n"+b.String()+markEnd+after), 0o644)
+}
 
 // write leaves the files of the report, and says where.
 func (o *options) write(in report.Input, d *report.Document, say io.Writer) error {
@@ -30,13 +101,6 @@ func (o *options) write(in report.Input, d *report.Document, say io.Writer) erro
 				return err
 			}
 		}
-	}
-	files[filepath.Join(o.Out, "readme.md")] = func(w io.Writer) error {
-		p, err := report.Readme(w, in)
-		if err != nil || p.SVG == nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(o.Out, p.Name+".svg"), p.SVG, 0o644)
 	}
 	for name, write := range files {
 		if err := writeFile(name, write); err != nil {

@@ -2,7 +2,7 @@
 // servers, which it starts by itself, and says what each costs and where it breaks.
 //
 //	go -C benchmarks run ./compare              about three minutes
-//	go -C benchmarks run ./compare -full        everything, about an hour
+//	go -C benchmarks run ./compare -full        everything, about twenty minutes
 //	go -C benchmarks run ./compare -backends redis -experiments alone,contended -quick
 package main
 
@@ -25,6 +25,7 @@ func main() {
 	experiment.RegisterRoles(catalog.Find)
 	child.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // who presses Ctrl-C a second time does not want to wait
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -39,6 +40,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if o.From != "" {
+		return o.again(os.Stdout)
 	}
 	plan, leftOut, err := o.plan()
 	if err != nil {
@@ -55,10 +59,5 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		leftOut = append(leftOut, "interrupted: what had not been measured by then")
 	}
-	in := report.Input{Command: o.command(), Machine: looked, Plan: plan, Outcome: outcome, LeftOut: leftOut}
-	d := report.Build(in)
-	if err := report.Terminal(os.Stdout, d); err != nil {
-		return err
-	}
-	return o.write(in, d, os.Stdout)
+	return o.report(report.Input{Command: o.command(), Machine: looked, Plan: plan, Outcome: outcome, LeftOut: leftOut}, os.Stdout)
 }

@@ -19,7 +19,7 @@ import (
 
 // options are the flags. Each may be given with one dash or with two.
 type options struct {
-	Full        bool     `help:"Measure everything thoroughly; about an hour instead of three minutes." xor:"depth"`
+	Full        bool     `help:"Measure everything thoroughly; about twenty minutes instead of three minutes." xor:"depth"`
 	Quick       bool     `help:"Measure as little as is still worth something; for tuning a backend." xor:"depth"`
 	Backends    string   `help:"Backends to measure: names separated by commas, all or none." default:"all" placeholder:"LIST"`
 	Rivals      string   `help:"Other libraries to measure: names separated by commas, all or none. With some backends only, those on the same servers." default:"all" placeholder:"LIST"`
@@ -30,6 +30,8 @@ type options struct {
 	Etcd        []string `help:"Addresses of etcd servers that run already." placeholder:"HOST:PORT"`
 	ShopDB      string   `name:"shop-db" help:"Database for the shop: postgres://..., mysql://user:password@host:port/db, or a file for SQLite (by default a new one)." placeholder:"ADDRESS"`
 	Out         string   `help:"Folder for the reports (Markdown, JSON, HTML, plots); none writes no files." default:"results" placeholder:"DIR"`
+	From        string   `help:"Measure nothing: make the reports again from the JSON file of an earlier run." placeholder:"FILE"`
+	Readme      string   `help:"Also put the short table and its plot between the marks in a Markdown file, such as the README of the project." placeholder:"FILE"`
 	List        bool     `help:"Say what there is to measure, and end."`
 
 	args []string

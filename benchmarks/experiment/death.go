@@ -25,17 +25,21 @@ func death() Experiment {
 		},
 		Cases: func(d Depth) []Case {
 			killed := func(ttl time.Duration) Case { return Case{Name: fmt.Sprintf("killed, TTL %v", ttl), TTL: ttl} }
-			clean := Case{Name: "clean end, TTL 5s", TTL: 5 * time.Second, How: cleanEnd}
-			if d != Full {
-				return []Case{killed(2 * time.Second), clean}
+			clean := func(ttl time.Duration) Case {
+				return Case{Name: fmt.Sprintf("clean end, TTL %v", ttl), TTL: ttl, How: cleanEnd}
 			}
-			return []Case{killed(2 * time.Second), killed(5 * time.Second), killed(15 * time.Second), clean}
+			if d != Full {
+				return []Case{killed(2 * time.Second), clean(2 * time.Second)}
+			}
+			long := killed(15 * time.Second)
+			long.Times = 2
+			return []Case{killed(2 * time.Second), killed(5 * time.Second), long, clean(5 * time.Second)}
 		},
 		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
 		},
-		Together: func(Case) bool { return true },
+		Together: func(Depth, Case) bool { return true },
 		Do:       doDeath,
 	}
 }

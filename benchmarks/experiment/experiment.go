@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +26,22 @@ const (
 	Full
 )
 
-func (d Depth) String() string { return [...]string{"quick", "short", "full"}[d] }
+var depths = [...]string{"quick", "short", "full"}
+
+func (d Depth) String() string { return depths[d] }
+
+// MarshalText writes the name.
+func (d Depth) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads the name.
+func (d *Depth) UnmarshalText(b []byte) error {
+	i := slices.Index(depths[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("%q is none of %s", b, strings.Join(depths[:], ", "))
+	}
+	*d = Depth(i)
+	return nil
+}
 
 // pick returns the value for a depth.
 func pick[T any](d Depth, quick, short, full T) T { return [...]T{quick, short, full}[d] }
@@ -49,6 +66,8 @@ type Case struct {
 	N    int
 	TTL  time.Duration
 	How  string
+	// Times, if not zero, replaces the experiment's number of repetitions.
+	Times int
 }
 
 // DefaultTTL is what clients are opened with where a case says nothing else.
@@ -68,7 +87,9 @@ type Experiment struct {
 	Fits func(Depth, contender.Contender, Case) bool
 	// Together, if not nil, says in which cases the contenders are measured at the
 	// same time, because all they do is wait.
-	Together func(Case) bool
+	Together func(Depth, Case) bool
+	// Mixed: those cases are measured at the same time, too.
+	Mixed bool
 	// Own: the experiment breaks its servers and starts them itself; Cell.Site is nil.
 	Own bool
 	// Do measures one cell once.
@@ -155,7 +176,7 @@ func (c *Cell) OpenN(ctx context.Context, n int) ([]contender.Client, error) {
 }
 
 // close ends the clients of the cell. What a library says on closing is not our
-// business here.
+// business here, nor how long it waits for a server that is silent.
 func (c *Cell) close() {
 	c.mu.Lock()
 	clients := c.clients
@@ -165,7 +186,18 @@ func (c *Cell) close() {
 	for _, client := range clients {
 		wg.Go(func() { _ = client.Close() })
 	}
-	wg.Wait()
+	closed := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(closed)
+	}()
+	if c.Contender.Setup.Variant == contender.BlackHole {
+		return
+	}
+	select {
+	case <-closed:
+	case <-time.After(5 * time.Second):
+	}
 }
 
 func (c *Cell) key(metric string) measure.Key {

@@ -112,7 +112,7 @@ func (q *queue) next(ctx context.Context) (turn, error) {
 var errStuck = errors.New("the lock is free and waiters are stuck")
 
 // patience is how long a free lock may find no taker before the waiters count as stuck.
-const patience = 5 * time.Second
+const patience = 3 * time.Second
 
 // soon is next for a lock that is free: it waits no longer than patience.
 func (q *queue) soon(ctx context.Context) (turn, error) {

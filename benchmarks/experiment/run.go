@@ -1,8 +1,10 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,13 +92,9 @@ func (r *runner) outcome(started time.Time) *Outcome {
 // cells are the measurements of an experiment in their order: all contenders of a case
 // take turns, repetition by repetition.
 func (r *runner) cells(e *Experiment) []*Cell {
-	reps := e.Repeat(r.Depth)
-	if r.Repeat > 0 {
-		reps = r.Repeat
-	}
 	var all []*Cell
 	for _, k := range e.Cases(r.Depth) {
-		for rep := range reps {
+		for rep := range r.times(e, k) {
 			for _, c := range r.inOrder() {
 				if e.Fits(r.Depth, c, k) {
 					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, results: r.results, database: r.ShopDatabase})
@@ -104,7 +102,20 @@ func (r *runner) cells(e *Experiment) []*Cell {
 			}
 		}
 	}
+	if e.Mixed {
+		slices.SortStableFunc(all, func(a, b *Cell) int { return cmp.Compare(a.Rep, b.Rep) })
+	}
 	return all
+}
+
+func (r *runner) times(e *Experiment, k Case) int {
+	switch {
+	case r.Repeat > 0:
+		return r.Repeat
+	case k.Times > 0:
+		return k.Times
+	}
+	return e.Repeat(r.Depth)
 }
 
 // inOrder has those who share servers beside each other, so that what is compared is
@@ -158,17 +169,17 @@ func (r *runner) experiment(ctx context.Context, e *Experiment) {
 }
 
 // atOnce is how many of the cells that come next are measured at the same time: those of
-// one repetition of a case, or one.
+// one repetition of a case, or of all cases, or one.
 func (r *runner) atOnce(e *Experiment, cells []*Cell) int {
-	first := cells[0]
-	if e.Together == nil || !e.Together(first.Case) {
-		return 1
+	together := func(c *Cell) bool {
+		return e.Together != nil && e.Together(r.Depth, c.Case) &&
+			c.Rep == cells[0].Rep && (e.Mixed || c.Case == cells[0].Case)
 	}
 	n := 0
-	for n < len(cells) && cells[n].Case == first.Case && cells[n].Rep == first.Rep {
+	for n < len(cells) && together(cells[n]) {
 		n++
 	}
-	return n
+	return max(1, n)
 }
 
 func (r *runner) cell(ctx context.Context, c *Cell) bool {
@@ -185,11 +196,22 @@ func (r *runner) cell(ctx context.Context, c *Cell) bool {
 		}
 	}
 	defer c.close()
-	err := e.Do(ctx, c)
+	within, cancel := context.WithTimeout(ctx, patienceWith(r.Depth))
+	defer cancel()
+	err := e.Do(within, c)
 	if err != nil && ctx.Err() == nil {
+		if within.Err() != nil {
+			err = fmt.Errorf("given up after %v: %w", patienceWith(r.Depth), err)
+		}
 		r.results.Fail(measure.Failure{Experiment: e.Name, Case: c.Case.Name, Contender: c.Contender.Name, Reason: err.Error()})
 	}
 	return err == nil
+}
+
+// patienceWith is how long one measurement may take, so that a lock that hangs does not
+// hold up the others.
+func patienceWith(d Depth) time.Duration {
+	return pick(d, 30*time.Second, 30*time.Second, 3*time.Minute)
 }
 
 func (r *runner) tell(what string) {
@@ -204,108 +226,4 @@ func (r *runner) count(n int) {
 	r.mu.Lock()
 	r.done += n
 	r.mu.Unlock()
-}
-
-// openSites starts what servers the cells need and are not there yet, at once.
-func (r *runner) openSites(ctx context.Context, cells []*Cell) {
-	type need struct {
-		setup contender.Setup
-		warm  contender.Contender
-	}
-	var needs []need
-	seen := map[contender.Setup]bool{}
-	for _, c := range cells {
-		s := c.Contender.Setup
-		if base := baseOf(s); base != s {
-			r.derive(ctx, s)
-			continue
-		}
-		if !seen[s] && r.sites[s] == nil && !r.broken[s] {
-			seen[s] = true
-			needs = append(needs, need{s, c.Contender})
-		}
-	}
-	var wg sync.WaitGroup
-	for _, n := range needs {
-		r.tell("starting " + n.setup.String())
-		wg.Go(func() { r.openSite(ctx, n.setup) })
-	}
-	wg.Wait()
-	for _, n := range needs {
-		if s := r.sites[n.setup]; s != nil && n.setup.Service != contender.Memory {
-			r.tell("warming up " + n.setup.String())
-			warmUp(ctx, s, n.warm)
-		}
-	}
-}
-
-// baseOf is the setup whose servers another setup uses.
-func baseOf(s contender.Setup) contender.Setup {
-	if s.Variant == contender.BlackHole {
-		s.Variant = contender.Usual
-	}
-	return s
-}
-
-func (r *runner) derive(ctx context.Context, s contender.Setup) {
-	base := baseOf(s)
-	if r.sites[s] != nil {
-		return
-	}
-	if r.sites[base] == nil && !r.broken[base] {
-		r.openSite(ctx, base)
-	}
-	if r.sites[base] == nil {
-		return
-	}
-	d, err := r.sites[base].Derive(s.Variant)
-	if err != nil {
-		r.results.Fail(measure.Failure{Reason: fmt.Sprintf("%s: %v", s, err)})
-		return
-	}
-	r.sites[s] = d
-	r.version.Store(s.String(), d.Version)
-}
-
-func (r *runner) openSite(ctx context.Context, s contender.Setup) {
-	opened, err := site.Start(ctx, s, r.Given)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.broken[s] = true
-		r.results.Fail(measure.Failure{Reason: fmt.Sprintf("%s could not be started: %v", s, err)})
-		return
-	}
-	r.sites[s] = opened
-	r.version.Store(s.String(), opened.Version)
-}
-
-func (r *runner) closeSites() {
-	for _, s := range r.sites {
-		if err := s.Close(); err != nil {
-			r.results.Fail(measure.Failure{Reason: fmt.Sprintf("closing %s: %v", s.Setup, err)})
-		}
-	}
-}
-
-// warmUp gives a server its first work: ZooKeeper's JVM compiles while it does.
-func warmUp(ctx context.Context, s *site.Site, c contender.Contender) {
-	d := 100 * time.Millisecond
-	if s.Setup.Service == contender.ZooKeeper {
-		d = time.Second
-	}
-	client, err := c.Open(ctx, contender.Config{Addrs: s.Addrs, TTL: DefaultTTL})
-	if err != nil {
-		return // the first cell will say why
-	}
-	defer client.Close()
-	for start := time.Now(); time.Since(start) < d; {
-		held, err := client.Acquire(ctx, "warm-up")
-		if err != nil {
-			return
-		}
-		if held.Release(ctx) != nil {
-			return
-		}
-	}
 }

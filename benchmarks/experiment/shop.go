@@ -49,7 +49,7 @@ func shop() Experiment {
 				{Name: "a holder paused beyond its TTL, tokens checked", How: checked, N: 20, TTL: 2 * time.Second},
 			}
 		},
-		Repeat: func(d Depth) int { return pick(d, 1, 1, 2) },
+		Repeat: func(Depth) int { return 1 },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if c.Family == "no-lock" {
 				return k.How == busy
@@ -59,9 +59,9 @@ func shop() Experiment {
 			}
 			return k.How != checked || c.Traits.Fenced
 		},
-		Together: func(k Case) bool { return k.How != busy },
+		Together: func(_ Depth, k Case) bool { return k.How != busy },
 		Do: func(ctx context.Context, c *Cell) error {
-			within, cancel := context.WithTimeout(ctx, pick(c.Depth, 30*time.Second, 20*time.Second, 2*time.Minute))
+			within, cancel := context.WithTimeout(ctx, pick(c.Depth, 15*time.Second, 15*time.Second, time.Minute))
 			defer cancel()
 			err := doShop(within, c)
 			if within.Err() != nil && ctx.Err() == nil {

@@ -23,7 +23,7 @@ func waiting() Experiment {
 			{Name: "CPU", Unit: "ms/s", Better: -1, Plot: true, Meaning: "of the process that waits, all waiters together"},
 			{Name: "drain", Better: -1, Meaning: "requests for each waiter, from the release until all have had their turn"},
 			{Name: "drain time", Unit: "ms", Better: -1, Minor: true, Meaning: "how long that took"},
-			{Name: "stuck", Better: -1, Meaning: "waiters that were still waiting five seconds after the lock had been free for the last time"},
+			{Name: "stuck", Better: -1, Meaning: "waiters that were still waiting three seconds after the lock had been free for the last time"},
 		},
 		Cases: func(d Depth) []Case {
 			clients := func(n int) Case {
@@ -31,9 +31,9 @@ func waiting() Experiment {
 				if n == 1 {
 					name = "1 client"
 				}
-				return Case{Name: name, N: n, TTL: 3 * beat}
+				return Case{Name: name, N: n, TTL: 3 * beat(d)}
 			}
-			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat}
+			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat(d)}
 			if d != Full {
 				return []Case{clients(100), shared}
 			}
@@ -46,7 +46,7 @@ func waiting() Experiment {
 				// there is nobody who waits.
 				return distributed(d, c, k) && c.Role == contender.Ours && (d == Full || c.Setup.Nodes == 1)
 			}
-			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
+			return distributed(d, c, k) && (c.Setup.Nodes != 3 || d == Full && k.N == 100)
 		},
 		Do: doWaiting,
 	}
@@ -55,11 +55,11 @@ func waiting() Experiment {
 // beat is how often a client of ZooKeeper or etcd keeps its session or lease alive: three
 // times within its TTL. The window for counting is a whole number of beats, so that
 // it sees the same number of them wherever it begins.
-const beat = 2 * time.Second
+func beat(d Depth) time.Duration { return pick(d, time.Second, time.Second, 2*time.Second) }
 
 // countIdle counts what the waiters ask while nothing happens.
 func (c *Cell) countIdle(ctx context.Context) error {
-	window := pick(c.Depth, beat, beat, 2*beat)
+	window := beat(c.Depth)
 	keepAlives, err := c.Site.KeepAlives(ctx)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (c *Cell) countIdle(ctx context.Context) error {
 		if c.Case.How == oneClient {
 			sessions = 1
 		}
-		pings := (sessions + 1) * took / beat.Seconds()
+		pings := (sessions + 1) * took / beat(c.Depth).Seconds()
 		c.Put("beyond keep-alives", max(0, float64(requests)-pings)/took/n)
 	case contender.Etcd:
 		after, err := c.Site.KeepAlives(ctx)
@@ -110,7 +110,7 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	}
 	defer q.leave()
 
-	window := pick(c.Depth, time.Second, time.Second, 2*time.Second)
+	window := pick(c.Depth, 500*time.Millisecond, 500*time.Millisecond, time.Second)
 	start, used := time.Now(), cpuTime()
 	if err := pause(ctx, window); err != nil {
 		return err

@@ -39,8 +39,9 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 // Max returns the longest.
 func (h *Histogram) Max() time.Duration { return time.Duration(h.h.Max()) }
 
-// curve are the quantiles that a Curve has.
-var curve = []float64{0, .1, .25, .5, .75, .9, .95, .99, .999, 1}
+// curve are the quantiles that a Curve has. The last nines are close to each other, as
+// they are drawn far apart.
+var curve = []float64{0, .1, .2, .3, .4, .5, .6, .7, .8, .9, .95, .98, .99, .995, .998, .999, 1}
 
 // Point is one point of a curve: the share Q of latencies is at most Nanoseconds.
 type Point struct {

@@ -3,6 +3,7 @@ package measure
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,8 +122,12 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(b), `"values":[1,null,3]`) || !strings.Contains(string(b), `"experiment":"alone"`) {
+	if !strings.Contains(string(b), `"values":[1,"inf",3]`) || !strings.Contains(string(b), `"experiment":"alone"`) {
 		t.Errorf("%s", b)
+	}
+	var again []Series
+	if err := json.Unmarshal(b, &again); err != nil || len(again) != 1 || again[0].Key != k || !slices.Equal(again[0].Values, r.Values(k)) {
+		t.Errorf("read again: %+v, %v", again, err)
 	}
 	r.Fail(Failure{Reason: "x"})
 	r.Fail(Failure{Reason: "x"})

@@ -1,8 +1,7 @@
 package measure
 
 import (
-	"encoding/json"
-	"math"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -24,30 +23,6 @@ type Series struct {
 // Median of the repetitions.
 func (s Series) Median() float64 { return Median(s.Values) }
 
-// MarshalJSON writes the values with their median and spread. What is not finite is
-// written as null, which JSON has no other word for.
-func (s Series) MarshalJSON() ([]byte, error) {
-	values := make([]*float64, len(s.Values))
-	for i, v := range s.Values {
-		values[i] = finite(v)
-	}
-	least, greatest := Spread(s.Values)
-	return json.Marshal(struct {
-		Key
-		Median *float64   `json:"median"`
-		Least  *float64   `json:"least"`
-		Most   *float64   `json:"greatest"`
-		Values []*float64 `json:"values"`
-	}{s.Key, finite(s.Median()), finite(least), finite(greatest), values})
-}
-
-func finite(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
-}
-
 // Failure is why something has no values.
 type Failure struct {
 	Experiment string `json:"experiment"`
@@ -63,6 +38,7 @@ type Results struct {
 	series     map[Key]*Series
 	order      []Key
 	histograms map[Key]*Histogram
+	curves     map[Key]Latencies // read from a file
 	failures   []Failure
 }
 
@@ -132,11 +108,14 @@ func (r *Results) All() []Series {
 	return all
 }
 
-// Histogram returns the latencies of one figure, nil if there are none.
-func (r *Results) Histogram(k Key) *Histogram {
+// Curve returns the latencies of one figure, nil if there are none.
+func (r *Results) Curve(k Key) []Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.histograms[k]
+	if h := r.histograms[k]; h != nil {
+		return h.Curve()
+	}
+	return r.curves[k].Points
 }
 
 // Latencies are the points of one histogram.
@@ -146,11 +125,21 @@ type Latencies struct {
 	Points []Point `json:"points"`
 }
 
-// Histograms returns the curves of all latencies, in the order of the series.
-func (r *Results) Histograms() []Latencies {
+// AddCurve adds latencies of which only the curve is left.
+func (r *Results) AddCurve(l Latencies) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []Latencies
+	if r.curves == nil {
+		r.curves = map[Key]Latencies{}
+	}
+	r.curves[l.Key] = l
+}
+
+// Curves returns the curves of all latencies, in the order of their keys.
+func (r *Results) Curves() []Latencies {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := slices.Collect(maps.Values(r.curves))
 	for k, h := range r.histograms {
 		all = append(all, Latencies{k, h.Count(), h.Curve()})
 	}

@@ -50,7 +50,7 @@ func Build(in Input) *Document {
 	if s, ok := whichSection(in); ok {
 		d.Sections = append(d.Sections, s)
 	}
-	if s, ok := askedSection(in.Outcome.Results); ok {
+	if s, ok := askedSection(in); ok {
 		d.Sections = append(d.Sections, s)
 	}
 	return d
@@ -224,10 +224,10 @@ func latencySection(in Input) (Section, bool) {
 	} {
 		for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd} {
 			var names []string
-			var all []*measure.Histogram
+			var all [][]measure.Point
 			var tints []color.Color
 			for _, c := range in.Plan.Contenders {
-				h := in.Outcome.Results.Histogram(of(what.experiment, what.kase, c.Name, what.metric))
+				h := in.Outcome.Results.Curve(of(what.experiment, what.kase, c.Name, what.metric))
 				if c.Setup.Service == service && c.Setup.Variant == contender.Usual && h != nil {
 					names, all, tints = append(names, c.Name), append(all, h), append(tints, colours[c.Role])
 				}

@@ -195,7 +195,7 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 }
 
 // curves draws how the latencies of some contenders are distributed.
-func curves(title string, names []string, all []*measure.Histogram, tints []color.Color) (Plot, bool) {
+func curves(title string, names []string, all [][]measure.Point, tints []color.Color) (Plot, bool) {
 	p := plot.New()
 	p.Title.Text = title
 	p.X.Label.Text = "share of all that took at most this"
@@ -206,11 +206,11 @@ func curves(title string, names []string, all []*measure.Histogram, tints []colo
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.TextStyle.Font.Size = 8
 	least, most := math.Inf(1), 0.
-	for i, h := range all {
+	for i, points := range all {
 		var line plotter.XYs
-		for _, q := range []float64{0, .2, .4, .5, .6, .7, .8, .9, .95, .98, .99, .995, .998, .999} {
-			if ms := float64(h.Quantile(q)) / 1e6; ms > 0 {
-				line = append(line, plotter.XY{X: nine(q), Y: ms})
+		for _, p := range points {
+			if ms := float64(p.Nanoseconds) / 1e6; ms > 0 && p.Q < 1 {
+				line = append(line, plotter.XY{X: nine(p.Q), Y: ms})
 				least, most = min(least, ms), max(most, ms)
 			}
 		}

@@ -1,16 +1,15 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/experiment"
 	"github.com/seed80cd6120/locker/benchmarks/measure"
 )
-
-// ReadmePlot is the name of the one plot that the project's README shows.
-const ReadmePlot = "readme"
 
 // shortColumns are what the short table has of each contender.
 var shortColumns = []struct {
@@ -18,64 +17,68 @@ var shortColumns = []struct {
 	experiment, kase, metric string
 }{
 	{"alone, pairs/s", "alone", "", "rate"},
-	{"p50 ms", "alone", "", pairP50},
+	{"p50, ms", "alone", "", pairP50},
 	{"16 clients, locks/s", "contended", sixteen, "rate"},
-	{"p99 ms", "contended", sixteen, "acquire p99"},
-	{"largest share / smallest", "contended", sixteen, "largest/smallest"},
-	{"an idle waiter's requests/s", "waiting", hundred, "requests per waiter"},
-	{"ms until the next after a kill, TTL 2 s", "death", "killed, TTL 2s", "next holder"},
+	{"p99, ms", "contended", sixteen, "acquire p99"},
+	{"luckiest / unluckiest", "contended", sixteen, "largest/smallest"},
+	{"idle waiter, requests/s", "waiting", hundred, "requests per waiter"},
+	{"out of order, %", "fairness", twentyFour, "out of order"},
+	{"after a kill, ms", "death", "killed, TTL 2s", "next holder"},
 }
 
-// Readme writes the short table for the project's README and returns its plot.
-func Readme(w io.Writer, in Input) (Plot, error) {
+// Readme writes the short table for the project's README, with the plot that lies at the
+// address given, and returns the plot.
+func Readme(w io.Writer, in Input, address string) (Plot, error) {
 	t := Table{Head: []string{""}}
 	for _, c := range shortColumns {
 		t.Head = append(t.Head, c.head)
 	}
 	var shown []contender.Contender
 	for _, c := range in.Plan.Contenders {
-		if c.Setup.Variant != contender.Usual || c.Role == contender.Exhibit || c.Role == contender.Floor {
+		if c.Setup.Variant != contender.Usual || c.Aside || c.Role == contender.Exhibit || c.Role == contender.Floor {
 			continue
 		}
-		row := []string{c.Name}
-		any := false
-		for _, col := range shortColumns {
-			cell := ""
-			if v := in.Outcome.Results.Values(of(col.experiment, col.kase, c.Name, col.metric)); len(v) > 0 {
-				cell, any = number(measure.Median(v)), true
-			}
-			row = append(row, cell)
-		}
-		if any {
+		if row, ok := shortRow(in, c); ok {
 			t.Rows = append(t.Rows, row)
 			shown = append(shown, c)
 		}
 	}
-	if err := writeShort(w, in, t); err != nil {
-		return Plot{}, err
+	plot, ok := readmePlot(in, shown)
+	if !ok {
+		return Plot{}, errors.New("the run has no figures of 16 clients on one name")
 	}
-	for _, e := range in.Plan.Experiments {
-		if e.Name != "contended" {
-			continue
-		}
-		narrow := in
-		narrow.Plan.Contenders = shown
-		p, _ := dots(narrow, &e, experiment.Case{Name: sixteen}, experiment.Metric{Name: "rate", Unit: "/s", Better: 1})
-		p.Name = ReadmePlot
-		return p, nil
-	}
-	return Plot{}, nil
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nMedians of `%s` on %s; %s; all servers and clients on that one machine. The number behind a name is that of the servers.\n\n",
+		in.Command, in.Machine, versions(in.Outcome.Versions))
+	markdownTable(&b, t)
+	fmt.Fprintf(&b, "\n![%s](%s)\n", plot.Caption, address)
+	_, err := io.WriteString(w, b.String())
+	return plot, err
 }
 
-func writeShort(w io.Writer, in Input, t Table) error {
-	d := &Document{
-		Title: "The comparison in short",
-		Intro: []string{fmt.Sprintf("Medians of one run of `%s` on %s; all servers on the same machine. Servers: %s. The number behind a name is how many.",
-			in.Command, in.Machine, versions(in.Outcome.Versions))},
-		Sections: []Section{{Title: "Figures", Tables: []Table{t}}},
+func shortRow(in Input, c contender.Contender) (row []string, ok bool) {
+	row = []string{c.Name}
+	if c.Role == contender.Ours {
+		row[0] = "**" + c.Name + "**"
 	}
-	if s, ok := whichSection(in); ok {
-		d.Sections = append(d.Sections, s)
+	r := in.Outcome.Results
+	for _, col := range shortColumns {
+		cell := ""
+		if v := r.Values(of(col.experiment, col.kase, c.Name, col.metric)); len(v) > 0 {
+			cell, ok = number(measure.Median(v)), true
+		}
+		row = append(row, cell)
 	}
-	return Markdown(w, d, "")
+	return row, ok
+}
+
+// readmePlot is the one plot that the project's README shows.
+func readmePlot(in Input, shown []contender.Contender) (Plot, bool) {
+	in.Plan.Contenders = shown
+	for _, e := range in.Plan.Experiments {
+		if e.Name == "contended" {
+			return dots(in, &e, experiment.Case{Name: sixteen}, experiment.Metric{Name: "rate", Unit: "acquisitions/s", Better: 1})
+		}
+	}
+	return Plot{}, false
 }

@@ -82,7 +82,7 @@ var advices = []advice{
 		return line("Many who want the same name", l, "contended, 16 clients, rate", "/s")
 	},
 	func(c chooser) (string, string, string) {
-		l := c.rank("fairness", c.caseOf("fairness"), "out of order", -1, nil)
+		l := c.rank("fairness", twentyFour, "out of order", -1, nil)
 		var fair []string
 		for _, f := range l {
 			if f.value <= 1 {
@@ -153,16 +153,6 @@ func line(want string, l []ranked, what, unit string) (string, string, string) {
 		return "", "", ""
 	}
 	return want, best(l), what + ": " + figures(l, unit)
-}
-
-// caseOf is the first case of an experiment that has figures.
-func (c chooser) caseOf(experiment string) string {
-	for _, s := range c.r.All() {
-		if s.Experiment == experiment {
-			return s.Case
-		}
-	}
-	return ""
 }
 
 // neverTwo stands on the failovers of Redis, and on those who were never seen to have two.

@@ -37,6 +37,8 @@ type Site struct {
 	ZooKeeper *servers.ZooKeeperEnsemble
 	Etcd      *servers.EtcdCluster
 
+	properties map[string]string // of a ZooKeeper's JVM
+
 	hole net.Listener // stands in for a node that never answers
 	lent bool         // the servers belong to another Site
 }
@@ -60,6 +62,16 @@ func Start(ctx context.Context, setup contender.Setup, given Given) (*Site, erro
 		err = s.startEtcd(ctx, len(given[setup.Service]) >= setup.Nodes)
 	}
 	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.Version = s.version(ctx)
+	return s, nil
+}
+
+// StartZooKeeperWith starts ZooKeeper as Start does, with system properties of its JVM.
+func StartZooKeeperWith(ctx context.Context, setup contender.Setup, properties map[string]string) (*Site, error) {
+	s := &Site{Setup: setup, properties: properties}
+	if err := s.startZooKeeper(ctx, false); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.Version = s.version(ctx)
@@ -120,7 +132,7 @@ func (s *Site) startRedis(ctx context.Context) (err error) {
 }
 
 func (s *Site) startZooKeeper(ctx context.Context, given bool) error {
-	opts := servers.ZooKeeperOptions{Tick: 500 * time.Millisecond, Sync: s.Setup.Variant != contender.NoSync, FullJIT: true}
+	opts := servers.ZooKeeperOptions{Tick: 500 * time.Millisecond, Sync: s.Setup.Variant != contender.NoSync, FullJIT: true, Properties: s.properties}
 	if given {
 		opts = servers.ZooKeeperOptions{}
 	}
