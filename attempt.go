@@ -61,14 +61,14 @@ func (c *core) ask(ctx context.Context, claim *driver.Claim) (ans answer, late b
 		ans.grant, ans.err = c.driver.Acquire(ctx, claim)
 		return ans, false
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	if c.traits.Prompt {
-		defer cancel()
-		defer context.AfterFunc(c.open, cancel)()
-		ans.grant, ans.err = c.driver.Acquire(ctx, claim)
+		call := &callContext{Context: ctx, with: c.open}
+		defer call.end()
+		ans.grant, ans.err = c.driver.Acquire(call, claim)
 		return ans, false
 	}
 
+	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan answer, 1)
 	var decided atomic.Bool // set by the first to see the other gone or ready
 	c.more()

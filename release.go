@@ -97,13 +97,12 @@ func (l *Lock) end(ctx context.Context, cause error) (e *ending, tried, err erro
 // releaseHere asks a prompt driver once, on the caller's goroutine.
 func (l *Lock) releaseHere(ctx context.Context, e *ending) error {
 	c := l.core
-	if !c.traits.TryFirst {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, e.until)
-		defer cancel()
-		defer context.AfterFunc(c.alive, cancel)()
+	if c.traits.TryFirst {
+		return c.driver.Release(ctx, l.claim)
 	}
-	return c.driver.Release(ctx, l.claim)
+	call := &callContext{Context: ctx, with: c.alive, until: e.until}
+	defer call.end()
+	return c.driver.Release(call, l.claim)
 }
 
 // release asks the server until it answers or the time is over. failed is what
