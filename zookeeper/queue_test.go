@@ -68,10 +68,7 @@ func TestWaiterTakesFourRequests(t *testing.T) {
 		grants = append(grants, begin(within(t, time.Minute), d, c))
 		op.length("a", i+2)
 	}
-	// The watches have been set when an answer to a later request has come.
-	if err := d.sync(); err != nil {
-		t.Fatal(err)
-	}
+	watches(t, z, 2*n)
 	tokens := int64(0)
 	if got := requests(t, z, func() {
 		if err := d.Release(context.Background(), first); err != nil {
@@ -93,6 +90,15 @@ func TestWaiterTakesFourRequests(t *testing.T) {
 	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:0") {
 		t.Errorf("watches are left: %s", w)
 	}
+}
+
+// watches waits until the server keeps so many. It is the last that a waiter asks for:
+// watches of its own node, of the one before, and, except for the second in line, for the
+// news that the one before gave the lock up. Those of one session for one node are one.
+func watches(t *testing.T, z *servers.ZooKeeper, n int) {
+	t.Helper()
+	want := fmt.Sprintf("Total watches:%d\n", n)
+	once(t, want, func() bool { return strings.Contains(word(t, z, "wchs")+"\n", want) })
 }
 
 func (d *backend) sync() error {
@@ -221,9 +227,7 @@ func TestHundredIdleWaiters(t *testing.T) {
 		})
 	}
 	op.length("a", n+1)
-	// The last that a waiter asks for is its watches: its own node, the one before, and for
-	// all but the second in line the news that one gave the lock up.
-	once(t, "all to be watching", func() bool { return strings.Contains(word(t, z, "wchs"), fmt.Sprintf("Total watches:%d", 3*n-1)) })
+	watches(t, z, 3*n-1)
 	if got := requests(t, z, func() { <-time.After(time.Second) }); got > 0 {
 		t.Errorf("%d waiters made %d requests in a second", n, got)
 	}
