@@ -49,7 +49,7 @@ var refusals = []string{
 // later.
 func refused(err error) bool {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" || untrusted(err) || errors.Is(err, goredis.ErrClosed) {
+	if errors.As(err, &op) && op.Op == "dial" || untrusted(err) || unauthenticated(err) || errors.Is(err, goredis.ErrClosed) {
 		return true
 	}
 	return hasPrefix(err, refusals)
@@ -57,9 +57,19 @@ func refused(err error) bool {
 
 // hopeless: no waiting will mend it.
 func hopeless(err error) bool {
-	return untrusted(err) || errors.Is(err, goredis.ErrClosed) ||
+	return untrusted(err) || unauthenticated(err) || errors.Is(err, goredis.ErrClosed) ||
 		hasPrefix(err, []string{"NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE", "unknown command", "AUTH"})
 }
+
+// unauthenticated: the server wants a password and was given none. It says NOAUTH to
+// short commands. To longer ones, as all of ours are, it says that they break the protocol,
+// and hangs up.
+func unauthenticated(err error) bool {
+	return hasPrefix(err, []string{"Protocol error: unauthenticated"})
+}
+
+// errNoPassword is what that is called here.
+func errNoPassword(err error) error { return fmt.Errorf("NOAUTH, no password was given: %w", err) }
 
 func hasPrefix(err error, prefixes []string) bool {
 	for _, p := range prefixes {

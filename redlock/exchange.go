@@ -97,6 +97,7 @@ func (n *node) exchange(batch []*request) {
 		cmds[k] = once{goredis.NewCmd(n.ctx, args...)}
 	}
 	n.do(cmds)
+	explain(cmds)
 	n.teach(batch, scripts, cmds)
 	for k, r := range batch {
 		n.deliver(r, cmds[k])
@@ -113,6 +114,19 @@ func (n *node) do(cmds []once) {
 		_ = pipe.Process(n.ctx, c)
 	}
 	_, _ = pipe.Exec(n.ctx)
+}
+
+// explain names what is behind the errors of a batch that was sent without a password:
+// the first has an answer and the others the end of the connection.
+func explain(cmds []once) {
+	for k := range cmds {
+		if err := cmds[k].Err(); err != nil && unauthenticated(err) {
+			for _, c := range cmds[k:] {
+				c.SetErr(errNoPassword(err))
+			}
+			return
+		}
+	}
 }
 
 // teach repeats with their source the calls of scripts that the server did not

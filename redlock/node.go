@@ -13,6 +13,8 @@ import (
 const (
 	// maxBatch is how many requests go out in one write at most.
 	maxBatch = 128
+	// lenience is how many bounds a node may be silent before nothing more is sent.
+	lenience = 3
 	// maxQueue bounds what waits for a node that does not answer.
 	maxQueue = 1 << 14
 )
@@ -101,7 +103,7 @@ func (n *node) accept(r *request) bool {
 	switch {
 	case n.ended:
 		err = errClosed
-	case r.until.IsZero() && n.hungLocked():
+	case r.until.IsZero() && n.silent() > lenience*n.bound:
 		err = errHung
 	case len(n.queue) >= maxQueue:
 		err = errFull
@@ -151,8 +153,14 @@ func (n *node) hung() bool {
 	return n.hungLocked()
 }
 
-func (n *node) hungLocked() bool {
-	return n.running && !n.since.IsZero() && time.Since(n.since) > n.bound
+func (n *node) hungLocked() bool { return n.silent() > n.bound }
+
+// silent is for how long an answer has been waited for. It wants mu.
+func (n *node) silent() time.Duration {
+	if !n.running || n.since.IsZero() {
+		return 0
+	}
+	return time.Since(n.since)
 }
 
 // idle is 2 when the node could send something now and has to anyway, 1 when it

@@ -31,6 +31,7 @@ type round struct {
 	yes, no int
 	open    int // voters without an answer
 	hurried bool
+	patient bool // the bound is over, but there is nothing to decide on yet
 	over    bool // done is closed
 }
 
@@ -71,7 +72,7 @@ func (b *backend) put(ctx context.Context, c *claim, r *round) *round {
 	}
 	r.first = b.firstToAsk(c, some)
 	r.mu.Lock()
-	r.timer = time.AfterFunc(b.bound, r.expire)
+	r.timer = time.AfterFunc(b.bound, r.overdue)
 	if ctx.Done() != nil {
 		r.unhook = context.AfterFunc(ctx, r.expire)
 	}
@@ -224,6 +225,22 @@ func (r *round) finish() {
 	if !r.over {
 		r.over = true
 		close(r.done)
+	}
+}
+
+// overdue is called when the bound is over. What a majority has not answered cannot
+// be decided without those who are missing: they get some more time, for it may be this
+// machine that is slow.
+func (r *round) overdue() {
+	r.mu.Lock()
+	more := r.yes+r.no < r.b.quorum && !r.over && !r.patient
+	if more {
+		r.patient = true
+		r.timer.Reset((lenience - 1) * r.b.bound)
+	}
+	r.mu.Unlock()
+	if !more {
+		r.expire()
 	}
 }
 
