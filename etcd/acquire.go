@@ -122,10 +122,34 @@ func (b *backend) step(ctx context.Context, e *entry, enter func(context.Context
 	return p, err
 }
 
-// enter puts the entry at the end of its queue and says where that is, in one
-// transaction: one request if nobody is there. An entry that is in the queue
-// already, by an earlier request whose answer was lost, stays where it is.
+// enter puts the entry at the end of its queue and says where that is, with one
+// request as a rule. The server takes less time for the question whether anybody is
+// there than for the one who; so that is asked first where nobody is expected.
 func (b *backend) enter(ctx context.Context, s *session, e *entry) (place, error) {
+	if b.crowded.Load() <= 0 && !e.sown && len(e.doubts) == 0 && b.alone(e) {
+		resp, err := b.putIfFree(ctx, s, e)
+		if err != nil || resp.Succeeded {
+			return place{rev: e.rev.Load()}, err
+		}
+	}
+	p, err := b.enterBehind(ctx, s, e)
+	switch {
+	case err != nil:
+	case p.ahead > 0:
+		b.crowded.Store(crowdLasts)
+	case b.crowded.Load() > 0:
+		b.crowded.Add(-1)
+	}
+	return p, err
+}
+
+// crowdLasts is how many acquisitions in a row must have found their queues empty before
+// that is expected of the next one.
+const crowdLasts = 32
+
+// enterBehind enters whoever is there. An entry that is in the queue already, by an
+// earlier request whose answer was lost, stays where it is.
+func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place, error) {
 	ifs := []clientv3.Cmp{
 		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
 		clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0),
@@ -134,13 +158,11 @@ func (b *backend) enter(ctx context.Context, s *session, e *entry) (place, error
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))
 	resp, err := b.put(ctx, s, e, ifs, []clientv3.Op{last}, clientv3.OpGet(e.key))
 	if err != nil {
-		return place{}, fmt.Errorf("queue: %w", err)
+		return place{}, err
 	}
 	got := resp.Responses[0].GetResponseRange()
 	switch {
 	case resp.Succeeded:
-		e.session = s
-		e.rev.Store(resp.Header.Revision)
 		p := place{ahead: int(got.Count), rev: resp.Header.Revision}
 		if p.ahead > 0 {
 			e.waited = true
@@ -161,19 +183,9 @@ func (b *backend) enter(ctx context.Context, s *session, e *entry) (place, error
 // enterIfFree puts the entry into the queue only if that is empty. Otherwise the
 // server writes nothing.
 func (b *backend) enterIfFree(ctx context.Context, s *session, e *entry) (place, error) {
-	ifs := []clientv3.Cmp{
-		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
-		// True if no key of the queue has another revision: if there is none.
-		clientv3.Compare(clientv3.CreateRevision(e.queue), "=", 0).WithPrefix(),
-	}
-	resp, err := b.put(ctx, s, e, ifs, nil, firstOf(e.queue))
-	if err != nil {
-		return place{}, fmt.Errorf("take: %w", err)
-	}
-	if resp.Succeeded {
-		e.session = s
-		e.rev.Store(resp.Header.Revision)
-		return place{rev: resp.Header.Revision}, nil
+	resp, err := b.putIfFree(ctx, s, e, firstOf(e.queue))
+	if err != nil || resp.Succeeded {
+		return place{rev: e.rev.Load()}, err
 	}
 	first := resp.Responses[0].GetResponseRange().Kvs
 	switch {
@@ -187,38 +199,56 @@ func (b *backend) enterIfFree(ctx context.Context, s *session, e *entry) (place,
 	return place{ahead: 1}, nil
 }
 
+// putIfFree puts the entry's key if its queue is empty.
+func (b *backend) putIfFree(ctx context.Context, s *session, e *entry, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	ifs := []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
+		// True if no key of the queue has another revision: if there is none.
+		clientv3.Compare(clientv3.CreateRevision(e.queue), "=", 0).WithPrefix(),
+	}
+	return b.put(ctx, s, e, ifs, nil, otherwise...)
+}
+
 func firstOf(queue string) clientv3.Op {
 	return clientv3.OpGet(queue, clientv3.WithPrefix(), clientv3.WithLimit(1),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 }
 
-// put makes a transaction that puts the entry's key, after the operations in then,
-// if all of ifs hold, and otherwise makes the one operation given. If the fate of an
-// earlier one is not known it moves the fence as well; see session.
-func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.Cmp, then []clientv3.Op, otherwise clientv3.Op) (*clientv3.TxnResponse, error) {
+// put makes a transaction that puts the entry's key, after the operations in then, if
+// all of ifs hold. If not it makes those in otherwise, if there are any, and reads the
+// fence. If the fate of an earlier one is not known it moves the fence as well; see
+// session.
+func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	then = append(then, clientv3.OpPut(e.key, e.value(), clientv3.WithLease(s.lease)))
-	elses := []clientv3.Op{otherwise, clientv3.OpGet(s.fence, clientv3.WithKeysOnly())}
+	fence := len(otherwise)
+	if fence > 0 {
+		otherwise = append(otherwise, clientv3.OpGet(s.fence, clientv3.WithKeysOnly()))
+	}
 	doubt := slices.Contains(e.doubts, s)
 	if doubt {
 		move := moveFence(s)
-		then, elses = append(then, move), append(elses, move)
+		then, otherwise = append(then, move), append(otherwise, move)
 	}
-	resp, err := b.txn(ctx, ifs, then, elses)
+	resp, err := b.txn(ctx, ifs, then, otherwise)
 	if err != nil {
 		if !doubt && !answered(err) {
 			e.doubts = append(e.doubts, s)
 		}
 		// For want of space it may have been refused only after it was done.
 		e.sown = e.sown || !answered(err) || errors.Is(err, rpctypes.ErrNoSpace)
-		return nil, err
+		return nil, fmt.Errorf("put: %w", err)
 	}
 	e.sown = e.sown || resp.Succeeded
 	switch {
 	case doubt:
 		s.moved(resp.Header.Revision, resp.Header.Revision)
 		e.settle(s)
-	case !resp.Succeeded:
-		s.moved(modRevision(resp.Responses[1].GetResponseRange().Kvs), resp.Header.Revision)
+	case !resp.Succeeded && fence > 0:
+		s.moved(modRevision(resp.Responses[fence].GetResponseRange().Kvs), resp.Header.Revision)
+	}
+	if resp.Succeeded {
+		e.session = s
+		e.rev.Store(resp.Header.Revision)
 	}
 	return resp, nil
 }

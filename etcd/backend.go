@@ -40,6 +40,7 @@ type backend struct {
 	sweeping sync.Mutex
 
 	leases     pb.LeaseClient
+	crowded    atomic.Int32 // if not 0, acquisitions have met others of late
 	troubled   atomic.Int64 // when a request failed last, in Unix nanoseconds
 	spaceFound atomic.Pointer[string]
 
@@ -86,6 +87,7 @@ func (b *backend) Traits() driver.Traits {
 		Fair:    true,
 		Fenced:  true,
 		Session: true,
+		Prompt:  true,
 		Check:   checkEvery,
 	}
 }

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -44,6 +45,43 @@ func TestCostAlone(t *testing.T) {
 	if n, by := since(); n-by["Watch/Watch"] != 100 {
 		t.Errorf("50 acquisitions cost %d requests, want 100: %v", n, by)
 	}
+}
+
+// TestCostOfMeeting: who expects nobody and meets somebody asks a second time, but
+// expects others from then on, also under other names, until nobody has come for a while.
+func TestCostOfMeeting(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	c := dial(t, e.Addr())
+	holder, b := driverOf(t, c), driverOf(t, dial(t, e.Addr()))
+	take(t, b, "session")
+	transactions := func(what string, want int64, do func()) {
+		t.Helper()
+		since := requests(t, e)
+		do()
+		if _, by := since(); by["KV/Txn"] != want {
+			t.Errorf("%s: %d transactions, want %d", what, by["KV/Txn"], want)
+		}
+	}
+	meet := func(name string) func() {
+		held := take(t, holder, name)
+		return func() {
+			waiter := claim(name, true)
+			granted := make(chan error, 1)
+			go func() { _, err := b.Acquire(t.Context(), waiter); granted <- err }()
+			queued(t, c, name, 2)
+			if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	transactions("nobody expected, somebody there", 2+1, meet("first")) // and the release
+	transactions("somebody expected", 1+1, meet("second"))
+	for i := range crowdLasts {
+		take(t, b, fmt.Sprint("free", i))
+	}
+	transactions("nobody expected any more", 2+1, meet("third"))
+	transactions("nobody expected, nobody there", 1, func() { take(t, driverOf(t, c), "fourth") })
 }
 
 // TestCostContended: 16 clients on one name, and 16 goroutines of one client.
