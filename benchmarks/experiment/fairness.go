@@ -40,7 +40,7 @@ func doFairness(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	q, err := lineUp(ctx, c.LockName(), clients[n], clients[:n], 20*time.Millisecond)
+	q, err := c.lineUp(ctx, clients[n], clients[:n], 20*time.Millisecond)
 	if err != nil {
 		return err
 	}

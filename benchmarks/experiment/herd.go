@@ -54,7 +54,7 @@ func doHerd(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	q, err := lineUp(ctx, c.LockName(), clients[n], clients[:n], 0)
+	q, err := c.lineUp(ctx, clients[n], clients[:n], 0)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func doHerd(ctx context.Context, c *Cell) error {
 		return err
 	}
 	c.Put("requests", float64(requests))
-	if err := settle(ctx, n); err != nil {
+	if err := c.settle(ctx, n); err != nil {
 		return err
 	}
 

@@ -36,9 +36,10 @@ func newQueue(ctx context.Context, n int) (context.Context, *queue) {
 	return ctx, &queue{turns: make(chan turn, n), end: end, drain: make(chan struct{})}
 }
 
-// lineUp has one client hold name and the others wait for it, who come so far apart.
+// lineUp has one client hold a name and the others wait for it, who come so far apart.
 // It returns when all wait.
-func lineUp(ctx context.Context, name string, first contender.Client, others []contender.Client, apart time.Duration) (*queue, error) {
+func (c *Cell) lineUp(ctx context.Context, first contender.Client, others []contender.Client, apart time.Duration) (*queue, error) {
+	name := c.LockName()
 	held, err := first.Acquire(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("first holder: %w", err)
@@ -52,7 +53,7 @@ func lineUp(ctx context.Context, name string, first contender.Client, others []c
 		}
 	}
 	if err == nil {
-		err = settle(ctx, len(others))
+		err = c.settle(ctx, len(others))
 	}
 	if err != nil {
 		q.leave()
@@ -132,9 +133,23 @@ func (t turn) release(ctx context.Context) error {
 }
 
 // settle waits until n waiters can be taken to wait at the server. What happens inside
-// a library cannot be seen, so this is a time.
-func settle(ctx context.Context, n int) error {
-	return pause(ctx, 300*time.Millisecond+time.Duration(n)*2*time.Millisecond)
+// a library cannot be seen, so this is a time; where the server can be asked what it
+// has to do without adding to it, also until that is little.
+func (c *Cell) settle(ctx context.Context, n int) error {
+	if err := pause(ctx, 300*time.Millisecond+time.Duration(n)*2*time.Millisecond); err != nil {
+		return err
+	}
+	if s := c.Contender.Setup.Service; s != contender.ZooKeeper && s != contender.Etcd {
+		return nil
+	}
+	const look = 100 * time.Millisecond
+	for range 50 {
+		requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, look) })
+		if err != nil || requests <= int64(10+n/3) { // sessions are kept alive meanwhile
+			return err
+		}
+	}
+	return nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -104,7 +104,7 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	q, err := lineUp(ctx, c.LockName(), holder, clients, 0)
+	q, err := c.lineUp(ctx, holder, clients, 0)
 	if err != nil {
 		return err
 	}
