@@ -162,7 +162,7 @@ func TestNewRefuses(t *testing.T) {
 		"empty client":          func() (locker.Locker, error) { return New(&clientv3.Client{}) },
 		"disconnected client":   func() (locker.Locker, error) { return New(clientv3.NewCtxClient(context.Background())) },
 		"closed client":         func() (locker.Locker, error) { return New(closed) },
-		"empty prefix":          func() (locker.Locker, error) { return New(open, Prefix("")) },
+		"empty prefix":          func() (locker.Locker, error) { return New(open, WithPrefix("")) },
 		"bad TTL":               func() (locker.Locker, error) { return New(open, locker.WithTTL(0)) },
 		"option of another one": func() (locker.Locker, error) { return New(open, locker.BackendOption(func(*int) {})) },
 	} {
@@ -171,7 +171,7 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 	// No server is there, and none is needed yet.
-	l, err := New(open, Prefix("team/locks"))
+	l, err := New(open, WithPrefix("team/locks"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestNewRefuses(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	c := dial(t, servers.SharedEtcd(t).Addr())
-	for _, l := range []locker.Locker{newLocker(t, c), newLocker(t, c, Prefix("one")), newLocker(t, c, Prefix("one/two/"))} {
+	for _, l := range []locker.Locker{newLocker(t, c), newLocker(t, c, WithPrefix("one")), newLocker(t, c, WithPrefix("one/two/"))} {
 		if _, err := l.TryAcquire(t.Context(), t.Name()); err != nil {
 			t.Error(err)
 		}

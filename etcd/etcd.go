@@ -54,7 +54,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// DefaultPrefix is what all keys begin with unless Prefix says otherwise.
+// DefaultPrefix is what all keys begin with unless WithPrefix says otherwise.
 const DefaultPrefix = "locker/"
 
 type settings struct {
@@ -62,10 +62,10 @@ type settings struct {
 	err    error
 }
 
-// Prefix sets what all keys begin with, for several independent groups of locks in
+// WithPrefix sets what all keys begin with, for several independent groups of locks in
 // one cluster. A "/" is added if it does not end with one. Lockers exclude each
 // other only if their prefixes are equal.
-func Prefix(prefix string) locker.Option {
+func WithPrefix(prefix string) locker.Option {
 	return locker.BackendOption(func(s *settings) {
 		if prefix == "" {
 			s.err = fmt.Errorf("%w: empty prefix", locker.ErrInvalidOption)

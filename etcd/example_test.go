@@ -50,7 +50,7 @@ func ExampleNew() {
 	}
 	defer client.Close()
 
-	l, err := etcd.New(client, etcd.Prefix("reports/locks"), locker.WithTTL(5*time.Second))
+	l, err := etcd.New(client, etcd.WithPrefix("reports/locks"), locker.WithTTL(5*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
