@@ -61,7 +61,7 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 	how := wait
 	for {
 		if why, err := b.listener.ready(ctx, w); err != nil {
-			return driver.Grant{}, reason(err, cmp.Or(why, failed))
+			return driver.Grant{}, reason(err, telling(why, failed))
 		}
 		a, err := b.ask(ctx, t, how)
 		switch {
@@ -139,6 +139,15 @@ func reason(end, failed error) error {
 		return failed
 	}
 	return end
+}
+
+// telling is that of two reasons which says more: what the server answered, rather than
+// that a connection broke.
+func telling(subscription, request error) error {
+	if request != nil && word(request) != "" && word(subscription) == "" {
+		return request
+	}
+	return cmp.Or(subscription, request)
 }
 
 // backoff is a pause that grows.

@@ -127,9 +127,17 @@ func TestLoading(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	admin := connect(t, r.Addr())
 	l := open(t, connect(t, r.Addr()))
-	release(t, acquire(t, l, freshName(t)))
+	// A wait leaves a subscription that breaks with the server.
+	held := acquire(t, l, freshName(t))
+	short, done := context.WithTimeout(ctx, 200*time.Millisecond)
+	_, err := l.Acquire(short, held.Name())
+	done()
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	release(t, held)
 	pipe := admin.Pipeline()
-	for i := range 1000 {
+	for i := range 6000 {
 		pipe.Set(ctx, fmt.Sprint("data", i), i, 0)
 	}
 	pipe.Save(ctx)
@@ -143,9 +151,15 @@ func TestLoading(t *testing.T) {
 	if err := r.RestartNoWait(ctx); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.TryAcquire(ctx, freshName(t))
+	_, err = l.TryAcquire(ctx, freshName(t))
 	names(t, "try", err, "LOADING")
+	// What the server says is said, and not that the connection to it had broken before.
+	_, err = l.Acquire(within(t, 2*patient), freshName(t))
+	names(t, "acquire", err, "LOADING")
 	w := wants(ctx, l, freshName(t))
+	if _, err := r.Do(ctx, "CONFIG", "SET", "key-load-delay", "0"); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.WaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
