@@ -2,8 +2,10 @@ package faults
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -27,8 +29,14 @@ type Access struct {
 	// TTL of the locks.
 	TTL time.Duration
 
-	// clock, if there is one, takes the place of the system's, in this process only.
-	clock driver.Clock
+	// User and Password, if there are any, are what a client shows to the servers.
+	User, Password string `json:",omitempty"`
+
+	// What follows is for clients in this process only.
+
+	clock  driver.Clock                  // takes the place of the system's
+	tls    func(addr string) *tls.Config // how the server at addr is spoken to
+	logger *slog.Logger                  // where Lockers report to
 }
 
 // options are those of every Locker of ours.
@@ -36,6 +44,9 @@ func (a Access) options(more ...locker.Option) []locker.Option {
 	opts := append([]locker.Option{locker.WithTTL(a.TTL)}, more...)
 	if a.clock != nil {
 		opts = append(opts, locker.WithClock(a.clock))
+	}
+	if a.logger != nil {
+		opts = append(opts, locker.WithLogger(a.logger))
 	}
 	return opts
 }

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"testing"
 	"time"
@@ -19,11 +20,18 @@ func EtcdClient(a Access) (*clientv3.Client, error) {
 	for _, addr := range a.Addrs {
 		endpoints = append(endpoints, a.Through(addr))
 	}
+	var secure *tls.Config
+	if a.tls != nil {
+		secure = a.tls(a.Addrs[0])
+	}
 	return clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
 		DialTimeout:          5 * time.Second,
 		DialKeepAliveTime:    2 * time.Second,
 		DialKeepAliveTimeout: time.Second,
+		Username:             a.User,
+		Password:             a.Password,
+		TLS:                  secure,
 		Logger:               zap.NewNop(),
 	})
 }

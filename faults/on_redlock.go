@@ -3,8 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"testing"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -31,15 +29,7 @@ func init() {
 }
 
 // RedLock5 is RedLock on five servers that keep their data.
-var RedLock5 = Backend{
-	Name: "redlock-5", Family: "redlock", TTL: redisTTL, Death: redisTTL + time.Second, Offers: everything,
-	Start: func(t testing.TB) *Servers {
-		s := redisServers("redlock", servers.NewRedisSet(t, 5, servers.RedisOptions{Args: keepsData}))
-		s.Keeps = true
-		s.Expire = s.ExpireMajority("*lock:")
-		return s
-	},
-}
+var RedLock5 = onSetup("redlock-5", redlockFamily)
 
 // ExpireMajority makes an Expire for locks that are on several nodes.
 func (s *Servers) ExpireMajority(before string) func(ctx context.Context, name string) error {

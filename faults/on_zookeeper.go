@@ -23,7 +23,14 @@ func init() {
 		for _, addr := range a.Addrs {
 			addrs = append(addrs, a.Through(addr))
 		}
-		l, err := zookeeper.Connect(ctx, addrs, a.options(zookeeper.WithTick(zkTick))...)
+		opts := a.options(zookeeper.WithTick(zkTick))
+		if a.User != "" {
+			opts = append(opts, zookeeper.WithDigest(a.User, a.Password))
+		}
+		if a.tls != nil {
+			opts = append(opts, zookeeper.WithTLS(a.tls(a.Addrs[0])))
+		}
+		l, err := zookeeper.Connect(ctx, addrs, opts...)
 		return of(l, err, nil)
 	})
 }
@@ -33,38 +40,49 @@ const (
 	zkTick = 500 * time.Millisecond
 )
 
+// zkSetups start ZooKeeper with one server and with three.
+var zkSetups = map[string]func(t testing.TB, o servers.ZooKeeperOptions) *Servers{
+	"zookeeper-1": func(t testing.TB, o servers.ZooKeeperOptions) *Servers {
+		return zkServers([]*servers.ZooKeeper{servers.NewZooKeeper(t, o)})
+	},
+	"zookeeper-3": func(t testing.TB, o servers.ZooKeeperOptions) *Servers {
+		e := servers.NewZooKeeperEnsemble(t, 3, o)
+		s := zkServers(e.Members)
+		s.Leader = func(ctx context.Context) (int, error) {
+			leader, err := e.Leader(ctx)
+			return slices.Index(e.Members, leader), err
+		}
+		// Nobody can be asked to step down: the leader is restarted.
+		s.MoveLeader = func(ctx context.Context) error {
+			leader, err := e.Leader(ctx)
+			if err != nil {
+				return err
+			}
+			if err := leader.Kill(); err != nil {
+				return err
+			}
+			return leader.Restart(ctx)
+		}
+		return s
+	},
+}
+
+func onZooKeeper(name string) Backend {
+	return Backend{
+		Name: name, Family: zooKeeperFamily, TTL: zkTTL, Death: zkTTL + time.Second, Offers: everything,
+		Start: func(t testing.TB) *Servers { return zkSetups[name](t, zkOptions) },
+	}
+}
+
 // ZooKeeper1 and ZooKeeper3 are ZooKeeper with one server and with three.
 var (
-	ZooKeeper1 = Backend{Name: "zookeeper-1", Family: "zookeeper", TTL: zkTTL, Death: zkTTL + time.Second, Offers: everything,
-		Start: func(t testing.TB) *Servers {
-			return zkServers([]*servers.ZooKeeper{servers.NewZooKeeper(t, zkOptions)})
-		}}
-	ZooKeeper3 = Backend{Name: "zookeeper-3", Family: "zookeeper", TTL: zkTTL, Death: zkTTL + time.Second, Offers: everything,
-		Start: func(t testing.TB) *Servers {
-			e := servers.NewZooKeeperEnsemble(t, 3, zkOptions)
-			s := zkServers(e.Members)
-			s.Leader = func(ctx context.Context) (int, error) {
-				leader, err := e.Leader(ctx)
-				return slices.Index(e.Members, leader), err
-			}
-			// Nobody can be asked to step down: the leader is restarted.
-			s.MoveLeader = func(ctx context.Context) error {
-				leader, err := e.Leader(ctx)
-				if err != nil {
-					return err
-				}
-				if err := leader.Kill(); err != nil {
-					return err
-				}
-				return leader.Restart(ctx)
-			}
-			return s
-		}}
-
-	zkOptions = servers.ZooKeeperOptions{Tick: zkTick, Properties: map[string]string{
-		"znode.container.checkIntervalMs": "1000",
-	}}
+	ZooKeeper1 = onZooKeeper("zookeeper-1")
+	ZooKeeper3 = onZooKeeper("zookeeper-3")
 )
+
+var zkOptions = servers.ZooKeeperOptions{Tick: zkTick, Properties: map[string]string{
+	"znode.container.checkIntervalMs": "1000",
+}}
 
 func zkServers(all []*servers.ZooKeeper) *Servers {
 	return OnZooKeeper("zookeeper", func(name string) string { return "/locker/" + names.Escape(name) }, all)

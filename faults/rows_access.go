@@ -1,63 +1,202 @@
 package faults
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// Servers that do not let the client do what it asks for.
+// Servers that do not let the client do what it asks for, or with whom it cannot agree
+// on how to talk.
 var accessRows = []Row{
-	{Number: 29, Name: "no-password", Run: func(x *Exam) { x.refused("NOAUTH") }, Fresh: true, For: []string{"redis-1"},
-		Backend: on(func(t testing.TB) *Servers {
-			return redisServers("redis", []*servers.Redis{servers.NewRedis(t, servers.RedisOptions{Password: "secret"})})
-		}), See: "an error that names it, and no key"},
-	{Number: 29, Name: "no-password", Run: func(x *Exam) { x.refused("NOAUTH") }, Fresh: true, For: []string{redlockFamily},
-		Backend: on(func(t testing.TB) *Servers {
-			return redisServers("redlock", servers.NewRedisSet(t, 5, servers.RedisOptions{Password: "secret"}))
-		}), See: "an error that names it, and no key"},
-	{Number: 29, Name: "no-user", Run: noUser, Fresh: true, For: []string{"etcd-1"},
-		Backend: on(func(t testing.TB) *Servers {
-			e := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret"})
-			return etcdOn(&servers.EtcdCluster{Members: []*servers.Etcd{e}})
-		}), See: "an error that names it"},
-	{Number: 29, Name: "no-permission", Run: noPermission, Fresh: true, For: []string{"zookeeper-1"},
-		See: "an error that names it, and no node"},
+	{Number: 29, Name: "credentials", Run: redisCredentials, Fresh: true, For: onAnyRedis,
+		Backend: withOptions(servers.RedisOptions{Password: secret}),
+		See:     "no password, a wrong one, a user who may not run scripts: an error that names it, and no key"},
+	{Number: 29, Name: "credentials", Run: etcdCredentials, Fresh: true, For: []string{"etcd-1"},
+		Backend: onEtcdWith(servers.EtcdOptions{RootPassword: secret}),
+		See:     "no user, a wrong password, a user who may not write: an error that names it, and no key"},
+	{Number: 29, Name: "credentials", Run: zooKeeperCredentials, Fresh: true, For: []string{zooKeeperFamily},
+		See: "no user or a wrong password where nodes are another's: an error that names it, and no node"},
+	{Number: 29, Name: "tls", Run: untrusted, Fresh: true, For: []string{"redis-1", "redis-replica", "redlock-5"},
+		Backend: withOptions(servers.RedisOptions{TLS: true}),
+		See:     "an authority that is not known is named; plain text to a TLS port ends by ctx"},
+	{Number: 29, Name: "tls", Run: untrusted, Fresh: true, For: []string{"etcd-1"},
+		Backend: onEtcdWith(servers.EtcdOptions{TLS: true}),
+		See:     "an authority that is not known is named; plain text to a TLS port ends by ctx"},
+	{Number: 29, Name: "tls", Run: untrusted, Fresh: true, For: []string{"zookeeper-1"}, Backend: behindTLS,
+		See: "an authority that is not known is named; plain text to a TLS port ends by ctx"},
+	{Number: 29, Name: "tls-to-plain-port", Run: tlsToPlain, For: []string{redisFamily, redlockFamily, etcdFamily, zooKeeperFamily},
+		See: "an error, by ctx at the latest"},
 }
 
-// on has a row run on other servers than its backend's.
-func on(start func(t testing.TB) *Servers) func(b Backend) Backend {
+const secret = "secret"
+
+func onEtcdWith(o servers.EtcdOptions) func(b Backend) Backend {
 	return func(b Backend) Backend {
-		b.Start = start
+		b.Start = func(t testing.TB) *Servers {
+			e := servers.NewEtcd(t, o)
+			s := etcdOn(&servers.EtcdCluster{Members: []*servers.Etcd{e}})
+			if o.RootPassword != "" {
+				s.Access.User, s.Access.Password = "root", o.RootPassword
+			}
+			if o.TLS {
+				s.Access.tls = func(string) *tls.Config { return e.TLSConfig() }
+			}
+			return s
+		}
 		return b
 	}
 }
 
-// refused asserts that a client that may not do anything is told so, at once, and has
-// left nothing.
-func (x *Exam) refused(word string) {
-	a, _ := x.Player("A")
+// refused asserts that who comes with the changed access is told why it is refused, by
+// the constructor or by its calls, and never that the lock is taken. With hopeless it
+// has to be told at once: no waiting mends it.
+func (x *Exam) refused(what string, change func(a *Access), hopeless bool, words ...string) {
+	x.Helper()
+	_, access := x.network()
+	change(&access)
+	explains := func(op string, err error) {
+		x.Helper()
+		for _, word := range words {
+			if err != nil && strings.Contains(err.Error(), word) {
+				return
+			}
+		}
+		if err == nil || len(words) > 0 {
+			x.Errorf("%s: %s: %v, want an error that names %q", what, op, err, words)
+		}
+	}
+	const within = 2 * time.Second
 	start := time.Now()
-	x.names3(a, word)
-	if took := time.Since(start); took > 2*time.Second {
-		x.Errorf("no waiting mends that, and yet it took %v", took)
+	c, err := Open(x.Within(within), access)
+	x.Soon("open", start, within)
+	if err != nil {
+		explains("open", err)
+		return
+	}
+	defer func() {
+		// What may have arrived has to be undone, where nobody listens: that goes on until the
+		// ctx ends.
+		if err := c.Close(x.Within(time.Second)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			x.Errorf("%s: close: %v", what, err)
+		}
+	}()
+	for op, take := range ways(c) {
+		start := time.Now()
+		h, err := take(x.Within(within), x.Lock())
+		x.Soon(op, start, within)
+		if took := time.Since(start); hopeless && took > within*3/4 {
+			x.Errorf("%s: no waiting mends that, and yet %s took %v", what, op, took)
+		}
+		if err == nil {
+			x.Errorf("%s: %s succeeded", what, op)
+			_ = h.Release(x.Ctx)
+			continue
+		}
+		explains(op, err)
+		var known *locker.Error
+		if !errors.As(err, &known) || errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
+			x.Errorf("%s: %s: %v is not about what happened", what, op, err)
+		}
 	}
 }
 
-func noUser(x *Exam) {
-	x.Litter = nil // nor may we look
-	x.refused("user name is empty")
+// as shows other credentials.
+func as(user, password string) func(a *Access) {
+	return func(a *Access) { a.User, a.Password = user, password }
+}
+
+func redisCredentials(x *Exam) {
+	for _, r := range x.Redis {
+		_, err := r.Do(x.Within(10*time.Second), "ACL", "SETUSER", "weak", "on", ">weak", "~*", "&*", "+@all", "-@scripting")
+		x.Must(err)
+	}
+	x.refused("no password", as("", ""), true, "NOAUTH")
+	x.refused("a wrong password", as("", "guess"), true, "WRONGPASS")
+	x.refused("a user without permission", as("weak", "weak"), true, "NOPERM")
+	x.refused("a user who does not exist", as("nobody", secret), true, "WRONGPASS")
+	x.Access.Password = secret
+	a, _ := x.Player("A")
+	x.Warm(a)
+}
+
+func etcdCredentials(x *Exam) {
+	c, err := EtcdClient(x.Access)
+	x.Must(err)
+	defer c.Close()
+	_, err = c.UserAdd(x.Within(10*time.Second), "weak", "weak")
+	x.Must(err)
+	x.refused("no user", as("", ""), true, "user name is empty")
+	x.refused("a wrong password", as("root", "guess"), true, "authentication failed")
+	x.refused("a user without permission", as("weak", "weak"), true, "permission denied")
+	a, _ := x.Player("A")
+	x.Warm(a)
 }
 
 // The folder of the queues belongs to somebody else.
-func noPermission(x *Exam) {
+func zooKeeperCredentials(x *Exam) {
 	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
 	x.Must(err)
 	defer c.Close()
-	_, err = c.Create("/locker", nil, 0, append(zk.DigestACL(zk.PermAll, "other", "secret"), zk.WorldACL(zk.PermRead)...))
+	_, err = c.Create("/locker", nil, 0, append(zk.DigestACL(zk.PermAll, "owner", secret), zk.WorldACL(zk.PermRead)...))
 	x.Must(err)
-	x.refused("not authenticated")
+	x.refused("no user", as("", ""), true, "not authenticated")
+	x.refused("a wrong password", as("owner", "guess"), true, "not authenticated")
+	x.Access.User, x.Access.Password = "owner", secret
+	a, _ := x.Player("A")
+	x.Warm(a)
+}
+
+// The client trusts another authority than the servers', or does not speak TLS at all.
+func untrusted(x *Exam) {
+	right := x.Access.tls
+	if right == nil {
+		certs := make(map[string]*tls.Config)
+		for _, r := range x.Redis {
+			certs[r.Addr()] = r.TLSConfig()
+		}
+		right = func(addr string) *tls.Config { return certs[addr] }
+	}
+	x.refused("an unknown authority", func(a *Access) {
+		a.tls = func(addr string) *tls.Config {
+			c := right(addr).Clone()
+			c.RootCAs = x509.NewCertPool()
+			return c
+		}
+	}, false, "certificate")
+	x.refused("plain text", func(a *Access) { a.tls = nil }, false)
+	x.Access.tls = right
+	a, _ := x.Player("A")
+	x.Warm(a)
+}
+
+// The client speaks TLS to servers that do not.
+func tlsToPlain(x *Exam) {
+	x.refused("TLS to a plain port", func(a *Access) {
+		a.tls = func(string) *tls.Config { return &tls.Config{ServerName: "localhost", MinVersion: tls.VersionTLS12} }
+	}, false)
+}
+
+// behindTLS puts what ends TLS in front of a ZooKeeper.
+func behindTLS(b Backend) Backend {
+	start := b.Start
+	b.Start = func(t testing.TB) *Servers {
+		s := start(t)
+		addr, config, err := endTLS(t, s.Addrs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Access.Addrs, s.Access.tls = []string{addr}, func(string) *tls.Config { return config }
+		return s
+	}
+	return b
 }

@@ -126,9 +126,7 @@ func badArguments(x *Exam) {
 		{"no lease", x.Ctx, "x", []locker.AcquireOption{locker.WithLease(0)}, locker.ErrInvalidOption},
 		{"a nil option", x.Ctx, "x", []locker.AcquireOption{nil}, locker.ErrInvalidOption},
 	} {
-		for op, take := range map[string]func(context.Context, string, ...locker.AcquireOption) (conformance.Holding, error){
-			"acquire": a.client.Acquire, "try": a.client.TryAcquire,
-		} {
+		for op, take := range ways(a.client) {
 			if _, err := take(c.ctx, c.name, c.opts...); !errors.Is(err, c.want) {
 				x.Errorf("%s with %s: %v, want %v", op, c.what, err, c.want)
 			}
@@ -144,6 +142,13 @@ func badArguments(x *Exam) {
 		if sent := n - before[i]; sent > 8 {
 			x.Errorf("%d requests were sent to %s", sent, s.Addr())
 		}
+	}
+}
+
+// ways are the ways to take a lock.
+func ways(c conformance.Client) map[string]func(context.Context, string, ...locker.AcquireOption) (conformance.Holding, error) {
+	return map[string]func(context.Context, string, ...locker.AcquireOption) (conformance.Holding, error){
+		"acquire": c.Acquire, "try": c.TryAcquire,
 	}
 }
 

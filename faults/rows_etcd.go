@@ -120,7 +120,7 @@ func outOfSpace(x *Exam) {
 			}
 		}
 	})
-	x.names3(b, "space exceeded")
+	x.Explains(b, "space exceeded")
 	start := time.Now()
 	x.Released(ha)
 	x.Soon("release", start, time.Second)

@@ -1,13 +1,18 @@
 package faults
 
 import (
+	"maps"
+	"math"
+	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/seed80cd6120/locker/internal/names"
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // What only a ZooKeeper can do to a lock.
@@ -16,8 +21,10 @@ var zooKeeperRows = []Row{
 		See: "the session survives; one holder"},
 	{Number: 34, Name: "parent-deleted", Run: parentDeleted, For: []string{zooKeeperFamily},
 		See: "it is made again, nobody is stuck"},
+	{Number: 35, Name: "numbers-used-up", Run: numbersUsedUp, Fresh: true, For: []string{"zookeeper-1"}, Backend: withoutDigest,
+		See: "a server gives its greatest number again and again; nobody holds by it, and waiters go on in a new queue"},
 	{Number: 35, Name: "foreign-children", Run: foreignChildren, For: []string{zooKeeperFamily},
-		See: "they are in nobody's way; numbers at the wrap keep the order (the rest in package zookeeper)"},
+		See: "they are in nobody's way"},
 }
 
 // The leader is killed while a lock is held and waited for.
@@ -108,4 +115,69 @@ func foreignChildren(x *Exam) {
 	hb := x.Get(wait)
 	x.Released(hb)
 	x.Released(x.Acquired(a, name, 10*time.Second))
+}
+
+// withoutDigest has the servers write snapshots without the digest of all nodes, which
+// setChildVersion could not keep right.
+func withoutDigest(b Backend) Backend {
+	b.Start = func(t testing.TB) *Servers {
+		o := zkOptions
+		o.Properties = maps.Clone(o.Properties)
+		o.Properties["zookeeper.digest.enabled"] = "false"
+		return zkSetups[b.Name](t, o)
+	}
+	return b
+}
+
+// A queue comes to the greatest number that a ZooKeeper gives, while a lock is held and
+// waited for. The servers then give that number again and again, by which nobody can be
+// told to be before another.
+func numbersUsedUp(x *Exam) {
+	name := x.Lock()
+	queue := "/locker/" + names.Escape(name)
+	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
+	x.Must(err)
+	for _, node := range []string{"/locker", queue} {
+		_, err := c.Create(node, nil, 0, zk.WorldACL(zk.PermAll))
+		x.Must(err)
+	}
+	c.Close()
+	x.restartAll(x.All) // they write a snapshot when they start
+	x.Must(together(x.All, (*servers.Server).Kill))
+	for _, s := range x.All {
+		x.Must(setChildVersion(filepath.Join(s.Dir(), "data"), queue, math.MaxInt32-1))
+	}
+	x.restartAll(x.All)
+
+	a, _ := x.Player("A")
+	x.Warm(a)
+	h := x.Acquired(a, name, 10*time.Second)
+	c, err = ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
+	x.Must(err)
+	defer c.Close()
+	nodes, _, err := c.Children(queue)
+	x.Must(err)
+	if len(nodes) != 1 || !strings.HasSuffix(nodes[0], "-2147483646") {
+		x.Fatalf("the queue does not stand where it should: %q", nodes)
+	}
+	got := make(chan Got, 4)
+	for range cap(got) {
+		p, _ := x.Player("B")
+		x.Warm(p)
+		go func() {
+			h, err := p.Acquire(x.Within(30*time.Second), name)
+			got <- Got{Holding: h, Err: err}
+		}()
+	}
+	select {
+	case g := <-got:
+		x.Errorf("a wait ended while the lock was held: %v", g.Err)
+	case <-time.After(time.Second):
+	}
+	x.Released(h)
+	for range cap(got) {
+		h := x.Get(got)
+		time.Sleep(100 * time.Millisecond) // in which another would be seen to hold, too
+		x.Released(h)
+	}
 }

@@ -1,0 +1,125 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// How a replica takes its master's place.
+
+// failOver kills the master and makes the replica the new one, to which all networks
+// lead from then on.
+func (s *Servers) failOver(ctx context.Context, nets []*Network) (rejoin func() error, err error) {
+	old, heir, err := s.roles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := old.Kill(); err != nil {
+		return nil, err
+	}
+	if _, err := heir.Do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
+		return nil, err
+	}
+	for _, n := range nets {
+		for _, p := range n.Proxies {
+			p.SetTarget(heir.Addr())
+			p.Cut()
+		}
+	}
+	return func() error {
+		if err := old.RestartEmpty(ctx); err != nil {
+			return err
+		}
+		host, port, _ := strings.Cut(heir.Addr(), ":")
+		if _, err := old.Do(ctx, "REPLICAOF", host, port); err != nil {
+			return err
+		}
+		return s.inStep(ctx, old)
+	}, nil
+}
+
+// inStep waits until a replica has its master's data.
+func (s *Servers) inStep(ctx context.Context, replica *servers.Redis) error {
+	for {
+		v, err := replica.Do(ctx, "INFO", "replication")
+		if text, _ := v.(string); err == nil && strings.Contains(text, "master_link_status:up") {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("the replica at %s has not reached its master", replica.Addr()), err, ctx.Err())
+		}
+	}
+}
+
+// roles returns who is the master, and who is not.
+func (s *Servers) roles(ctx context.Context) (master, replica *servers.Redis, err error) {
+	for _, r := range s.Redis {
+		v, err := r.Do(ctx, "ROLE")
+		if err != nil {
+			return nil, nil, err
+		}
+		if role, _ := v.([]any); len(role) > 0 && role[0] == "master" {
+			master = r
+		} else {
+			replica = r
+		}
+	}
+	if master == nil || replica == nil {
+		return nil, nil, errors.New("there are not one master and one replica")
+	}
+	return master, replica, nil
+}
+
+// sentinelFailOver kills the master and waits until the Sentinels have made the other one
+// master.
+func (s *Servers) sentinelFailOver(ctx context.Context, _ []*Network) (rejoin func() error, err error) {
+	old, err := s.Sentinel.CurrentMaster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := old.Kill(); err != nil {
+		return nil, err
+	}
+	for {
+		now, err := s.Sentinel.CurrentMaster(ctx)
+		if err == nil && now != old {
+			break
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, errors.Join(errors.New("the Sentinels have not failed over"), err, ctx.Err())
+		}
+	}
+	return func() error { return errors.Join(old.Restart(ctx), s.oneMaster(ctx)) }, nil
+}
+
+// oneMaster waits until the Sentinels agree on a master, the other server is its replica,
+// and has been for longer than the Sentinels need to find something wrong with that.
+func (s *Servers) oneMaster(ctx context.Context) error {
+	var since time.Time
+	for {
+		master, err := s.Sentinel.CurrentMaster(ctx)
+		is, replica, err2 := s.roles(ctx)
+		switch {
+		case err != nil || err2 != nil || master != is:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > 1500*time.Millisecond:
+			return s.inStep(ctx, replica)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(errors.New("there is not one master"), err, err2, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// What a Redis answers that does not do what it is asked for.
+
+// refusal is one such answer.
+type refusal struct {
+	word string
+	// not are the setups that would fail over, or fall apart.
+	not   []string
+	begin func(x *Exam) (end func())
+}
+
+var refusalKinds = []refusal{
+	{"NOREPLICAS", nil, func(x *Exam) func() {
+		x.config("min-replicas-to-write", "5")
+		return func() { x.config("min-replicas-to-write", "0") }
+	}},
+	{"MISCONF", nil, misconf},
+	{"READONLY", []string{"redis-sentinel", "redis-cluster"}, func(x *Exam) func() {
+		all := x.masters()
+		x.all("REPLICAOF", "127.0.0.1", "1") // nobody there
+		return func() {
+			for _, r := range all {
+				_, err := r.Do(x.Within(20*time.Second), "REPLICAOF", "NO", "ONE")
+				x.Must(err)
+			}
+		}
+	}},
+	{"BUSY", []string{"redis-sentinel", "redis-cluster"}, busy},
+	{"LOADING", []string{"redis-sentinel", "redis-cluster"}, loading},
+}
+
+// The servers answer, but not what was asked for.
+func refusals(x *Exam) {
+	a, _ := x.Player("A")
+	x.Warm(a)
+	for _, r := range refusalKinds {
+		if slices.Contains(r.not, x.Backend.Name) {
+			continue
+		}
+		end := r.begin(x)
+		x.Explains(a, r.word)
+		end()
+		x.Warm(a)
+	}
+}
+
+// Explains asserts that both ways to take a lock say what the server said.
+func (x *Exam) Explains(p *Player, word string) {
+	x.Helper()
+	const within = 2 * time.Second
+	for op, take := range map[string]func(context.Context, string) (*Holding, error){"acquire": p.Acquire, "try": p.Try} {
+		start := time.Now()
+		h, err := take(x.Within(within), x.Lock())
+		x.Soon(op, start, within)
+		if err == nil {
+			x.Errorf("%s succeeded on a server that says %s", op, word)
+			_ = h.Release(x.Ctx)
+			continue
+		}
+		var known *locker.Error
+		if !strings.Contains(err.Error(), word) || !errors.As(err, &known) {
+			x.Errorf("%s: %v, want an error that names %s", op, err, word)
+		}
+		if errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
+			x.Errorf("%s: %v says more than is known", op, err)
+		}
+	}
+}
+
+// misconf: the servers cannot write to their disk. A directory stands where the file has
+// to go.
+func misconf(x *Exam) func() {
+	x.config("save", "3600 1000000")
+	var inTheWay []string
+	for _, r := range x.masters() {
+		v, err := r.Do(x.Within(10*time.Second), "CONFIG", "GET", "dir")
+		x.Must(err)
+		dir := filepath.Join(fmt.Sprint(v.([]any)[1]), "dump.rdb")
+		_ = os.Remove(dir) // a replica's master has one
+		x.Must(os.MkdirAll(filepath.Join(dir, "x"), 0o700))
+		inTheWay = append(inTheWay, dir)
+		x.Until("saving has failed", 20*time.Second, func() bool {
+			_, _ = r.Do(x.Within(5*time.Second), "BGSAVE")
+			v, err := r.Do(x.Within(5*time.Second), "INFO", "persistence")
+			text, _ := v.(string)
+			return err == nil && strings.Contains(text, "rdb_last_bgsave_status:err")
+		})
+	}
+	return func() {
+		x.config("save", "")
+		for _, dir := range inTheWay {
+			x.Must(os.RemoveAll(dir))
+		}
+	}
+}
+
+// busy: the servers run a script that does not end.
+func busy(x *Exam) func() {
+	x.config("busy-reply-threshold", "10")
+	var scripts sync.WaitGroup
+	for _, r := range x.masters() {
+		scripts.Go(func() {
+			c := goredis.NewClient(&goredis.Options{Addr: r.Addr(), ReadTimeout: time.Minute, MaxRetries: -1, MaintNotificationsConfig: noNotifications()})
+			defer c.Close()
+			_ = c.Eval(x.Ctx, "while true do end", nil).Err()
+		})
+		x.Until("the server is busy", 10*time.Second, func() bool {
+			_, err := r.Do(x.Within(time.Second), "GET", "x")
+			return err != nil && strings.Contains(err.Error(), "BUSY")
+		})
+	}
+	all := x.masters
+	if x.Replicated != nil { // a busy server does not tell its role
+		all = func() []*servers.Redis { return x.Redis[:1] }
+	}
+	return func() {
+		for _, r := range all() {
+			_, err := r.Do(x.Within(20*time.Second), "SCRIPT", "KILL")
+			x.Must(err)
+		}
+		scripts.Wait()
+	}
+}
+
+// loading: the servers have been restarted and take their time to read their data.
+func loading(x *Exam) func() {
+	all := x.masters()
+	for _, r := range all {
+		for _, args := range [][]string{
+			{"EVAL", "for i = 1, 20000 do redis.call('SET', 'data' .. i, i) end", "0"},
+			{"SAVE"},
+		} {
+			_, err := r.Do(x.Within(20*time.Second), args...)
+			x.Must(err)
+		}
+		x.Must(r.Kill())
+		r.SetArgs("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
+		x.Must(r.RestartNoWait(x.Within(time.Minute)))
+	}
+	return func() {
+		for _, r := range all {
+			_, err := r.Do(x.Within(20*time.Second), "CONFIG", "SET", "key-load-delay", "0")
+			x.Must(err)
+			x.Must(r.WaitReady(x.Within(time.Minute)))
+		}
+	}
+}
