@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"fmt"
 	"image/color"
 	"math"
 	"regexp"
@@ -27,6 +26,14 @@ var colours = map[contender.Role]color.Color{
 	contender.Rival:   color.RGBA{0xd1, 0x6b, 0x16, 255},
 	contender.Floor:   color.RGBA{0x80, 0x80, 0x80, 255},
 	contender.Exhibit: color.RGBA{0xb0, 0x30, 0x60, 255},
+}
+
+// meanings are what the legend says.
+var meanings = map[contender.Role]string{
+	contender.Ours:    "this project",
+	contender.Rival:   "other libraries",
+	contender.Floor:   "bare calls",
+	contender.Exhibit: "what articles warn of",
 }
 
 func init() {
@@ -54,7 +61,7 @@ func plots(in Input, e *experiment.Experiment) []Plot {
 type dot struct {
 	name                    string
 	median, least, greatest float64
-	colour                  color.Color
+	role                    contender.Role
 }
 
 // dots draws one metric of one case: a dot for the median of each contender, a line for
@@ -71,7 +78,7 @@ func dots(in Input, e *experiment.Experiment, k experiment.Case, m experiment.Me
 		if math.IsInf(greatest, 0) || math.IsNaN(greatest) {
 			greatest = median
 		}
-		list = append(list, dot{c.Name, median, least, greatest, colours[c.Role]})
+		list = append(list, dot{c.Name, median, least, greatest, c.Role})
 	}
 	if len(list) < 2 {
 		return Plot{}, false
@@ -104,7 +111,9 @@ func drawDots(title, axis string, list []dot) ([]byte, error) {
 	p := plot.New()
 	p.Title.Text = title
 	p.Title.TextStyle.Font.Size = 12
+	p.Title.Padding = 3
 	p.X.Label.Text = axis
+	p.X.Label.TextStyle.Font.Size = 10
 	d := newDotPlot(list)
 	if d.log {
 		p.X.Scale = plot.LogScale{}
@@ -112,6 +121,9 @@ func drawDots(title, axis string, list []dot) ([]byte, error) {
 	}
 	p.X.Min, p.X.Max = d.min, d.max
 	p.Y.Min, p.Y.Max = -.6, float64(len(list))-.4
+	if len(d.legend) > 1 {
+		p.Y.Max += .8 // room for it
+	}
 	var ticks []plot.Tick
 	for i, l := range list {
 		ticks = append(ticks, plot.Tick{Value: d.y(i), Label: l.name})
@@ -120,7 +132,7 @@ func drawDots(title, axis string, list []dot) ([]byte, error) {
 	p.Y.Tick.Length = 0
 	p.Y.LineStyle.Width = 0
 	p.Add(d)
-	return render(p, 18*vg.Centimeter, vg.Length(2.4+.55*float64(len(list)))*vg.Centimeter)
+	return render(p, 18*vg.Centimeter, vg.Length(2.9+.55*(p.Y.Max-p.Y.Min))*vg.Centimeter)
 }
 
 // dotPlot is a plotter.
@@ -128,12 +140,16 @@ type dotPlot struct {
 	list     []dot
 	log      bool
 	min, max float64
+	legend   []contender.Role // those there are
 }
 
 func newDotPlot(list []dot) *dotPlot {
 	d := &dotPlot{list: list}
 	least, most := math.Inf(1), 0.
 	for _, l := range list {
+		if !slices.Contains(d.legend, l.role) {
+			d.legend = append(d.legend, l.role)
+		}
 		if l.median > 0 {
 			least = min(least, l.median)
 		}
@@ -169,9 +185,18 @@ func (d *dotPlot) Plot(c draw.Canvas, p *plot.Plot) {
 		at := y(d.y(i))
 		faint := draw.LineStyle{Color: color.Gray{225}, Width: .5}
 		c.StrokeLine2(faint, x(d.min), at, in(l.median), at)
-		c.StrokeLine2(draw.LineStyle{Color: l.colour, Width: 1.5}, in(l.least), at, in(l.greatest), at)
-		c.DrawGlyph(draw.GlyphStyle{Color: l.colour, Radius: 3, Shape: draw.CircleGlyph{}}, vg.Point{X: in(l.median), Y: at})
+		c.StrokeLine2(draw.LineStyle{Color: colours[l.role], Width: 1.5}, in(l.least), at, in(l.greatest), at)
+		c.DrawGlyph(draw.GlyphStyle{Color: colours[l.role], Radius: 3, Shape: draw.CircleGlyph{}}, vg.Point{X: in(l.median), Y: at})
 		c.FillText(style, vg.Point{X: in(max(l.median, l.greatest)) + 6, Y: at}, number(l.median))
+	}
+	if len(d.legend) < 2 {
+		return
+	}
+	at := vg.Point{X: x(d.min) + 3, Y: y(float64(len(d.list)) - .1)}
+	for _, role := range d.legend {
+		c.DrawGlyph(draw.GlyphStyle{Color: colours[role], Radius: 3, Shape: draw.CircleGlyph{}}, at)
+		c.FillText(style, vg.Point{X: at.X + 6, Y: at.Y}, meanings[role])
+		at.X += style.Width(meanings[role])*1.2 + 24
 	}
 }
 
@@ -194,64 +219,17 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// curves draws how the latencies of some contenders are distributed.
-func curves(title string, names []string, all [][]measure.Point, tints []color.Color) (Plot, bool) {
-	p := plot.New()
-	p.Title.Text = title
-	p.X.Label.Text = "share of all that took at most this"
-	p.Y.Label.Text = "ms"
-	p.Y.Scale = plot.LogScale{}
-	p.Y.Tick.Marker = decades{}
-	p.X.Tick.Marker = nines{}
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.TextStyle.Font.Size = 8
-	least, most := math.Inf(1), 0.
-	for i, points := range all {
-		var line plotter.XYs
-		for _, p := range points {
-			if ms := float64(p.Nanoseconds) / 1e6; ms > 0 && p.Q < 1 {
-				line = append(line, plotter.XY{X: nine(p.Q), Y: ms})
-				least, most = min(least, ms), max(most, ms)
-			}
-		}
-		l, err := plotter.NewLine(line)
-		if err != nil {
-			continue
-		}
-		l.Color, l.Width = tints[i], 1.5
-		l.Dashes = [][]vg.Length{nil, {4, 2}, {1, 2}, {6, 2, 1, 2}}[i%4]
-		p.Add(l)
-		p.Legend.Add(names[i], l)
-	}
-	if most == 0 {
-		return Plot{}, false
-	}
-	p.X.Min, p.X.Max = 0, 3
-	p.Y.Min, p.Y.Max = least, most
-	svg, err := render(p, 18*vg.Centimeter, 10*vg.Centimeter)
-	return Plot{Name: fileName(title), Caption: title, SVG: svg}, err == nil
-}
-
-// nine stretches the axis of quantiles so that each further nine takes as much room.
-func nine(q float64) float64 { return -math.Log10(1 - q) }
-
-type nines struct{}
-
-func (nines) Ticks(float64, float64) []plot.Tick {
-	var ticks []plot.Tick
-	for _, q := range []float64{0, .5, .9, .99, .999} {
-		ticks = append(ticks, plot.Tick{Value: nine(q), Label: fmt.Sprintf("%v %%", 100*q)})
-	}
-	return ticks
-}
-
 var fonts = regexp.MustCompile(`font-family:[^;"]*`)
 
 // render writes a plot as SVG that names no font which a reader may not have.
 func render(p *plot.Plot, w, h vg.Length) ([]byte, error) {
 	c := vgsvg.New(w, h)
 	p.BackgroundColor = color.White
-	p.Draw(draw.New(c))
+	all := draw.New(c)
+	all.SetColor(color.White)
+	all.Fill(all.Rectangle.Path())
+	// A reader's font may be wider than the one that was reckoned with.
+	p.Draw(draw.Crop(all, .9*vg.Centimeter, -.3*vg.Centimeter, .2*vg.Centimeter, -.3*vg.Centimeter))
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return nil, err
