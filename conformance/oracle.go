@@ -114,6 +114,12 @@ func (r *record) add(who int, h Holding, begin int64) {
 	r.mu.Unlock()
 }
 
+func (r *record) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.spans)
+}
+
 // check fails the case if two spans overlap, or if tokens are not in order.
 func (r *record) check(c *C, name string) {
 	c.tb.Helper()
