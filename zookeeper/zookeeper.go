@@ -15,9 +15,10 @@
 //
 // A Locker makes its own connection and has one session, which all its locks share.
 // It asks for a session timeout a little shorter than the TTL, by a fifth or by 2.3 s,
-// whichever is less, because servers let a session live until their next tick. They have limits of their own, by
-// default from 2 to 20 ticks, and what they grant is what counts. When the session
-// expires all locks are lost; waiters queue again in a new one.
+// whichever is less, because servers let a session live until their next tick. They
+// have limits of their own, by default from 2 to 20 ticks, and what they grant is what
+// counts. When the session expires all locks are lost; waiters queue again in a new one.
+// A session that may have expired, and that no server answers for, is given up.
 //
 // A lock counts as lost when the leader may have let the session expire: the session
 // timeout after the last request that the leader is certain to know of. Pings and
