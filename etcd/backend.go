@@ -38,6 +38,7 @@ type backend struct {
 	pulse    *pulse
 	watches  *watches
 	sweeping sync.Mutex
+	asked    time.Time // when the keys under the lease were asked for; by sweep
 
 	leases     pb.LeaseClient
 	crowded    atomic.Int32 // if not 0, acquisitions have met others of late

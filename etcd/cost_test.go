@@ -172,44 +172,60 @@ func TestCostWaiting(t *testing.T) {
 	}
 }
 
+// TestCostHolding: a thousand locks held cost one question for all of them now and
+// then, aside from the renewals of the lease and a few watches.
+func TestCostHolding(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	l := newLocker(t, dial(t, e.Addr()))
+	const locks = 1000
+	since := requests(t, e)
+	spread(locks, func(i int) {
+		if _, err := l.Acquire(t.Context(), fmt.Sprint(t.Name(), i)); err != nil {
+			t.Error(err)
+		}
+	})
+	begun := time.Now()
+	time.Sleep(3 * time.Second)
+	n, by := since()
+	most := float64(locks+1) + guardMost + time.Since(begun).Seconds()/askEvery.Seconds() + 20 // while they were acquired
+	if float64(n) > most {
+		t.Errorf("%d requests, want at most %.0f: %v", n, most, by)
+	}
+	if by["Lease/LeaseTimeToLive"] < 2 {
+		t.Errorf("nobody asked what is left: %v", by)
+	}
+}
+
 // TestNothingStays: names used once leave no key, lease, watch or goroutine.
 func TestNothingStays(t *testing.T) {
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	admin, c := dial(t, e.Addr()), dial(t, e.Addr())
-	if _, err := c.Get(t.Context(), "connect"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admin.Get(t.Context(), "connect"); err != nil {
-		t.Fatal(err)
+	for _, c := range []*clientv3.Client{admin, c} {
+		if _, err := c.Get(t.Context(), "connect"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	before := goleak.IgnoreCurrent()
-	a, err := New(c)
-	if err != nil {
-		t.Fatal(err)
+	lockers := make([]locker.Locker, 2)
+	for i := range lockers {
+		var err error
+		if lockers[i], err = New(c); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	for g := range 16 {
-		wg.Go(func() {
-			for i := range 60 {
-				name := fmt.Sprint(t.Name(), (i*16+g)/2) // two for each name
-				cycle(t, []locker.Locker{a, b}[g%2], name, nil)
-			}
-		})
-	}
-	wg.Wait()
+	const names = 10_000
+	spread(names, func(i int) { cycle(t, lockers[i%2], fmt.Sprint(t.Name(), i), nil) })
+	spread(500, func(i int) { cycle(t, lockers[i%2], fmt.Sprint(t.Name(), "shared", i/8), nil) })
 	r, err := admin.Get(t.Context(), "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly())
 	if err != nil || len(r.Kvs) > 0 {
 		t.Errorf("keys: %v %v", r.Kvs, err)
 	}
-	if n := leases(t, admin); n != 2 {
+	if n := leases(t, admin); n != len(lockers) {
 		t.Errorf("%d leases, want one for each Locker", n)
 	}
 	eventually(t, "no watch", func() bool { return watchers(t, e) == 0 })
-	for _, l := range []locker.Locker{a, b} {
+	for _, l := range lockers {
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -220,6 +236,20 @@ func TestNothingStays(t *testing.T) {
 	if err := goleak.Find(before); err != nil {
 		t.Error(err)
 	}
+}
+
+// spread calls do for 0 to n-1, some at a time.
+func spread(n int, do func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func leases(t testing.TB, c *clientv3.Client) int {

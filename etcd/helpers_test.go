@@ -2,13 +2,16 @@ package etcd
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/names"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -135,4 +138,75 @@ func httpGet(t testing.TB, url string) string {
 		t.Fatal(err)
 	}
 	return string(body)
+}
+
+// driverOf opens a driver without the core around it.
+func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend {
+	t.Helper()
+	b, _, err := open(c, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.pace.patience = 10 * time.Second // nobody here asks again, as the core does
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = b.Close(ctx)
+	})
+	return b
+}
+
+var claims struct {
+	sync.Mutex
+	n int
+}
+
+func claim(name string, wait bool) *driver.Claim {
+	claims.Lock()
+	defer claims.Unlock()
+	claims.n++
+	return &driver.Claim{Name: name, ID: fmt.Sprintf("%032x", claims.n), Owner: "test", TTL: locker.DefaultTTL, Wait: wait}
+}
+
+// take acquires a name that is free.
+func take(t testing.TB, b *backend, name string) *driver.Claim {
+	t.Helper()
+	c := claim(name, true)
+	if _, err := b.Acquire(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// lost waits until a claim is told that it is lost.
+func lost(t testing.TB, c *driver.Claim) <-chan error {
+	ch := make(chan error, 10)
+	c.Lost = func(reason error) { ch <- reason }
+	return ch
+}
+
+// keep calls Renew as the core does, until the test ends.
+func keep(t testing.TB, b *backend) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			b.Renew(ctx, nil, nil)
+			select {
+			case <-time.After(checkEvery):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func revision(t testing.TB, c *clientv3.Client) int64 {
+	t.Helper()
+	r, err := c.Get(context.Background(), "nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Header.Revision
 }

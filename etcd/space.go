@@ -3,12 +3,9 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -33,16 +30,12 @@ func (b *backend) findSpace(ctx context.Context, e *entry) error {
 		b.spaceFound.Store(new(string))
 		return nil
 	}
-	var resp *pb.LeaseTimeToLiveResponse
-	err := b.call(ctx, func(ctx context.Context) (err error) {
-		resp, err = b.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(e.session.lease), Keys: true})
-		return rpctypes.Error(err)
-	})
+	keys, err := b.keysUnder(ctx, e.session)
 	if err != nil {
-		return fmt.Errorf("keys of lease %x: %w", e.session.lease, err)
+		return err
 	}
-	for _, key := range resp.Keys {
-		if before, ok := strings.CutSuffix(string(key), e.key); ok {
+	for key := range keys {
+		if before, ok := strings.CutSuffix(key, e.key); ok {
 			b.spaceFound.Store(&before)
 			return nil
 		}

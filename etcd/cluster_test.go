@@ -1,0 +1,183 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/internal/servers"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// TestSilentMember: the member that carries the watch of a waiter falls silent without
+// closing the connection. The others can be reached, and the waiter gets on.
+func TestSilentMember(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
+	admin := dial(t, cluster.Addrs()...)
+	var ways []*proxy.Proxy
+	var addrs []string
+	for _, addr := range cluster.Addrs() {
+		p := front(t, addr)
+		ways, addrs = append(ways, p), append(addrs, p.Addr())
+	}
+	for i, way := range ways {
+		name := t.Name() + string(rune('0'+i))
+		holder := driverOf(t, admin)
+		held := take(t, holder, name)
+		b := driverOf(t, dial(t, addrs...), locker.WithTTL(3*time.Second))
+		b.pace.patience = 2 * time.Second
+		keep(t, b)
+		granted := make(chan error, 1)
+		go func() { _, err := b.Acquire(t.Context(), claim(name, true)); granted <- err }()
+		queued(t, admin, name, 2)
+		way.Freeze()
+		if err := holder.Release(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-granted:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("member %d silent: the waiter is stuck", i)
+		}
+		way.Heal()
+	}
+}
+
+// TestLeaderMoves: waiting is bounded although the leader moves again and again.
+func TestLeaderMoves(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
+	c := dial(t, cluster.Addrs()...)
+	ctx, cancel := context.WithCancel(t.Context())
+	moved := make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			if err := cluster.MoveLeader(ctx, cluster.Members[n%3]); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				break
+			}
+		}
+		moved <- n
+	}()
+	a, b := newLocker(t, c), newLocker(t, c)
+	var last int64
+	for begun := time.Now(); time.Since(begun) < 5*time.Second; {
+		for _, l := range []locker.Locker{a, b} {
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			lock, err := l.Acquire(ctx, t.Name())
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lock.Token() <= last {
+				t.Errorf("token %d after %d", lock.Token(), last)
+			}
+			last = lock.Token()
+			if err := lock.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
+				t.Logf("release: %v", err)
+			}
+		}
+	}
+	cancel()
+	if n := <-moved; n < 3 {
+		t.Errorf("the leader moved only %d times", n)
+	}
+}
+
+// TestLeaderStopped: the leader stands still for longer than the TTL, and goes on. There
+// are never two holders, and whoever holds at the end really does.
+func TestLeaderStopped(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
+	c := dial(t, cluster.Addrs()...)
+	a := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(4*time.Second))
+	lock, err := a.Acquire(t.Context(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(4*time.Second))
+	next := make(chan *locker.Lock, 1)
+	go func() {
+		l, err := b.Acquire(t.Context(), t.Name())
+		if err != nil {
+			t.Error(err)
+		} else if lock.Context().Err() == nil {
+			t.Error("granted while the first still believes that it holds")
+		}
+		next <- l
+	}()
+	queued(t, c, t.Name(), 2)
+	leader, err := cluster.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-lock.Context().Done(): // as may be: the new leader gives every lease its full TTL
+	case <-time.After(7 * time.Second):
+	}
+	if err := leader.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Logf("release: %v", err)
+	}
+	l := <-next
+	if l == nil {
+		t.FailNow()
+	}
+	if l.Token() <= lock.Token() {
+		t.Errorf("token %d after %d", l.Token(), lock.Token())
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoLeaderEndsWatch: a member that has lost the others says so to who watches on it.
+func TestNoLeaderEndsWatch(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
+	b := driverOf(t, dial(t, cluster.Members[0].Addr()))
+	take(t, b, t.Name())
+	tap, _, err := b.watch(t.Context(), "whatever", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range cluster.Members[1:] {
+		if err := m.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-tap.done:
+		if !errors.Is(tap.err, rpctypes.ErrNoLeader) {
+			t.Errorf("the watch ended with: %v", tap.err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the watch goes on although there is no leader")
+	}
+	// And without one nobody hangs.
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err = b.Acquire(ctx, claim(t.Name()+"2", false))
+	// Which of the two is said depends on whether the member answers before ctx ends.
+	if err == nil || !strings.Contains(err.Error(), "no leader") && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("acquire without a quorum: %v", err)
+	}
+	if d := time.Since(begun); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}

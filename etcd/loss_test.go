@@ -1,0 +1,235 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// TestLeaseRevoked: the holder is told within a second, waiters and new acquisitions
+// of the same Locker go on under a new lease.
+func TestLeaseRevoked(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, c)
+	keep(t, b)
+	held := claim(t.Name(), true)
+	told := lost(t, held)
+	if _, err := b.Acquire(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	other := driverOf(t, c)
+	elsewhere := take(t, other, t.Name()+"2")
+	waiter := claim(t.Name()+"2", true)
+	granted := make(chan error, 1)
+	go func() { _, err := b.Acquire(t.Context(), waiter); granted <- err }()
+	queued(t, c, t.Name()+"2", 2)
+
+	old := b.session.Load()
+	if _, err := c.Revoke(t.Context(), old.lease); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-told:
+	case <-time.After(5 * time.Second): // a second, and what a busy machine adds
+		t.Error("the holder was not told")
+	}
+	queued(t, c, t.Name()+"2", 2) // the waiter is in the queue again
+	again := take(t, b, t.Name())
+	if s := b.session.Load(); s == old || again.State.(*entry).session != s {
+		t.Error("the new acquisition is not under a new lease")
+	}
+	if err := other.Release(t.Context(), elsewhere); err != nil {
+		t.Error(err)
+	}
+	if err := <-granted; err != nil {
+		t.Errorf("the waiter: %v", err)
+	}
+	if s := waiter.State.(*entry).session; s == old {
+		t.Error("the waiter was granted under the lease that was revoked")
+	}
+}
+
+// TestReleaseAfterRevoke: what the server has taken away is not said to be released.
+func TestReleaseAfterRevoke(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, c)
+	claim := take(t, b, t.Name())
+	if _, err := c.Revoke(t.Context(), b.session.Load().lease); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Release(t.Context(), claim); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("release after the lease was revoked: %v, want ErrGone", err)
+	}
+}
+
+// TestWaiterLosesItsPlace: a waiter whose lease is revoked, or whose key is deleted, just
+// before its turn comes is not granted what it no longer queues for, but queues anew.
+func TestWaiterLosesItsPlace(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"lease revoked", "key deleted"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c := dial(t, servers.SharedEtcd(t).Addr())
+			holder, b := driverOf(t, c), driverOf(t, c)
+			held := take(t, holder, t.Name())
+			waiter := claim(t.Name(), true)
+			granted := make(chan driver.Grant, 1)
+			go func() {
+				g, err := b.Acquire(t.Context(), waiter)
+				if err != nil {
+					t.Error(err)
+				}
+				granted <- g
+			}()
+			keys := queued(t, c, t.Name(), 2)
+			if how == "lease revoked" {
+				if _, err := c.Revoke(t.Context(), b.session.Load().lease); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := c.Delete(t.Context(), keys[1]); err != nil {
+				t.Fatal(err)
+			}
+			if err := holder.Release(t.Context(), held); err != nil {
+				t.Fatal(err)
+			}
+			g := <-granted
+			r, err := c.Get(t.Context(), b.queueOf(t.Name()), clientv3.WithFirstCreate()...)
+			if err != nil || len(r.Kvs) != 1 || r.Kvs[0].CreateRevision != g.Token {
+				t.Errorf("granted token %d, at the head: %v %v", g.Token, r.Kvs, err)
+			}
+		})
+	}
+}
+
+// TestKeyDeleted: a holder whose key is deleted by hand is told within a second, be
+// it a new holder or an old one, of a few or of hundreds, one or all of them.
+func TestKeyDeleted(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 300} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			e := servers.NewEtcd(t, servers.EtcdOptions{})
+			c := dial(t, e.Addr())
+			b := driverOf(t, c)
+			keep(t, b)
+			var others []<-chan error
+			hold := func(name string) (*driver.Claim, <-chan error) {
+				held := claim(name, true)
+				told := lost(t, held)
+				if _, err := b.Acquire(t.Context(), held); err != nil {
+					t.Fatal(err)
+				}
+				return held, told
+			}
+			for i := range n {
+				_, told := hold(t.Name() + fmt.Sprint(i))
+				others = append(others, told)
+			}
+			soon := func(what string, deleted time.Time, told <-chan error) {
+				t.Helper()
+				reason := <-told
+				if took := time.Since(deleted); took > 3*time.Second { // a second, and what a busy machine adds
+					t.Errorf("%s: told after %v", what, took)
+				}
+				if !errors.Is(reason, driver.ErrGone) {
+					t.Errorf("%s: %v", what, reason)
+				}
+			}
+			for _, age := range []time.Duration{0, 100 * time.Millisecond, 1500 * time.Millisecond} {
+				held, told := hold(t.Name())
+				time.Sleep(age) // the age is what is tested
+				if _, err := c.Delete(t.Context(), held.State.(*entry).key); err != nil {
+					t.Fatal(err)
+				}
+				soon(fmt.Sprintf("a lock held for %v", age), time.Now(), told)
+			}
+			for i, told := range others {
+				if len(told) > 0 {
+					t.Errorf("the %d. was told, too", i)
+				}
+			}
+			if _, err := c.Delete(t.Context(), b.prefix, clientv3.WithPrefix()); err != nil {
+				t.Fatal(err)
+			}
+			deleted := time.Now()
+			for i, told := range others {
+				soon(fmt.Sprintf("all deleted, the %d.", i), deleted, told)
+			}
+		})
+	}
+}
+
+// TestCompaction: the history that a waiter, or a holder's guard, would need after its
+// watch was cut is compacted: they read again.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	c := dial(t, e.Addr())
+	p := front(t, e.Addr())
+	b := driverOf(t, dial(t, p.Addr()))
+	keep(t, b)
+	holder := driverOf(t, c)
+	held := take(t, holder, t.Name())
+	granted := make(chan error, 1)
+	waiter := claim(t.Name(), true)
+	go func() { _, err := b.Acquire(t.Context(), waiter); granted <- err }()
+	queued(t, c, t.Name(), 2)
+	guarded := claim(t.Name()+"2", true)
+	told := lost(t, guarded)
+	if _, err := b.Acquire(t.Context(), guarded); err != nil {
+		t.Fatal(err)
+	}
+	kept := take(t, b, t.Name()+"3")
+	eventually(t, "guarded", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return guarded.State.(*entry).guard != nil && kept.State.(*entry).guard != nil
+	})
+
+	p.Refuse()
+	p.Cut()
+	if err := holder.Release(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Delete(t.Context(), guarded.State.(*entry).key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Compact(t.Context(), revision(t, c), clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	p.Heal()
+	if err := <-granted; err != nil {
+		t.Errorf("waiter: %v", err)
+	}
+	<-told
+	eventually(t, "the other is guarded again", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		g := kept.State.(*entry).guard
+		if g == nil {
+			return false
+		}
+		select {
+		case <-g.w.known:
+			return g.w.id >= 0
+		default:
+			return false
+		}
+	})
+	if err := b.Release(t.Context(), kept); err != nil {
+		t.Errorf("a lock that was kept: %v", err)
+	}
+	if err := b.Release(t.Context(), waiter); err != nil {
+		t.Error(err)
+	}
+	if keys := under(t, c, t.Name()); len(keys) > 0 {
+		t.Errorf("left: %v", keys)
+	}
+}

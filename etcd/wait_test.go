@@ -1,0 +1,87 @@
+package etcd
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// TestReleaseBeforeWatch: whoever was ahead is gone before the watch on its key begins.
+func TestReleaseBeforeWatch(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	c := dial(t, e.Addr())
+	for _, ahead := range []int{1, 2, 4} {
+		p := front(t, e.Addr())
+		b := driverOf(t, dial(t, p.Addr()))
+		name := t.Name() + string(rune('0'+ahead))
+		take(t, b, name+"session")
+		for i := range ahead {
+			d := driverOf(t, c)
+			go func() { _, _ = d.Acquire(t.Context(), claim(name, true)) }()
+			queued(t, c, name, i+1)
+		}
+		p.Delay(0, 400*time.Millisecond) // answers take their time
+		granted := make(chan error, 1)
+		begun := time.Now()
+		go func() { _, err := b.Acquire(t.Context(), claim(name, true)); granted <- err }()
+		keys := queued(t, c, name, ahead+1)
+		for _, key := range keys[:ahead] { // all go while the answer is on its way
+			if _, err := c.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if time.Since(begun) > 400*time.Millisecond {
+			t.Log("too slow: the answer may have come before")
+		}
+		select {
+		case err := <-granted:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d ahead: stuck", ahead)
+		}
+		p.Heal()
+	}
+}
+
+// TestHandOverIsPrompt: a waiter hears of a release at once and not with the server's
+// next round for watches from the past, which comes every 100 ms.
+func TestHandOverIsPrompt(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	lockers := []locker.Locker{newLocker(t, dial(t, e.Addr())), newLocker(t, dial(t, e.Addr())), newLocker(t, dial(t, e.Addr()))}
+	admin := dial(t, e.Addr())
+	lock, err := lockers[0].Acquire(t.Context(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var took []time.Duration
+	for i := range 21 {
+		next := make(chan *locker.Lock, 1)
+		go func() {
+			l, err := lockers[(i+1)%len(lockers)].Acquire(t.Context(), t.Name())
+			if err != nil {
+				t.Error(err)
+			}
+			next <- l
+		}()
+		queued(t, admin, t.Name(), 2)
+		begin := time.Now()
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if lock = <-next; lock == nil {
+			t.FailNow()
+		}
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	if median := took[len(took)/2]; median > 50*time.Millisecond {
+		t.Errorf("half of the hand-overs took longer than %v: %v", median, took)
+	}
+}
