@@ -1,0 +1,30 @@
+package conformance
+
+// Case describes one case of the suite. The test that runs it is
+// "TestX/" + Name, where TestX is the test that calls [Run].
+type Case struct {
+	Name    string
+	Promise int    // its number in the list of promises
+	Says    string // the sentence that it enforces
+	needs   need
+}
+
+// Cases returns what there is in the suite, in the order of the promises.
+func Cases() []Case {
+	var all []Case
+	for promise := range len(promises) {
+		for _, c := range cases() {
+			if c.promise == promise+1 {
+				all = append(all, Case{c.name, c.promise, c.says, c.needs})
+			}
+		}
+	}
+	return all
+}
+
+// Asked reports whether the case is run on a backend that claims what b claims and
+// has all hooks.
+func (c Case) Asked(b Backend) bool {
+	why, isHook := c.needs.claims(&b)
+	return why == "" || isHook
+}
