@@ -9,7 +9,10 @@ import (
 // Row is one fault, what is done to the system and what must then be seen.
 type Row struct {
 	Number int
-	Name   string
+	// Shows are the promises that it is about, by their numbers in README.md. What every
+	// row asks for is about 1, 2, 6, 12 and 15 besides.
+	Shows []int
+	Name  string
 	// See says what must be seen beside the four things that every row asks for.
 	See string
 	// For are the families and the names of the backends that it applies to, all if empty.

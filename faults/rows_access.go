@@ -18,23 +18,23 @@ import (
 // Servers that do not let the client do what it asks for, or with whom it cannot agree
 // on how to talk.
 var accessRows = []Row{
-	{Number: 29, Name: "credentials", Run: redisCredentials, Fresh: true, For: onAnyRedis,
+	{Number: 29, Shows: []int{13}, Name: "credentials", Run: redisCredentials, Fresh: true, For: onAnyRedis,
 		Backend: withOptions(servers.RedisOptions{Password: secret}),
 		See:     "no password, a wrong one, a user who may not run scripts: an error that names it, and no key"},
-	{Number: 29, Name: "credentials", Run: etcdCredentials, Fresh: true, For: []string{"etcd-1"},
+	{Number: 29, Shows: []int{13}, Name: "credentials", Run: etcdCredentials, Fresh: true, For: []string{"etcd-1"},
 		Backend: onEtcdWith(servers.EtcdOptions{RootPassword: secret}),
 		See:     "no user, a wrong password, a user who may not write: an error that names it, and no key"},
-	{Number: 29, Name: "credentials", Run: zooKeeperCredentials, Fresh: true, For: []string{zooKeeperFamily},
+	{Number: 29, Shows: []int{13}, Name: "credentials", Run: zooKeeperCredentials, Fresh: true, For: []string{zooKeeperFamily},
 		See: "no user or a wrong password where nodes are another's: an error that names it, and no node"},
-	{Number: 29, Name: "tls", Run: untrusted, Fresh: true, For: []string{"redis-1", "redis-replica", "redlock-5"},
+	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"redis-1", "redis-replica", "redlock-5"},
 		Backend: withOptions(servers.RedisOptions{TLS: true}),
 		See:     "an authority that is not known is named; plain text to a TLS port ends by ctx"},
-	{Number: 29, Name: "tls", Run: untrusted, Fresh: true, For: []string{"etcd-1"},
+	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"etcd-1"},
 		Backend: onEtcdWith(servers.EtcdOptions{TLS: true}),
 		See:     "an authority that is not known is named; plain text to a TLS port ends by ctx"},
-	{Number: 29, Name: "tls", Run: untrusted, Fresh: true, For: []string{"zookeeper-1"}, Backend: behindTLS,
+	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"zookeeper-1"}, Backend: behindTLS,
 		See: "an authority that is not known is named; plain text to a TLS port ends by ctx"},
-	{Number: 29, Name: "tls-to-plain-port", Run: tlsToPlain, For: []string{redisFamily, redlockFamily, etcdFamily, zooKeeperFamily},
+	{Number: 29, Shows: []int{13}, Name: "tls-to-plain-port", Run: tlsToPlain, For: []string{redisFamily, redlockFamily, etcdFamily, zooKeeperFamily},
 		See: "an error, by ctx at the latest"},
 }
 

@@ -17,17 +17,17 @@ import (
 
 // What a caller can do.
 var callRows = []Row{
-	{Number: 25, Name: "cancelled-anywhere", Quick: true, Run: cancelledAnywhere,
+	{Number: 25, Shows: []int{5}, Name: "cancelled-anywhere", Quick: true, Run: cancelledAnywhere,
 		See: "nothing stays, nobody is granted the lock later"},
-	{Number: 36, Name: "prefixes", Run: prefixes,
+	{Number: 36, Shows: []int{11}, Name: "prefixes", Run: prefixes,
 		See: "names that begin alike are independent"},
-	{Number: 38, Name: "bad-arguments", Run: badArguments,
+	{Number: 38, Shows: []int{13}, Name: "bad-arguments", Run: badArguments,
 		See: "refused before anything is sent"},
-	{Number: 39, Name: "out-of-order", Run: outOfOrder,
+	{Number: 39, Shows: []int{7, 15}, Name: "out-of-order", Run: outOfOrder,
 		See: "the promised errors, no leak"},
-	{Number: 40, Name: "twice-in-one-process", Quick: true, Run: twice,
+	{Number: 40, Shows: []int{1, 10}, Name: "twice-in-one-process", Quick: true, Run: twice,
 		See: "the second acquisition of one Locker waits"},
-	{Number: 42, Name: "machine-suspended", Run: suspended,
+	{Number: 42, Shows: []int{3}, Name: "machine-suspended", Run: suspended,
 		See: "the deadline counts the time asleep"},
 }
 

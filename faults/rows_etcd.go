@@ -13,13 +13,13 @@ import (
 
 // What only an etcd can do to a lock.
 var etcdRows = []Row{
-	{Number: 14, Name: "leader-stopped", Run: leaderStopped, For: []string{"etcd-3"},
+	{Number: 14, Shows: []int{1, 14}, Name: "leader-stopped", Run: leaderStopped, For: []string{"etcd-3"},
 		See: "no two holders; lost if the lease went"},
-	{Number: 15, Name: "leader-moved", Quick: true, Run: leaderMoved, For: []string{"etcd-3"},
+	{Number: 15, Shows: []int{14}, Name: "leader-moved", Quick: true, Run: leaderMoved, For: []string{"etcd-3"},
 		See: "waiting is bounded"},
-	{Number: 16, Name: "compaction", Quick: true, Run: compaction, For: []string{etcdFamily},
+	{Number: 16, Shows: []int{8}, Name: "compaction", Quick: true, Run: compaction, For: []string{etcdFamily},
 		See: "the waiter reads again"},
-	{Number: 30, Name: "out-of-space", Run: outOfSpace, Fresh: true, For: []string{"etcd-1"},
+	{Number: 30, Shows: []int{13}, Name: "out-of-space", Run: outOfSpace, Fresh: true, For: []string{"etcd-1"},
 		Backend: func(b Backend) Backend {
 			b.Start = func(t testing.TB) *Servers {
 				e := servers.NewEtcd(t, servers.EtcdOptions{Args: []string{"--quota-backend-bytes", "2097152"}})

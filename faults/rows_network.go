@@ -14,25 +14,25 @@ import (
 
 // What can happen to the network between a user and the servers.
 var networkRows = []Row{
-	{Number: 3, Name: "cut-off", Quick: true, Run: func(x *Exam) { cutOff(x, (*Network).Freeze, false) },
+	{Number: 3, Shows: []int{1, 3}, Name: "cut-off", Quick: true, Run: func(x *Exam) { cutOff(x, (*Network).Freeze, false) },
 		See: "lost before the next holder is granted the lock"},
-	{Number: 4, Name: "replies-lost", Quick: true, Run: func(x *Exam) { cutOff(x, (*Network).FreezeDown, true) },
+	{Number: 4, Shows: []int{3}, Name: "replies-lost", Quick: true, Run: func(x *Exam) { cutOff(x, (*Network).FreezeDown, true) },
 		See: "lost at the holder's own deadline"},
-	{Number: 5, Name: "requests-lost", Run: func(x *Exam) { cutOff(x, (*Network).FreezeUp, false) },
+	{Number: 5, Shows: []int{3}, Name: "requests-lost", Run: func(x *Exam) { cutOff(x, (*Network).FreezeUp, false) },
 		See: "lost at the holder's own deadline"},
-	{Number: 6, Name: "acquired-unheard", Quick: true, Run: acquiredUnheard,
+	{Number: 6, Shows: []int{5}, Name: "acquired-unheard", Quick: true, Run: acquiredUnheard,
 		See: "the error of the ctx; nothing stays; the next acquires at once"},
-	{Number: 7, Name: "acquired-unheard-recovery-cut", Run: acquiredUnheardAndCut,
+	{Number: 7, Shows: []int{5}, Name: "acquired-unheard-recovery-cut", Run: acquiredUnheardAndCut,
 		See: "what was left goes as soon as the server can be reached"},
-	{Number: 9, Name: "waiting-out-of-reach", Run: waitingOutOfReach,
+	{Number: 9, Shows: []int{6}, Name: "waiting-out-of-reach", Run: waitingOutOfReach,
 		See: "a wait returns by its ctx"},
-	{Number: 13, Name: "partition-3s", For: []string{zooKeeperFamily}, Run: func(x *Exam) {
+	{Number: 13, Shows: []int{3}, Name: "partition-3s", For: []string{zooKeeperFamily}, Run: func(x *Exam) {
 		x.Access.TTL = 3 * time.Second
 		cutOff(x, (*Network).Freeze, false)
 	}, See: "lost before the next holder is granted the lock"},
-	{Number: 17, Name: "release-before-watch", Run: releaseBeforeWatch,
+	{Number: 17, Shows: []int{8}, Name: "release-before-watch", Run: releaseBeforeWatch,
 		See: "no waiter misses a release, whenever it comes"},
-	{Number: 41, Name: "cut-every-50ms", Quick: true, Run: cutOften,
+	{Number: 41, Shows: []int{12, 14}, Name: "cut-every-50ms", Quick: true, Run: cutOften,
 		See: "work goes on"},
 }
 

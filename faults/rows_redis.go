@@ -13,19 +13,19 @@ import (
 
 // What only a Redis can do to a lock.
 var redisRows = []Row{
-	{Number: 18, Name: "restarts-empty", Quick: true, Run: restartsEmpty, For: []string{"redis-empty"},
+	{Number: 18, Shows: []int{2}, Name: "restarts-empty", Quick: true, Run: restartsEmpty, For: []string{"redis-empty"},
 		See: "the token does not go back"},
-	{Number: 19, Name: "failover-before-replication", Quick: true, Run: lostFailover, Fresh: true, For: []string{"redis-replica"},
+	{Number: 19, Shows: []int{2}, Name: "failover-before-replication", Quick: true, Run: lostFailover, Fresh: true, For: []string{"redis-replica"},
 		See: "two holders cannot be prevented; the second has the greater token; the resource stays correct"},
-	{Number: 26, Name: "eviction", Run: eviction, Fresh: true, For: onAnyRedis, Backend: withOptions(servers.RedisOptions{}),
+	{Number: 26, Shows: []int{3, 13}, Name: "eviction", Run: eviction, Fresh: true, For: onAnyRedis, Backend: withOptions(servers.RedisOptions{}),
 		See: "lost soon after; with redis.New a warning about the policy before"},
-	{Number: 27, Name: "out-of-memory", Run: outOfMemory, Fresh: true, For: onAnyRedis, Backend: withOptions(servers.RedisOptions{}),
+	{Number: 27, Shows: []int{13}, Name: "out-of-memory", Run: outOfMemory, Fresh: true, For: onAnyRedis, Backend: withOptions(servers.RedisOptions{}),
 		See: "acquire errs, release works"},
-	{Number: 28, Name: "refusals", Run: refusals, Fresh: true, For: onAnyRedis, Backend: withOptions(servers.RedisOptions{}),
+	{Number: 28, Shows: []int{13}, Name: "refusals", Run: refusals, Fresh: true, For: onAnyRedis, Backend: withOptions(servers.RedisOptions{}),
 		See: "an error that names what the server said (MISCONF, NOREPLICAS; where a server can be made to say so also READONLY, BUSY, LOADING); never \"not mine\", never \"held\""},
-	{Number: 28, Name: "cluster-down", Run: clusterDown, Fresh: true, For: []string{"redis-cluster"},
+	{Number: 28, Shows: []int{13}, Name: "cluster-down", Run: clusterDown, Fresh: true, For: []string{"redis-cluster"},
 		See: "an error that names what the server said; waiters go on after"},
-	{Number: 37, Name: "slot-migrated", Run: slotMigrated, Fresh: true, For: []string{"redis-cluster"},
+	{Number: 37, Shows: []int{14}, Name: "slot-migrated", Run: slotMigrated, Fresh: true, For: []string{"redis-cluster"},
 		See: "one slot per name; MOVED and ASK are followed"},
 }
 

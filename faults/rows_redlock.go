@@ -9,11 +9,11 @@ import (
 
 // What only a lock on several Redis servers meets.
 var redlockRows = []Row{
-	{Number: 20, Name: "node-restarts-empty", Quick: true, Run: nodeRestartsEmpty, For: []string{redlockFamily},
+	{Number: 20, Shows: []int{2}, Name: "node-restarts-empty", Quick: true, Run: nodeRestartsEmpty, For: []string{redlockFamily},
 		See: "two holders cannot be prevented; the second has the greater token; the resource stays correct"},
-	{Number: 23, Name: "node-black-holed", Quick: true, Run: nodeBlackHoled, For: []string{redlockFamily},
+	{Number: 23, Shows: []int{6}, Name: "node-black-holed", Quick: true, Run: nodeBlackHoled, For: []string{redlockFamily},
 		See: "acquire and release do not wait for it"},
-	{Number: 45, Name: "two-nodes-dead", Run: twoNodesDead, For: []string{redlockFamily},
+	{Number: 45, Shows: []int{14}, Name: "two-nodes-dead", Run: twoNodesDead, For: []string{redlockFamily},
 		See: "locks are taken, kept and given back with three of five"},
 }
 

@@ -10,18 +10,18 @@ import (
 
 // What can happen to servers of any kind.
 var serverRows = []Row{
-	{Number: 8, Name: "release-with-servers-dead", Run: releaseDead,
+	{Number: 8, Shows: []int{6, 7}, Name: "release-with-servers-dead", Run: releaseDead,
 		For: []string{"redis-1", redlockFamily, etcdFamily, zooKeeperFamily},
 		See: "Release returns by its ctx; renewals stop; the lock is free within TTL"},
-	{Number: 22, Name: "servers-stall", Quick: true, Run: stall,
+	{Number: 22, Shows: []int{3, 14}, Name: "servers-stall", Quick: true, Run: stall,
 		See: "lost at the deadline; waiters go on after"},
-	{Number: 31, Name: "quorum-lost", Quick: true, Run: quorumLost,
+	{Number: 31, Shows: []int{3, 6, 14}, Name: "quorum-lost", Quick: true, Run: quorumLost,
 		For: []string{"etcd-3", "zookeeper-3", redlockFamily},
 		See: "lost at the deadline; ctx honoured; waiters go on after"},
-	{Number: 32, Name: "all-restarted", Quick: true, Run: allRestarted,
+	{Number: 32, Shows: []int{1, 2, 14}, Name: "all-restarted", Quick: true, Run: allRestarted,
 		For: []string{"redis-1", "redis-cluster", redlockFamily, etcdFamily, zooKeeperFamily},
 		See: "no two holders; tokens go on rising; waiters go on"},
-	{Number: 44, Name: "failover", Run: failover, Fresh: true, For: []string{"redis-replica", "redis-sentinel"},
+	{Number: 44, Shows: []int{2, 14}, Name: "failover", Run: failover, Fresh: true, For: []string{"redis-replica", "redis-sentinel"},
 		See: "tokens go on rising; waiters go on"},
 }
 

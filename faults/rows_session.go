@@ -10,18 +10,18 @@ import (
 
 // What can happen to what a user has on the servers.
 var sessionRows = []Row{
-	{Number: 10, Name: "waiters-session-dies", Quick: true, Run: waitersSessionDies,
+	{Number: 10, Shows: []int{14}, Name: "waiters-session-dies", Quick: true, Run: waitersSessionDies,
 		For: []string{redisFamily, etcdFamily, zooKeeperFamily},
 		See: "it queues anew; never a grant out of turn, never stuck"},
-	{Number: 11, Name: "removed-by-hand", Quick: true, Run: removedByHand,
+	{Number: 11, Shows: []int{3}, Name: "removed-by-hand", Quick: true, Run: removedByHand,
 		See: "the holder is told within a second"},
-	{Number: 12, Name: "session-closed-from-elsewhere", Run: sessionClosed,
+	{Number: 12, Shows: []int{3}, Name: "session-closed-from-elsewhere", Run: sessionClosed,
 		For: []string{etcdFamily, zooKeeperFamily},
 		See: "the holder is told at once, not when the session would have expired"},
-	{Number: 21, Name: "clock-jump", Quick: true, Run: clockJump,
+	{Number: 21, Shows: []int{2}, Name: "clock-jump", Quick: true, Run: clockJump,
 		For: []string{redisFamily, redlockFamily},
 		See: "two holders cannot be prevented; the tokens are in order"},
-	{Number: 24, Name: "renewal-brings-nothing-back", Run: nothingBack,
+	{Number: 24, Shows: []int{3}, Name: "renewal-brings-nothing-back", Run: nothingBack,
 		See: "a lock that is lost stays lost, and its name free"},
 }
 

@@ -11,11 +11,11 @@ import (
 
 // What can happen to a holder's process.
 var userRows = []Row{
-	{Number: 1, Name: "paused", Quick: true, Run: paused,
+	{Number: 1, Shows: []int{1, 2, 3}, Name: "paused", Quick: true, Run: paused,
 		See: "its first look says lost; its late write is refused by token"},
-	{Number: 2, Name: "stale-look", Run: staleLook,
+	{Number: 2, Shows: []int{3}, Name: "stale-look", Run: staleLook,
 		See: "Context().Err() is set at the first look after a pause around the deadline"},
-	{Number: 43, Name: "killed", Quick: true, Run: killed,
+	{Number: 43, Shows: []int{4}, Name: "killed", Quick: true, Run: killed,
 		See: "the next holder has the lock within TTL and a second"},
 }
 

@@ -17,13 +17,13 @@ import (
 
 // What only a ZooKeeper can do to a lock.
 var zooKeeperRows = []Row{
-	{Number: 33, Name: "leader-killed", Quick: true, Run: leaderKilled, For: []string{"zookeeper-3", "etcd-3"},
+	{Number: 33, Shows: []int{1, 14}, Name: "leader-killed", Quick: true, Run: leaderKilled, For: []string{"zookeeper-3", "etcd-3"},
 		See: "the session survives; one holder"},
-	{Number: 34, Name: "parent-deleted", Run: parentDeleted, For: []string{zooKeeperFamily},
+	{Number: 34, Shows: []int{14}, Name: "parent-deleted", Run: parentDeleted, For: []string{zooKeeperFamily},
 		See: "it is made again, nobody is stuck"},
-	{Number: 35, Name: "numbers-used-up", Run: numbersUsedUp, Fresh: true, For: []string{"zookeeper-1"}, Backend: withoutDigest,
+	{Number: 35, Shows: []int{1, 9}, Name: "numbers-used-up", Run: numbersUsedUp, Fresh: true, For: []string{"zookeeper-1"}, Backend: withoutDigest,
 		See: "a server gives its greatest number again and again; nobody holds by it, and waiters go on in a new queue"},
-	{Number: 35, Name: "foreign-children", Run: foreignChildren, For: []string{zooKeeperFamily},
+	{Number: 35, Shows: []int{1, 9}, Name: "foreign-children", Run: foreignChildren, For: []string{zooKeeperFamily},
 		See: "they are in nobody's way"},
 }
 

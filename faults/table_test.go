@@ -28,6 +28,9 @@ nothing is left, neither on the servers nor in the process. Where a fault takes
 exclusion away (it destroys a lock at the server), the second of these becomes: tokens tell the
 two holders apart.
 
+The test of a row on a setup is TestRows/SETUP/ROW; [promises.md](promises.md) has them by the promises
+that they show.
+
 What is marked as part of make test is run there on redis-1, redlock-5, zookeeper-3 and
 etcd-3, and on the setups that the row is only for.
 
