@@ -87,12 +87,8 @@ func (d *backend) free(ctx context.Context, w *wire, p *place) error {
 // leave gives up a place that was taken in vain.
 func (d *backend) leave(ctx context.Context, w *wire, p *place) error {
 	p.finish()
-	del := deleteCall(p.node)
-	if err := w.ask(ctx, del); err != nil {
-		return tried("delete", p.node, err)
-	}
-	if del.err != nil && !errors.Is(del.err, zk.ErrNoNode) {
-		return tried("delete", p.node, del.err)
+	if err := d.remove(ctx, w, p.node); err != nil {
+		return err
 	}
 	return driver.ErrTaken
 }

@@ -174,12 +174,17 @@ func (d *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	if p.node == "" || p.doubt || p.repeated || d.plain.Load() {
 		return d.purge(ctx, w, p)
 	}
-	del := deleteCall(p.node)
+	return d.remove(ctx, w, p.node)
+}
+
+// remove sees to it that a node is no more.
+func (d *backend) remove(ctx context.Context, w *wire, node string) error {
+	del := deleteCall(node)
 	if err := w.ask(ctx, del); err != nil {
-		return tried("delete", p.node, err)
+		return tried("delete", node, err)
 	}
 	if del.err != nil && !errors.Is(del.err, zk.ErrNoNode) {
-		return tried("delete", p.node, del.err)
+		return tried("delete", node, del.err)
 	}
 	return nil
 }
