@@ -16,7 +16,7 @@ import (
 // The leader is killed while a lock is held, others wait, and more come and go. The
 // session outlives it: the holder keeps its lock, nobody else gets it, all go on.
 func TestLeaderKilled(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	e := servers.NewZooKeeperEnsemble(t, 3, servers.ZooKeeperOptions{})
 	ctx := within(t, 2*time.Minute)
 	const ttl = 20 * time.Second
@@ -121,7 +121,7 @@ func TestLeaderKilled(t *testing.T) {
 // With two of three members gone nothing is granted, calls end by their ctx, and
 // waiters go on when the members are back.
 func TestQuorumLost(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	e := servers.NewZooKeeperEnsemble(t, 3, servers.ZooKeeperOptions{})
 	ctx := within(t, 2*time.Minute)
 	l := open(t, e.Addrs(), locker.WithTTL(3*time.Second))

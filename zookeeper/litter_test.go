@@ -16,7 +16,7 @@ import (
 
 // The servers remove empty queues; sequence numbers start again, tokens do not.
 func TestQueuesAreReaped(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{"znode.container.checkIntervalMs": "300"}})
 	op := console(t, z.Addr())
 	d := raw(t, []string{z.Addr()})
@@ -56,7 +56,7 @@ func (o operator) gone(path string) {
 }
 
 func TestManyNamesLeaveNothing(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{
 		"znode.container.checkIntervalMs": "300", "znode.container.maxPerMinute": "10000000",
 	}})
@@ -113,7 +113,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 // There is no way to forget a watch but to end it: waiters that gave up, and
 // predecessors that did, leave none.
 func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	op := console(t, z.Addr())
 	d := raw(t, []string{z.Addr()})

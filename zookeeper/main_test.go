@@ -7,8 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,9 +25,18 @@ func TestMain(m *testing.M) {
 	if testing.Short() { // the example needs a server
 		_ = flag.Set("test.skip", "^Example")
 	}
-	// The tests that run side by side wait most of the time.
-	_ = flag.Set("test.parallel", strconv.Itoa(max(3, runtime.GOMAXPROCS(0))))
+	_ = flag.Set("test.parallel", "64") // see beside
 	goleak.VerifyTestMain(stopping{m}, goleak.IgnoreAnyFunction(servers.BackgroundFunc))
+}
+
+// besides bounds the tests that run beside the two suites. The suites take longer than all
+// of them and wait most of the time, so that they have to begin first.
+var besides = make(chan struct{}, 2)
+
+func beside(t *testing.T) {
+	t.Parallel()
+	besides <- struct{}{}
+	t.Cleanup(func() { <-besides })
 }
 
 type stopping struct{ m *testing.M }

@@ -71,7 +71,7 @@ func TestPartitionIsToldBeforeTheNextHolder(t *testing.T) {
 // A server that takes connections and never answers must not keep the Locker from
 // another until the session is over: the library would wait ten times as long.
 func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p, q := inFront(t, z.Addr()), inFront(t, z.Addr())
 	l := open(t, []string{p.Addr(), q.Addr()}, locker.WithTTL(6*time.Second))
@@ -94,7 +94,7 @@ func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
 }
 
 func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	l := open(t, []string{z.Addr()})
 	held, err := l.Acquire(within(t, time.Minute), "held")
@@ -139,7 +139,7 @@ func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 // Waiters wait while servers are away, and a holder keeps its lock if the session
 // outlives the outage.
 func TestRestartWithHolderAndWaiter(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	op := console(t, z.Addr())
 	a, b := open(t, []string{z.Addr()}, locker.WithTTL(20*time.Second)), open(t, []string{z.Addr()})
@@ -176,7 +176,7 @@ func TestRestartWithHolderAndWaiter(t *testing.T) {
 
 // Cut again and again, more often than the library's event channel holds.
 func TestManyDisconnects(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
 	l := open(t, []string{p.Addr()})

@@ -10,7 +10,7 @@ import (
 // Before 3.5 a server knows neither containers nor a way to take back a watch; in
 // 3.5.0 to 3.5.2 the first was missing.
 func TestOldServers(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	for what, refuse := range map[string][]int32{

@@ -64,7 +64,7 @@ func TestWritingToNodesIsNoNews(t *testing.T) {
 }
 
 func TestHolderWhoseNodeIsDeletedIsTold(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	for _, lease := range []bool{false, true} {
@@ -116,7 +116,7 @@ func TestForeignChildrenAreNobodysAffair(t *testing.T) {
 
 // Somebody deletes the queue again and again, as a server does that reaps too eagerly.
 func TestQueueDeletedInALoop(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	n := name(t)

@@ -174,7 +174,7 @@ func TestDigestAndACL(t *testing.T) {
 // The library blocks for good when a write fails while it authenticates again. The
 // credentials are sent by us, and a write that fails ends the connection.
 func TestConnectionsThatBreakWhileAuthenticating(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
 	l := open(t, []string{p.Addr()}, WithDigest("ann", strings.Repeat("x", 64<<10)))
@@ -236,7 +236,7 @@ func secure(t *testing.T, target string) (addr string, roots *x509.CertPool) {
 }
 
 func TestTLS(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	plain := servers.SharedZooKeeper(t).Addr()
 	addr, roots := secure(t, plain)
 	n := name(t)

@@ -30,7 +30,7 @@ func requests(t *testing.T, z *servers.ZooKeeper, do func()) int64 {
 }
 
 func TestAloneTakesTwoRequests(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute)) // no ping meanwhile
 	once := func() {
@@ -53,7 +53,7 @@ func TestAloneTakesTwoRequests(t *testing.T) {
 // A waiter lists the queue when it enters and never again, however many were before
 // it, and idles for nothing.
 func TestWaiterTakesFourRequests(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	op := console(t, z.Addr())
 	const n = 6
@@ -203,7 +203,7 @@ func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 // Separate clients that wait cost the server nothing but pings, which do not come
 // while the test lasts, and a release wakes one of them.
 func TestHundredIdleWaiters(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	op := console(t, z.Addr())
 	const n = 100
@@ -245,7 +245,7 @@ func TestHundredIdleWaiters(t *testing.T) {
 
 // The goroutines of one process wait there, and at most one of them at the server.
 func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	l := open(t, []string{z.Addr()})

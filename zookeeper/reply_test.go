@@ -92,7 +92,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 // The same, and nobody waits any more: then nothing may be left, however often the
 // cleaning up fails as well.
 func TestCreateWhoseReplyIsLostAndCleaningFails(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	p := inFront(t, z.Addr())

@@ -101,7 +101,7 @@ func TestTTLLongerThanAnySession(t *testing.T) {
 // The session is closed from elsewhere: its nodes are gone at once, and its next
 // holder is not far.
 func TestSessionClosedFromElsewhere(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	l, _, end := spied(t, z.Addr())
@@ -220,7 +220,7 @@ func TestNobodyHoldsInASessionThatHasEnded(t *testing.T) {
 }
 
 func TestLeases(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	l := open(t, []string{z.Addr()}, locker.WithTTL(2*time.Second))
 	n := name(t)
@@ -244,7 +244,7 @@ func TestLeases(t *testing.T) {
 
 // A lease that outlasts the session ends with it.
 func TestLeaseOverFrozenConnection(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
 	l := open(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
