@@ -76,8 +76,15 @@ func (c *C) tryOpen(opts ...locker.Option) (*client, error) {
 func (c *C) openLink(opts ...locker.Option) *client {
 	c.tb.Helper()
 	opts = append([]locker.Option{locker.WithTTL(longTTL)}, opts...)
-	l, link, err := c.h.OpenLink(c.ctx, opts...)
-	inner, err := clientOf(l, err)
+	open := c.h.OpenLinkClient
+	if open == nil {
+		open = func(ctx context.Context, opts ...locker.Option) (Client, Link, error) {
+			l, link, err := c.h.OpenLink(ctx, opts...)
+			inner, err := clientOf(l, err)
+			return inner, link, err
+		}
+	}
+	inner, link, err := open(c.ctx, opts...)
 	if err != nil {
 		c.fatalf("open over a link: %v", err)
 	}

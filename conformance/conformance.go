@@ -133,6 +133,9 @@ type Harness struct {
 	// breaking those of others, by a proxy for instance.
 	OpenLink func(ctx context.Context, opts ...locker.Option) (locker.Locker, Link, error)
 
+	// OpenLinkClient takes the place of OpenLink where OpenClient takes that of Open.
+	OpenLinkClient func(ctx context.Context, opts ...locker.Option) (Client, Link, error)
+
 	// Address is given to Backend.Dial in another process.
 	Address string
 

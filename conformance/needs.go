@@ -63,7 +63,7 @@ func (n need) hooks(b *Backend, h *Harness) string {
 		has  bool
 		name string
 	}{
-		{link, h.OpenLink != nil, "OpenLink"},
+		{link, h.OpenLink != nil || h.OpenLinkClient != nil, "OpenLink"},
 		{process, h.Address != "", "Address"},
 		{destroy, h.Destroy != nil, "Destroy"},
 		{leftovers, h.Leftovers != nil, "Leftovers"},
