@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -97,9 +98,16 @@ func experimentNames() []string {
 	return names
 }
 
+// command is the command line, without the password of a database that it may have.
 func (o *options) command() string {
-	return strings.Join(append([]string{"go -C benchmarks run ./compare"}, o.args...), " ")
+	words := []string{"go -C benchmarks run ./compare"}
+	for _, a := range o.args {
+		words = append(words, password.ReplaceAllString(a, "$1:***@"))
+	}
+	return strings.Join(words, " ")
 }
+
+var password = regexp.MustCompile(`(://[^:/@]*):[^@]*@`)
 
 func (o *options) depth() experiment.Depth {
 	switch {

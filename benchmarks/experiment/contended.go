@@ -70,7 +70,7 @@ func doContended(ctx context.Context, c *Cell) error {
 		return err
 	}
 	overlaps, stuck := t.overlaps, t.stuck
-	if c.Rep < countedReps {
+	if c.Rep == 0 || c.Depth == Full && c.Rep < countedReps {
 		// Counted afterwards, so that what is done once for a name is not among it.
 		var counted *tally
 		requests, err := c.Site.Requests(ctx, func() (err error) {

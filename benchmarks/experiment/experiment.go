@@ -122,6 +122,7 @@ type Cell struct {
 
 	results  *measure.Results
 	database string // of the shop
+	version  *sync.Map
 	mu       sync.Mutex
 	clients  []contender.Client
 }

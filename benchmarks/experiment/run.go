@@ -97,7 +97,7 @@ func (r *runner) cells(e *Experiment) []*Cell {
 		for rep := range r.times(e, k) {
 			for _, c := range r.inOrder() {
 				if e.Fits(r.Depth, c, k) {
-					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, results: r.results, database: r.ShopDatabase})
+					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, results: r.results, database: r.ShopDatabase, version: &r.version})
 				}
 			}
 		}

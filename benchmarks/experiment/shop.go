@@ -105,6 +105,11 @@ func doShop(ctx context.Context, c *Cell) (err error) {
 		return err
 	}
 	defer db.Close()
+	version, err := db.Version(ctx)
+	if err != nil {
+		return err
+	}
+	c.version.Store("shop", version)
 	if err := db.Create(ctx, shopItems, c.Case.N); err != nil {
 		return err
 	}

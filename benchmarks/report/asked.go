@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/measure"
@@ -232,23 +233,34 @@ func (in Input) planned(k measure.Key) bool {
 func askedSection(in Input) (Section, bool) {
 	t := Table{Head: []string{"backend", "asked", "measured", "compared with", "ratio", "met"}, Left: true}
 	s := Section{Title: "What is asked of this project's backends"}
-	missing, met := 0, 0
+	missing, failed, met := 0, 0, 0
+	var runs []string // the commands that measure what was not
+	by := map[string][]string{}
 	for _, a := range Answers(in) {
 		switch a.Met {
 		case notMeasured:
 			missing++
-			why := "not measured in this form: run " + "`" + a.Run + "`"
 			if a.Run == "" {
-				why = "not measured: see what was left out"
+				failed++
+				break
 			}
-			s.List = append(s.List, fmt.Sprintf("%s, %s: %s", a.Backend, a.Asked, why))
+			if len(by[a.Run]) == 0 {
+				runs = append(runs, a.Run)
+			}
+			by[a.Run] = append(by[a.Run], a.Asked)
 		case "yes":
 			met++
 		}
 		t.Rows = append(t.Rows, []string{a.Backend, a.Asked, a.Measured, a.Rival, a.Ratio, a.Met})
 	}
+	for _, run := range runs {
+		s.List = append(s.List, fmt.Sprintf("not measured in this form, run `%s`: %s", run, strings.Join(by[run], "; ")))
+	}
 	s.Tables = []Table{t}
 	s.Text = []string{fmt.Sprintf("%d of %d met, %d not measured.", met, len(t.Rows), missing)}
+	if failed > 0 {
+		s.Text[0] += fmt.Sprintf(" Why %d of these were not is said above, where it says what was left out.", failed)
+	}
 	if in.Machine.Busy() {
 		s.Text[0] += " The machine had other work: what is not met may be so for that."
 	}

@@ -246,15 +246,27 @@ func latencySection(in Input) (Section, bool) {
 // missing is the chapter on what was left out.
 func missing(in Input) (Section, bool) {
 	s := Section{Title: "Left out", List: slices.Clone(in.LeftOut)}
+	// What failed for one reason in one experiment is one line.
+	type cause struct{ experiment, reason string }
+	var causes []cause
+	who := map[cause][]string{}
 	for _, f := range in.Outcome.Results.Failures() {
-		switch {
-		case f.Experiment == "":
-			s.List = append(s.List, oneLine(f.Reason))
-		case f.Case == "":
-			s.List = append(s.List, fmt.Sprintf("%s, %s failed: %s", f.Experiment, f.Contender, oneLine(f.Reason)))
-		default:
-			s.List = append(s.List, fmt.Sprintf("%s, %s, %s failed: %s", f.Experiment, f.Case, f.Contender, oneLine(f.Reason)))
+		c := cause{f.Experiment, oneLine(f.Reason)}
+		if _, ok := who[c]; !ok {
+			causes = append(causes, c)
 		}
+		name := f.Contender
+		if f.Case != "" {
+			name += " (" + f.Case + ")"
+		}
+		who[c] = append(who[c], name)
+	}
+	for _, c := range causes {
+		if c.experiment == "" {
+			s.List = append(s.List, c.reason)
+			continue
+		}
+		s.List = append(s.List, fmt.Sprintf("%s, %s failed: %s", c.experiment, strings.Join(who[c], ", "), c.reason))
 	}
 	return s, len(s.List) > 0
 }

@@ -65,9 +65,15 @@ func source(address string) (driver, dsn string, err error) {
 	return "sqlite", "file:" + address + "?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=busy_timeout(10000)", nil
 }
 
-// Name says what kind of database it is.
-func (s *Store) Name() string {
-	return map[string]string{"pgx": "PostgreSQL", "mysql": "MySQL", "sqlite": "SQLite"}[s.driver]
+// Version says what kind of database it is, and of what version.
+func (s *Store) Version(ctx context.Context) (string, error) {
+	name := map[string]string{"pgx": "PostgreSQL", "mysql": "MySQL", "sqlite": "SQLite"}[s.driver]
+	query := map[string]string{"pgx": "SHOW server_version", "mysql": "SELECT VERSION()", "sqlite": "SELECT sqlite_version()"}[s.driver]
+	var v string
+	if err := s.db.QueryRowContext(ctx, query).Scan(&v); err != nil {
+		return name, fmt.Errorf("ask the shop's database for its version: %w", err)
+	}
+	return name + " " + v, nil
 }
 
 // Create makes the tables and fills the shelves.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -39,6 +40,9 @@ func TestSales(t *testing.T) {
 	defer s.Close()
 	if err := s.Create(ctx, 2, 5); err != nil {
 		t.Fatal(err)
+	}
+	if v, err := s.Version(ctx); err != nil || !strings.HasPrefix(v, "SQLite 3.") {
+		t.Errorf("version %q, %v", v, err)
 	}
 	sell := func(left int, token int64, check, want bool) {
 		t.Helper()
