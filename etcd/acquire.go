@@ -56,7 +56,7 @@ func (b *backend) askFor(ctx context.Context, e *entry) (driver.Grant, error) {
 		case ctx.Err() != nil || lasting(err):
 			return driver.Grant{}, err
 		case errors.Is(err, errFence), errors.Is(err, errSessionGone):
-		case time.Since(begun) < moment, errors.Is(err, errSilence) && time.Since(begun) < 2*b.pace.patience:
+		case time.Since(begun) < moment, errors.Is(err, errSilence) && time.Since(begun) < 2*b.patience.most:
 			pause.sleep(ctx)
 		default:
 			return driver.Grant{}, err

@@ -147,7 +147,7 @@ func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.pace.patience = 10 * time.Second // nobody here asks again, as the core does
+	b.impatient(10 * time.Second) // nobody here asks again, as the core does
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -155,6 +155,9 @@ func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend 
 	})
 	return b
 }
+
+// impatient fixes how long a request may take.
+func (b *backend) impatient(d time.Duration) { b.patience.least, b.patience.most = d, d }
 
 var claims struct {
 	sync.Mutex

@@ -21,7 +21,7 @@ func TestLateRequest(t *testing.T) {
 	admin := dial(t, e.Addr())
 	slow, fast := front(t, e.Addr()), front(t, e.Addr())
 	b := driverOf(t, dial(t, slow.Addr(), fast.Addr()))
-	b.pace.patience = 150 * time.Millisecond
+	b.impatient(150 * time.Millisecond)
 	eventually(t, "both ways open", func() bool {
 		c := take(t, b, "warm")
 		if err := b.Release(t.Context(), c); err != nil {
@@ -110,7 +110,7 @@ func TestPlainDelete(t *testing.T) {
 	admin := dial(t, e.Addr())
 	p := front(t, e.Addr())
 	b := driverOf(t, dial(t, p.Addr()))
-	b.pace.patience = 200 * time.Millisecond
+	b.impatient(200 * time.Millisecond)
 	c := take(t, b, t.Name())
 	first := c.State.(*entry)
 	p.Freeze()

@@ -53,7 +53,7 @@ func (b *backend) found(key string, rev int64) {
 
 // awaitOwn waits behind a claim of the same Locker, which costs no request.
 func (b *backend) awaitOwn(ctx context.Context, e, ahead *entry) (place, error) {
-	look := time.NewTimer(b.pace.fallback)
+	look := time.NewTimer(b.fallback)
 	defer look.Stop()
 	select {
 	case <-e.head:
@@ -87,7 +87,7 @@ func (b *backend) awaitOther(ctx context.Context, e *entry, p place) (place, err
 		}
 		p = q
 	}
-	doubt := b.pace.fallback
+	doubt := b.fallback
 	if from > p.rev {
 		doubt = min(time.Duration(p.ahead)*5*time.Millisecond, 100*time.Millisecond)
 	}
@@ -105,7 +105,7 @@ func (b *backend) awaitOther(ctx context.Context, e *entry, p place) (place, err
 			if err != nil || q.key != p.key {
 				return q, err
 			}
-			timer.Reset(b.pace.fallback)
+			timer.Reset(b.fallback)
 		case <-e.session.gone:
 			return place{}, errSessionGone
 		case <-ctx.Done():
