@@ -96,7 +96,7 @@ func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
 func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
-	l := open(t, []string{z.Addr()})
+	l, d := both(t, []string{z.Addr()})
 	held, err := l.Acquire(within(t, time.Minute), "held")
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +104,7 @@ func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 	if err := z.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	once(t, "the end of the connection to be noticed", func() bool { w, _ := d.session.now(); return w == nil })
 	for what, call := range map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, "a"); return err },
 		"try":     func(ctx context.Context) error { _, err := l.TryAcquire(ctx, "b"); return err },
