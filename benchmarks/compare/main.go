@@ -19,6 +19,7 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/experiment"
 	"github.com/seed80cd6120/locker/benchmarks/machine"
 	"github.com/seed80cd6120/locker/benchmarks/report"
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 func main() {
@@ -26,8 +27,13 @@ func main() {
 	child.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // who presses Ctrl-C a second time does not want to wait
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:])
+	stop()
+	_ = servers.StopAll() // what could not be stopped by itself ends with this process
+	switch {
+	case errors.Is(err, context.Canceled): // and the report says so
+		os.Exit(130)
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
 	}
@@ -59,5 +65,6 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		leftOut = append(leftOut, "interrupted: what had not been measured by then")
 	}
-	return o.report(report.Input{Command: o.command(), Machine: looked, Plan: plan, Outcome: outcome, LeftOut: leftOut}, os.Stdout)
+	in := report.Input{Command: o.command(), Machine: looked, Plan: plan, Outcome: outcome, LeftOut: leftOut}
+	return errors.Join(err, o.report(in, os.Stdout))
 }

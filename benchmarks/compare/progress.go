@@ -13,15 +13,16 @@ import (
 )
 
 // progress shows what is being done: on a terminal in one line that changes, elsewhere
-// with a line every ten seconds.
+// with a line for every experiment and every ten seconds.
 type progress struct {
 	w     io.Writer
 	live  bool
 	start time.Time
 
-	mu    sync.Mutex
-	last  time.Time
-	width int
+	mu      sync.Mutex
+	last    time.Time
+	chapter string // that last was of
+	width   int
 }
 
 func newProgress(f *os.File) *progress {
@@ -39,8 +40,9 @@ func (p *progress) tell(what string, done float64) {
 		p.width = width
 		return
 	}
-	if time.Since(p.last) >= 10*time.Second {
-		p.last = time.Now()
+	chapter := what[:max(0, strings.IndexAny(what+":", ",:"))]
+	if time.Since(p.last) >= 10*time.Second || chapter != p.chapter {
+		p.last, p.chapter = time.Now(), chapter
 		fmt.Fprintln(p.w, line)
 	}
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,6 +179,44 @@ func TestWithoutServers(t *testing.T) {
 	}
 	if !strings.Contains(out, "acquire+release under 2 µs") {
 		t.Errorf("memory was not measured:\n%s", out)
+	}
+}
+
+// Whoever has seen enough gets a report of what has been measured, and no server is left.
+func TestInterrupt(t *testing.T) {
+	servers.Need(t)
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-quick", "-backends", "redis", "-rivals", "none", "-experiments", "alone,shop", "-repeat", "100", "-out", "none")
+	tmp := t.TempDir() // where servers have their data until they are stopped
+	cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+tmp)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for s, seen := bufio.NewScanner(said), 0; seen < 2 && s.Scan(); {
+		if strings.Contains(s.Text(), "Alone") { // the second time, some has been measured
+			seen++
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, said)
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
+		t.Errorf("it ended with %v", err)
+	}
+	if !strings.Contains(out.String(), "interrupted: what had not been measured") || !strings.Contains(out.String(), "acquire+release") {
+		t.Errorf("it does not report what it has:\n%s", out.String())
+	}
+	left, err := os.ReadDir(tmp)
+	if err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed80cd6120/locker/benchmarks/trackrecord/checks"
+	"github.com/seed80cd6120/locker/conformance"
 )
 
 // event is one line of go test -json.
@@ -20,15 +21,19 @@ type event struct {
 // outcome is what has come of one check of one library.
 type outcome struct {
 	passed, failed int
-	undecided      int      // it failed before it came to the question
-	why            []string // one line for each failure
+	undecided      int      // of those that failed: before they came to the question
+	why            []string // a line for each of the others
 }
 
 // results are by library and check.
 type results map[string]map[string]*outcome
 
-// complaint is a line of a failing check.
-var complaint = regexp.MustCompile(`^\s+(?:checks|holding|loss|call|cases_\w+)\.go:\d+: (.*)\n$`)
+// complaint is a line of a failing case of the suite, failure one that package faults
+// prints at the end for a check or a row.
+var (
+	complaint = regexp.MustCompile(`^\s+(?:case|cases_\w+|child|oracle|runner)\.go:\d+: (.*)\n$`)
+	failure   = regexp.MustCompile(`^FAILED (Test(?:Track|Row)/\S+): (.*)\n$`)
+)
 
 // preparation is what a check complains of that could not put its question: an
 // acquisition that nothing was in the way of took too long, or the machine was too slow.
@@ -42,18 +47,17 @@ func read(said []byte) (results, error) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			continue // the compiler's words
 		}
+		if m := failure.FindStringSubmatch(e.Output); m != nil {
+			if library, check, ok := parts(m[1]); ok {
+				r.of(library, check).complains(m[2])
+			}
+			continue
+		}
 		library, check, ok := parts(e.Test)
 		if !ok {
 			continue
 		}
-		if r[library] == nil {
-			r[library] = map[string]*outcome{}
-		}
-		o := r[library][check]
-		if o == nil {
-			o = &outcome{}
-			r[library][check] = o
-		}
+		o := r.of(library, check)
 		switch e.Action {
 		case "run":
 			lines[e.Test] = ""
@@ -64,15 +68,44 @@ func read(said []byte) (results, error) {
 		case "pass":
 			o.passed++
 		case "fail":
-			if preparation.MatchString(lines[e.Test]) {
-				o.undecided++
-				continue
-			}
 			o.failed++
-			o.why = append(o.why, lines[e.Test])
+			if strings.HasPrefix(e.Test, "TestConformance/") {
+				o.complains(lines[e.Test])
+			}
 		}
 	}
 	return r, nil
+}
+
+// of returns the outcome of a check.
+func (r results) of(library, check string) *outcome {
+	if r[library] == nil {
+		r[library] = map[string]*outcome{}
+	}
+	if r[library][check] == nil {
+		r[library][check] = &outcome{}
+	}
+	return r[library][check]
+}
+
+// complains notes why a check has failed.
+func (o *outcome) complains(why string) {
+	if preparation.MatchString(why) {
+		o.undecided++
+	} else {
+		o.why = append(o.why, why)
+	}
+}
+
+// broken is how often it failed at the question itself.
+func (o *outcome) broken() int { return o.failed - o.undecided }
+
+// first is the first of what was seen.
+func (o *outcome) first() string {
+	if len(o.why) == 0 {
+		return "its process ended"
+	}
+	return o.why[0]
 }
 
 // parts takes the name of a test apart.
@@ -80,7 +113,7 @@ func parts(test string) (library, check string, ok bool) {
 	for _, kind := range []struct {
 		prefix string
 		checks []checks.Check
-	}{{"TestTrack/", checks.All}, {"TestConformance/", checks.Suite}} {
+	}{{"TestTrack/", checks.All}, {"TestConformance/", checks.Suite}, {"TestRow/", checks.Rows}} {
 		path, found := strings.CutPrefix(test, kind.prefix)
 		for _, c := range kind.checks {
 			if library, is := strings.CutSuffix(path, "/"+c.ID); found && is {
@@ -94,16 +127,16 @@ func parts(test string) (library, check string, ok bool) {
 // cell is what the table says.
 func (o *outcome) cell(times int) string {
 	switch {
-	case o == nil || o.passed+o.failed+o.undecided < times:
+	case o == nil || o.passed+o.failed < times:
 		return "?"
 	case o.passed == times:
 		return "kept"
-	case o.failed == times:
+	case o.broken() == times:
 		return "**broken**"
-	case o.failed == 0:
+	case o.broken() == 0:
 		return fmt.Sprintf("kept (%d of %d)", o.passed, times)
 	}
-	return fmt.Sprintf("%d of %d", o.failed, times)
+	return fmt.Sprintf("%d of %d", o.broken(), times)
 }
 
 const head = `# Track record
@@ -152,16 +185,27 @@ func (r results) write(w io.Writer, times int, note string) {
 		}
 		r.table(w, columns, checks.All, times)
 		if !ours {
-			fmt.Fprint(w, suiteHead)
+			fmt.Fprintf(w, suiteHead, len(conformance.Cases()))
 			r.table(w, columns, checks.Suite, times)
+			fmt.Fprint(w, rowsHead)
+			r.table(w, columns, checks.Rows, times)
 		}
 	}
 	r.breaks(w, libraries, times)
 	lacks(w, libraries)
 }
 
-const suiteHead = `Of the conformance suite that this project's backends pass, those cases that ask for
-nothing but what others claim, too:
+const suiteHead = `### The conformance suite
+
+The same suite that this project's backends pass, on others. Of its %d cases these ask for nothing but
+what others claim, too. The rest is about what only this project promises: errors and options, leases,
+fencing tokens, Close, litter, odd names, and going on by itself after an outage.
+
+`
+
+const rowsHead = `### Fault rows
+
+Rows of [faults.md](faults.md) in the same way.
 
 `
 
@@ -174,15 +218,29 @@ func (r results) table(w io.Writer, columns []checks.Library, all []checks.Check
 	for _, c := range all {
 		fmt.Fprintf(w, "| %s |", c.Sentence)
 		for _, l := range columns {
-			if _, lacks := l.Lacks[c.Claim]; lacks {
-				fmt.Fprint(w, " – |")
-			} else {
+			if l.Offers(c) {
 				fmt.Fprintf(w, " %s |", r[l.Name][c.ID].cell(times))
+			} else {
+				fmt.Fprint(w, " – |")
 			}
 		}
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w)
+}
+
+// everything that is asked of libraries.
+var everything = slices.Concat(checks.All, checks.Suite, checks.Rows)
+
+// testOf is the test by which a check is run.
+func testOf(c checks.Check) string {
+	switch {
+	case strings.HasPrefix(c.ID, "row/"):
+		return "TestRow"
+	case strings.Contains(c.ID, "/"):
+		return "TestConformance"
+	}
+	return "TestTrack"
 }
 
 // breaks says how to see each break, and what was seen.
@@ -191,16 +249,12 @@ func (r results) breaks(w io.Writer, libraries []checks.Library, times int) {
 	fmt.Fprintf(w, "    LOCKER_TRACK=1 go test -v -count=%d ./trackrecord/checks -run 'TestTrack/redsync-5/black-hole$'\n\n", times)
 	fmt.Fprintf(w, "| -run | broken | what was seen |\n|---|---|---|\n")
 	for _, l := range libraries {
-		for _, c := range slices.Concat(checks.All, checks.Suite) {
+		for _, c := range everything {
 			o := r[l.Name][c.ID]
-			if _, lacks := l.Lacks[c.Claim]; lacks || o == nil || o.failed == 0 {
+			if !l.Offers(c) || o == nil || o.broken() == 0 {
 				continue
 			}
-			test := "TestTrack"
-			if strings.Contains(c.ID, "/") {
-				test = "TestConformance"
-			}
-			fmt.Fprintf(w, "| `%s/%s/%s$` | %d of %d | %s |\n", test, l.Name, c.ID, o.failed, times, escape(o.why[0]))
+			fmt.Fprintf(w, "| `%s/%s/%s$` | %d of %d | %s |\n", testOf(c), l.Name, c.ID, o.broken(), times, escape(o.first()))
 		}
 	}
 	fmt.Fprintln(w)
@@ -218,7 +272,7 @@ func lacks(w io.Writer, libraries []checks.Library) {
 	fmt.Fprintf(w, "## Not offered\n\n")
 	for _, l := range libraries {
 		var said []string
-		for _, c := range slices.Concat(checks.All, checks.Suite) {
+		for _, c := range everything {
 			if why, ok := l.Lacks[c.Claim]; ok {
 				text := fmt.Sprintf("%s (%s)", c.Claim, why)
 				if !slices.Contains(said, text) {

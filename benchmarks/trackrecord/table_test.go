@@ -11,18 +11,22 @@ func TestTableOfEvents(t *testing.T) {
 	var said strings.Builder
 	run := func(test, complaint, action string) {
 		fmt.Fprintf(&said, `{"Action":"run","Test":%q}`+"\n", test)
-		if complaint != "" {
-			fmt.Fprintf(&said, `{"Action":"output","Test":%q,"Output":%q}`+"\n", test, "    loss.go:7: "+complaint+"\n")
-			fmt.Fprintf(&said, `{"Action":"output","Test":%q,"Output":%q}`+"\n", test, "    loss.go:8: and more\n")
+		if complaint != "" && strings.HasPrefix(test, "TestConformance/") {
+			fmt.Fprintf(&said, `{"Action":"output","Test":%q,"Output":%q}`+"\n", test, "    cases_many.go:7: "+complaint+"\n")
+			fmt.Fprintf(&said, `{"Action":"output","Test":%q,"Output":%q}`+"\n", test, "    cases_many.go:8: and more\n")
 		}
 		fmt.Fprintf(&said, `{"Action":%q,"Test":%q}`+"\n", action, test)
+		if complaint != "" && !strings.HasPrefix(test, "TestConformance/") {
+			fmt.Fprintf(&said, `{"Action":"output","Output":%q}`+"\n", "FAILED "+test+": "+complaint+"\n")
+		}
 	}
 	for i := range 3 {
 		run("TestTrack/locker/redis/neighbours", "", "pass")
 		run("TestTrack/etcd.Mutex-1/neighbours", `"exam-9-1" is taken`, "fail")
-		run("TestConformance/redislock/Prompt/Deadline", "", []string{"pass", "fail", "pass"}[i])
+		run("TestConformance/redislock/Prompt/Deadline", []string{"", "late", ""}[i], []string{"pass", "fail", "pass"}[i])
 		run("TestTrack/zk.Lock-1/neighbours", []string{"", "A1 did not get the lock within 10s: why", ""}[i], []string{"pass", "fail", "pass"}[i])
 		run("TestTrack/zk.Lock-1/no-such-check", "", "pass")
+		run("TestRow/etcd.Mutex-1/row/03-cut-off", "told late", "fail")
 	}
 	said.WriteString("# what the compiler says is no event\n")
 	r, err := read([]byte(said.String()))
@@ -35,6 +39,7 @@ func TestTableOfEvents(t *testing.T) {
 		{"redislock", "Prompt/Deadline", "1 of 3"},
 		{"zk.Lock-1", "neighbours", "kept (2 of 3)"},
 		{"zk.Lock-1", "death-frees", "?"},
+		{"etcd.Mutex-1", "row/03-cut-off", "**broken**"},
 	} {
 		if got := r[c.library][c.check].cell(3); got != c.want {
 			t.Errorf("%s %s: %q, want %q", c.library, c.check, got, c.want)
@@ -42,7 +47,8 @@ func TestTableOfEvents(t *testing.T) {
 	}
 	var page strings.Builder
 	r.write(&page, 3, "A note.")
-	for _, want := range []string{"A note.", "`TestTrack/etcd.Mutex-1/neighbours$` | 3 of 3 | \"x\" is taken |"} {
+	for _, want := range []string{"A note.", "`TestTrack/etcd.Mutex-1/neighbours$` | 3 of 3 | \"x\" is taken |",
+		"`TestRow/etcd.Mutex-1/row/03-cut-off$` | 3 of 3 | told late |", "`TestConformance/redislock/Prompt/Deadline$` | 1 of 3 | late |"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}

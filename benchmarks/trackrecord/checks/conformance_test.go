@@ -2,6 +2,8 @@ package checks
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"os"
 	"testing"
 
@@ -11,11 +13,13 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// TestConformance holds the other libraries to the suite that this project's backends pass.
-// It asks for more than any of them offers: the table leaves out the promises that a
-// library does not make.
+// TestConformance holds the other libraries to the suite that this project's backends pass,
+// the whole of it. It asks for more than any of them offers: the table leaves out the
+// promises that a library does not make.
 func TestConformance(t *testing.T) {
-	servers.Need(t)
+	if !conformance.InChild() {
+		servers.Need(t)
+	}
 	if os.Getenv("LOCKER_TRACK") == "" {
 		t.Skip("takes minutes; run with LOCKER_TRACK=1, as ./trackrecord does")
 	}
@@ -25,26 +29,79 @@ func TestConformance(t *testing.T) {
 		}
 		t.Run(l.Name, func(t *testing.T) {
 			t.Parallel()
-			s := faults.StartOn(t, l.Backend)
-			open := func(ctx context.Context, opts ...locker.Option) (conformance.Client, error) {
-				cfg, err := locker.NewConfig(opts...)
-				if err != nil {
-					return nil, err
-				}
-				access := s.Access
-				access.TTL = cfg.TTL
-				return faults.Open(ctx, access)
+			_, unfair := l.Lacks[Queues]
+			b := conformance.Backend{TTL: short, Fair: !unfair, DialClient: dialAt}
+			if conformance.InChild() {
+				b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
+			} else {
+				s := faults.StartOn(t, l.Backend)
+				b.New = func(t testing.TB) *conformance.Harness { return harness(t, s) }
 			}
-			conformance.Run(t, conformance.Backend{
-				TTL: short,
-				New: func(testing.TB) *conformance.Harness {
-					h := &conformance.Harness{OpenClient: open, Destroy: s.Destroy}
-					if len(s.All) == 1 {
-						h.Requests = s.All[0].Requests
-					}
-					return h
-				},
-			})
+			conformance.Run(t, b)
 		})
 	}
+}
+
+// dialAt opens a client at an address that harness has made.
+func dialAt(ctx context.Context, address string, opts ...locker.Option) (conformance.Client, error) {
+	var a faults.Access
+	if err := json.Unmarshal([]byte(address), &a); err != nil {
+		return nil, err
+	}
+	return openAt(ctx, a, opts)
+}
+
+func openAt(ctx context.Context, a faults.Access, opts []locker.Option) (conformance.Client, error) {
+	cfg, err := locker.NewConfig(opts...)
+	if err != nil {
+		return nil, err
+	}
+	a.TTL = cfg.TTL
+	return faults.Open(ctx, a)
+}
+
+func harness(t testing.TB, s *faults.Servers) *conformance.Harness {
+	address, err := json.Marshal(s.Access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &conformance.Harness{
+		OpenClient: func(ctx context.Context, opts ...locker.Option) (conformance.Client, error) {
+			return openAt(ctx, s.Access, opts)
+		},
+		OpenLinkClient: func(ctx context.Context, opts ...locker.Option) (conformance.Client, conformance.Link, error) {
+			net, access, err := faults.NewNetwork(s.Access, s.Addrs)
+			if err != nil {
+				return nil, conformance.Link{}, err
+			}
+			t.Cleanup(func() { _ = net.Close() })
+			c, err := openAt(ctx, access, opts)
+			return c, conformance.Link{
+				Freeze: net.Freeze,
+				Mute:   net.FreezeDown,
+				Cut:    func() { net.Refuse(); net.Cut() },
+				Heal:   net.Heal,
+			}, err
+		},
+		Address: string(address),
+		Destroy: s.Destroy,
+		Stop: func(context.Context) error {
+			var errs []error
+			for _, m := range s.All {
+				errs = append(errs, m.Kill())
+			}
+			return errors.Join(errs...)
+		},
+		Start: func(ctx context.Context) error {
+			var errs []error
+			for _, m := range s.All {
+				errs = append(errs, m.Restart(ctx))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	if len(s.All) == 1 {
+		h.Requests = s.All[0].Requests
+	}
+	return h
 }

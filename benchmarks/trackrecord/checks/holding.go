@@ -2,12 +2,10 @@ package checks
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/seed80cd6120/locker/faults"
-	"github.com/seed80cd6120/locker/faults/fence"
 )
 
 // Who holds what, and what tells holders apart.
@@ -93,13 +91,7 @@ func nodeForgets(x *faults.Exam) {
 	}
 	x.Did("forget", true, name, func() error { return forget(x.Within(10*time.Second), name) })
 	hb := x.Acquired(b, name, 10*time.Second)
-	x.Until("the first has looked once more", 5*time.Second, func() bool { return ha.LostAt() != 0 || ha.Alive() > hb.Grant() })
-	if err := hb.Work(); err != nil {
-		x.Errorf("the second holder's write: %v", err)
-	}
-	if err := ha.Work(); !errors.Is(err, fence.ErrStale) {
-		x.Errorf("the first holder's write: %v", err)
-	}
+	x.ToldApart(ha, hb)
 	_ = hb.Release(x.Ctx)
 }
 

@@ -2,8 +2,8 @@ package checks
 
 import (
 	"context"
+	"maps"
 	"net/url"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +25,12 @@ type Library struct {
 	Lacks map[Claim]string
 }
 
+// Offers reports whether the library claims what a check asks for.
+func (l Library) Offers(c Check) bool {
+	_, lacks := l.Lacks[c.Claim]
+	return !lacks
+}
+
 // Libraries are the columns.
 func Libraries() []Library {
 	all := []Library{
@@ -33,7 +39,7 @@ func Libraries() []Library {
 		rival("redislock", redis(1), noRedis, map[Claim]string{Majority: "one server"}),
 		rival("rueidislock", redis(1), map[Claim]string{
 			Tokens: "none", Releases: "release is a CancelFunc", Knows: "release is a CancelFunc", Majority: "one server here",
-			Session: "no sessions", inTree: "no tree", OneByOne: "all waiters are notified",
+			Session: "no sessions", inTree: "no tree", OneByOne: "all waiters are notified", Queues: "whoever is first",
 		}, nil),
 		rival("etcd.Mutex-1", etcd(1), map[Claim]string{
 			Tokens: "not documented as such", Majority: "one member here", Deletes: "the signal is that of the session", inTree: "keys of its own prefix",
@@ -41,7 +47,7 @@ func Libraries() []Library {
 		}, nil),
 		rival("zk.Lock-1", zooKeeper(1), map[Claim]string{
 			Ctx: "Lock takes no ctx", CtxError: "Lock takes no ctx", Releases: "Unlock takes no ctx", Told: "none", Deletes: "no signal of loss",
-			Tokens: "none", Majority: "one server here", Expires: "locks live by the session",
+			Tokens: "none", Majority: "one server here", Expires: "locks live by the session", Tries: "Lock waits",
 		}, nil),
 	}
 	for _, b := range []faults.Backend{faults.Redis1, faults.RedLock5, faults.Etcd1, faults.ZooKeeper1} {
@@ -67,7 +73,7 @@ const inTree Claim = "a queue in a shared tree"
 
 var noRedis = map[Claim]string{
 	Told: "none", Deletes: "no signal of loss", Tokens: "none", Session: "no sessions", inTree: "no tree",
-	Wakes: "waiters ask again and again", OneByOne: "waiters ask again and again",
+	Wakes: "waiters ask again and again", OneByOne: "waiters ask again and again", Queues: "whoever asks at the right moment",
 }
 
 // setup makes the servers for a kind of lock.
@@ -108,6 +114,8 @@ func rival(name string, on setup, lacks, more map[Claim]string) Library {
 	if c.Name == "" {
 		panic("there is no rival " + name)
 	}
+	all := maps.Clone(lacks)
+	maps.Copy(all, more)
 	kind := "rival:" + name
 	faults.Register(kind, func(ctx context.Context, a faults.Access) (conformance.Client, error) {
 		var addrs []string
@@ -115,68 +123,14 @@ func rival(name string, on setup, lacks, more map[Claim]string) Library {
 			addrs = append(addrs, a.Through(addr))
 		}
 		opened, err := suite.Opener(c, addrs, true)(ctx, locker.WithTTL(a.TTL))
-		if err == nil && c.Family == "rueidislock" {
-			opened = detached{opened}
+		if _, lacks := all[Told]; err == nil && !lacks {
+			opened = frank{opened}
 		}
 		return opened, err
 	})
-	all := map[Claim]string{}
-	for _, m := range []map[Claim]string{lacks, more} {
-		for k, v := range m {
-			all[k] = v
-		}
-	}
+	_, untold := all[Told]
 	return Library{Name: name, Lacks: all, Backend: faults.Backend{
-		Name: name, Family: c.Family, TTL: short, Death: short + time.Second,
+		Name: name, Family: c.Family, TTL: short, Death: short + time.Second, Offers: faults.Offers{Lost: !untold},
 		Start: func(t testing.TB) *faults.Servers { return on(t, kind) },
 	}}
-}
-
-// detached is a client of a library for which the ctx of an acquisition is that of the
-// holding, too: it lends it one that is the caller's only until the lock is granted.
-type detached struct{ conformance.Client }
-
-func (d detached) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
-	return detach(ctx, func(ctx context.Context) (conformance.Holding, error) { return d.Client.Acquire(ctx, name, opts...) })
-}
-
-func (d detached) TryAcquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
-	return detach(ctx, func(ctx context.Context) (conformance.Holding, error) { return d.Client.TryAcquire(ctx, name, opts...) })
-}
-
-// lent has the caller's deadline until the lock is granted, which libraries pass on to
-// connections.
-type lent struct {
-	context.Context
-	deadline time.Time
-	has      bool
-	granted  atomic.Bool
-}
-
-func (l *lent) Deadline() (time.Time, bool) {
-	if l.granted.Load() {
-		return time.Time{}, false
-	}
-	return l.deadline, l.has
-}
-
-func detach(ctx context.Context, acquire func(ctx context.Context) (conformance.Holding, error)) (conformance.Holding, error) {
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { cancel(ctx.Err()) })
-	l := &lent{Context: own}
-	l.deadline, l.has = ctx.Deadline()
-	h, err := acquire(l)
-	l.granted.Store(true)
-	ended := !stop()
-	switch {
-	case err == nil && !ended:
-		return h, nil
-	case err == nil:
-		_ = h.Release(context.WithoutCancel(ctx))
-	}
-	cancel(nil)
-	if ended {
-		err = ctx.Err()
-	}
-	return nil, err
 }
