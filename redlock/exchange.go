@@ -27,6 +27,7 @@ type request struct {
 	c     *claim // whose it is; nil for what concerns none or many
 	i     int
 	until time.Time // if not zero: try again until then
+	due   time.Time // it is in no hurry before
 	again bool      // it has been tried before
 	state atomic.Int32
 }

@@ -15,6 +15,8 @@ const (
 	maxBatch = 128
 	// lenience is how many bounds a node may be silent before nothing more is sent.
 	lenience = 3
+	// sluggish is how long an answer may take before the node is asked last.
+	sluggish = 10 * time.Millisecond
 	// maxQueue bounds what waits for a node that does not answer.
 	maxQueue = 1 << 14
 )
@@ -30,7 +32,7 @@ var (
 
 func (b *backend) newNode(client goredis.UniversalClient, i int) *node {
 	n := &node{name: nameOf(client, i), client: client, ctx: b.ctx, bound: b.bound, open: &b.open}
-	n.slow, n.unasked = n.fail(errSlow), n.fail(errUnasked)
+	n.late, n.unasked = n.fail(errSlow), n.fail(errUnasked)
 	return n
 }
 
@@ -44,7 +46,7 @@ type node struct {
 	client goredis.UniversalClient
 	ctx    context.Context // ends with the backend
 	bound  time.Duration   // longer without an answer and the node counts as hung
-	slow   error           // what is said of it when an answer does not come in time
+	late   error           // what is said of it when an answer does not come in time
 
 	unasked error // and when it was decided without it
 
@@ -53,6 +55,7 @@ type node struct {
 
 	mu      sync.Mutex
 	queue   []*request
+	full    int        // so long, and it is worth looking for what has been taken back
 	parked  []*request // failed and to be repeated
 	wake    chan struct{}
 	running bool // the goroutine is at it
@@ -81,18 +84,23 @@ const linger = time.Millisecond
 // while. It is for what nobody waits for: a client that releases a lock often asks for
 // one right after, and one that takes a lock often has released it by then.
 func (n *node) submitLater(r *request) {
+	r.due = time.Now().Add(linger)
 	if !n.accept(r) {
 		return
 	}
 	if !n.running && !n.armed {
-		n.armed = true
-		if n.timer == nil {
-			n.timer = time.AfterFunc(linger, n.kick)
-		} else {
-			n.timer.Reset(linger)
-		}
+		n.arm(linger)
 	}
 	n.mu.Unlock()
+}
+
+func (n *node) arm(d time.Duration) {
+	n.armed = true
+	if n.timer == nil {
+		n.timer = time.AfterFunc(d, n.rouse)
+	} else {
+		n.timer.Reset(d)
+	}
 }
 
 // accept puts r into the queue, and then leaves mu locked, or answers it.
@@ -108,7 +116,9 @@ func (n *node) accept(r *request) bool {
 	case len(n.queue) >= maxQueue:
 		err = errFull
 	default:
-		n.queue = append(n.queue, r)
+		if n.queue = append(n.queue, r); len(n.queue) > n.full {
+			n.prune()
+		}
 		return true
 	}
 	n.mu.Unlock()
@@ -120,14 +130,34 @@ func (n *node) accept(r *request) bool {
 	return false
 }
 
-// kick sends what waits, unless all of it has been taken back.
-func (n *node) kick() {
+// rouse sends what has waited long enough, and what came after it.
+func (n *node) rouse() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.armed = false
 	if n.running {
 		return
 	}
+	n.prune()
+	if len(n.queue) == 0 {
+		return
+	}
+	if d := time.Until(n.queue[0].due); d > 0 {
+		n.arm(d)
+		return
+	}
+	n.start()
+}
+
+// kick sends what waits, now.
+func (n *node) kick() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.start()
+}
+
+// prune forgets the requests that have been taken back. It wants mu.
+func (n *node) prune() {
 	n.queue = slices.DeleteFunc(n.queue, func(r *request) bool {
 		gone := r.state.Load() == cancelled
 		if gone {
@@ -135,7 +165,7 @@ func (n *node) kick() {
 		}
 		return gone
 	})
-	n.start()
+	n.full = max(2*len(n.queue), 64)
 }
 
 // weak: the node hangs, or the last that it was sent has just failed.
@@ -143,6 +173,13 @@ func (n *node) weak() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.failedLocked() || n.hungLocked()
+}
+
+// slow: the others should be asked first. It does not take that long to answer.
+func (n *node) slow() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.failedLocked() || n.silent() > sluggish
 }
 
 func (n *node) failedLocked() bool { return !n.failed.IsZero() && time.Since(n.failed) < time.Second }

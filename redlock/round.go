@@ -109,7 +109,7 @@ func (r *round) isBid() bool { return r.script == bidScript }
 func (b *backend) firstToAsk(c *claim, some nodeSet) (first nodeSet) {
 	var weak nodeSet
 	for i, n := range b.nodes {
-		if n.weak() {
+		if n.slow() {
 			weak = weak.with(i)
 		}
 	}
@@ -295,7 +295,7 @@ func (r *round) replies() []reply {
 		case v.req.state.Load() == queued:
 			all[i] = reply{err: r.b.nodes[i].unasked}
 		default:
-			all[i] = reply{err: r.b.nodes[i].slow, sent: true}
+			all[i] = reply{err: r.b.nodes[i].late, sent: true}
 		}
 	}
 	return all

@@ -247,7 +247,7 @@ func (b *backend) glance(ctx context.Context, c *claim, i int) reply {
 	if req.cancel() {
 		c.asked(i, notSent, true)
 	}
-	return reply{err: b.nodes[i].slow}
+	return reply{err: b.nodes[i].late}
 }
 
 // single is a bid at one node.
