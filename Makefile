@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 RACE ?= -race
 
-.PHONY: setup test short bench compare faults conformance
+.PHONY: setup test short bench compare readme-figures faults conformance
 
 setup:
 	@scripts/setup.sh
@@ -24,6 +24,10 @@ bench: setup
 compare:
 	@scripts/setup.sh || echo "compare: going on with what is there"
 	go -C benchmarks run ./compare $(ARGS)
+
+# The short table and the plot in README.md, from the last comparison (a full one).
+readme-figures:
+	go -C benchmarks run ./compare -from results/report.json -out none -readme ../README.md
 
 # Every fault in its full length; make test runs a short form of each.
 faults: setup
