@@ -73,8 +73,8 @@ type Contender struct {
 	Setup  Setup
 	// Note says how it was configured, where a user would have had a choice.
 	Note string
-	// Aside: it differs from another contender in one respect, and is measured
-	// where that matters, and with everything only in the full form.
+	// Aside: it differs from another contender in one respect, and is measured where
+	// that matters.
 	Aside bool
 	// Traits is what may be asked of it.
 	Traits Traits

@@ -230,11 +230,8 @@ func latency(metric, meaning string) []Metric {
 
 // usual leaves out the floors, which cannot wait, and what was made for some experiments
 // only.
-func usual(d Depth, c contender.Contender, _ Case) bool {
-	if d == Short && c.Aside {
-		return false
-	}
-	return c.Traits.Waits && c.Setup.Variant == contender.Usual && c.Role != contender.Exhibit
+func usual(_ Depth, c contender.Contender, _ Case) bool {
+	return !c.Aside && c.Traits.Waits && c.Setup.Variant == contender.Usual && c.Role != contender.Exhibit
 }
 
 // distributed also leaves out what lives in one process.

@@ -40,7 +40,7 @@ func failover() Experiment {
 		},
 		Repeat: func(d Depth) int { return pick(d, 1, 2, 5) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
-			if !usual(d, c, k) {
+			if c.Aside = c.Aside && d != Full; !usual(d, c, k) {
 				return false
 			}
 			switch k.How {

@@ -67,7 +67,7 @@ func scale() Experiment {
 }
 
 func scaleFits(d Depth, c contender.Contender, k Case) bool {
-	if !usual(d, c, k) || c.Setup.Nodes == 3 || c.Aside {
+	if !usual(d, c, k) || c.Setup.Nodes == 3 {
 		return false
 	}
 	if k.How == heldAtOnce && !c.Traits.Renews {

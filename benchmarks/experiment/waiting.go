@@ -31,9 +31,9 @@ func waiting() Experiment {
 				if n == 1 {
 					name = "1 client"
 				}
-				return Case{Name: name, N: n, TTL: 3 * beat(d)}
+				return Case{Name: name, N: n, TTL: 3 * beat}
 			}
-			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat(d)}
+			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat}
 			if d != Full {
 				return []Case{clients(100), shared}
 			}
@@ -55,11 +55,19 @@ func waiting() Experiment {
 // beat is how often a client of ZooKeeper or etcd keeps its session or lease alive: three
 // times within its TTL. The window for counting is a whole number of beats, so that
 // it sees the same number of them wherever it begins.
-func beat(d Depth) time.Duration { return pick(d, time.Second, time.Second, 2*time.Second) }
+const beat = time.Second
+
+// longer doubles a time in the full form, where there are enough waiters for it to matter.
+func (c *Cell) longer(d time.Duration) time.Duration {
+	if c.Depth == Full && c.Case.N >= 100 {
+		return 2 * d
+	}
+	return d
+}
 
 // countIdle counts what the waiters ask while nothing happens.
 func (c *Cell) countIdle(ctx context.Context) error {
-	window := beat(c.Depth)
+	window := c.longer(beat)
 	keepAlives, err := c.Site.KeepAlives(ctx)
 	if err != nil {
 		return err
@@ -80,7 +88,7 @@ func (c *Cell) countIdle(ctx context.Context) error {
 		if c.Case.How == oneClient {
 			sessions = 1
 		}
-		pings := (sessions + 1) * took / beat(c.Depth).Seconds()
+		pings := (sessions + 1) * took / beat.Seconds()
 		c.Put("beyond keep-alives", max(0, float64(requests)-pings)/took/n)
 	case contender.Etcd:
 		after, err := c.Site.KeepAlives(ctx)
@@ -110,7 +118,7 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	}
 	defer q.leave()
 
-	window := pick(c.Depth, 500*time.Millisecond, 500*time.Millisecond, time.Second)
+	window := c.longer(500 * time.Millisecond)
 	start, used := time.Now(), cpuTime()
 	if err := pause(ctx, window); err != nil {
 		return err

@@ -48,8 +48,12 @@ func Readme(w io.Writer, in Input, address string) (Plot, error) {
 		return Plot{}, errors.New("the run has no figures of 16 clients on one name")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nMedians of `%s` on %s; %s; all servers and clients on that one machine. The number behind a name is that of the servers.\n\n",
-		in.Command, in.Machine, versions(in.Outcome.Versions))
+	fmt.Fprintf(&b, "\nMedians of `%s` (%s form), %s, on %s; %s; all servers and clients on that one machine. The number behind a name is that of the servers.",
+		in.Command, in.Plan.Depth, in.Outcome.Started.Format("2006-01-02"), in.Machine, versions(in.Outcome.Versions))
+	if in.Machine.Busy() {
+		b.WriteString(" The machine had other work meanwhile.")
+	}
+	b.WriteString("\n\n")
 	markdownTable(&b, t)
 	fmt.Fprintf(&b, "\n![%s](%s)\n", plot.Caption, address)
 	_, err := io.WriteString(w, b.String())
