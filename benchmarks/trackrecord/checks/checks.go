@@ -73,7 +73,7 @@ var Suite = []Check{
 	{ID: "Loss/StoppedProcess", Claim: Told, Sentence: "A process that was stopped and goes on learns of the loss at the first look."},
 	{ID: "Loss/ContextOfCaller", Claim: Told, Sentence: "A lock does not end with the context that was given to its acquisition."},
 	{ID: "Loss/Destroyed", Claim: Deletes, Sentence: "A holder whose lock is removed by hand is told within a second."},
-	{ID: "Loss/NotRenewedBack", Claim: Expires, Sentence: "A renewal never brings back a lock that is gone."},
+	{ID: "Loss/NotRenewedBack", Claim: Deletes, Sentence: "A renewal never brings back a lock that is gone."},
 	{ID: "Ghosts/CancelledWaiter", Claim: Ctx, Sentence: "A waiter that was cancelled leaves nothing behind and never becomes a holder later."},
 	{ID: "Ghosts/CancelledInFront", Claim: Ctx, Sentence: "A waiter that gives up lets those behind it go on at once."},
 	{ID: "Ghosts/CancelledAtRandom", Claim: Ctx, Sentence: "An acquisition that returned an error leaves nothing behind, whenever its ctx ended."},
@@ -106,9 +106,8 @@ var Suite = []Check{
 	{ID: "Many/Stress", Sentence: "Any number of goroutines and names: each name has one holder at a time."},
 	{ID: "Many/NotReentrant", Claim: Tries, Sentence: "Acquiring a name again with the same client waits like any other."},
 	{ID: "Names/Prefixes", Sentence: "Distinct names never meet, also when one begins with the other."},
-	{ID: "Release/DestroyedUnseen", Claim: Expires, Sentence: "Release of a lock that was removed by hand leaves the successor alone."},
 	{ID: "Release/OtherGoroutine", Sentence: "A lock may be released by another goroutine than the one that took it."},
-	{ID: "Release/OnlyItsName", Sentence: "Release frees only this holding, not those of other names."},
+	{ID: "Release/OnlyItsName", Claim: Tries, Sentence: "Release frees only this holding, not those of other names."},
 	{ID: "Release/FreesForAll", Claim: Tries, Sentence: "What was released can be taken by anybody."},
 }
 
