@@ -105,7 +105,7 @@ func (x *Exam) use(name string) string {
 }
 
 func (x *Exam) network() (*Network, Access) {
-	net, access, err := newNetwork(x.Access, x.proxied())
+	net, access, err := NewNetwork(x.Access, x.proxied())
 	x.Must(err)
 	x.mu.Lock()
 	x.nets = append(x.nets, net)

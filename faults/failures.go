@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -28,6 +29,7 @@ func (x *Exam) complain(text string) {
 		return
 	}
 	const most = 300
+	text, _, _ = strings.Cut(text, "\n")
 	failures.Lock()
 	defer failures.Unlock()
 	failures.said = append(failures.said, fmt.Sprintf("FAILED %s: %.*s", x.Name(), most, text))

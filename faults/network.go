@@ -11,9 +11,9 @@ type Network struct {
 	Proxies []*proxy.Proxy // in the order of the servers
 }
 
-// newNetwork puts a proxy in front of every server that a reaches, and returns the
-// access through them.
-func newNetwork(a Access, members []string) (*Network, Access, error) {
+// NewNetwork puts a proxy in front of every server of members, and returns the access to
+// them through it.
+func NewNetwork(a Access, members []string) (*Network, Access, error) {
 	n := &Network{}
 	via := make(map[string]string)
 	for _, addr := range members {
