@@ -180,6 +180,17 @@ func TestCampaignsFindBrokenLocks(t *testing.T) {
 	}
 }
 
+// A campaign in which too little was done says nothing, and fails.
+func TestCampaignThatDidTooLittle(t *testing.T) {
+	servers.Need(t)
+	found := accused(t, "redis", func(t testing.TB, s *Servers) {
+		Campaign{Seed: 5, Processes: 2, Goroutines: 1, Names: 1, Length: time.Second, Want: 1_000_000}.Run(t, s)
+	})
+	if !strings.Contains(found, "this run says little") {
+		t.Error("nothing was found")
+	}
+}
+
 // A row finds a lock that tells its holder too late, or leaves something behind.
 func TestRowsFindBrokenLocks(t *testing.T) {
 	servers.Need(t)
