@@ -65,7 +65,7 @@ func doContended(ctx context.Context, c *Cell) error {
 	name := c.LockName()
 
 	runtime.GC()
-	t, err := compete(ctx, clients, name, pick(c.Depth, 600*time.Millisecond, 500*time.Millisecond, 700*time.Millisecond))
+	t, err := compete(ctx, clients, name, 500*time.Millisecond)
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,9 @@ func death() Experiment {
 			if d != Full {
 				return []Case{killed(2 * time.Second), clean(2 * time.Second)}
 			}
-			long := killed(15 * time.Second)
-			long.Times = 2
-			return []Case{killed(2 * time.Second), killed(5 * time.Second), long, clean(5 * time.Second)}
+			return []Case{killed(2 * time.Second), killed(5 * time.Second), killed(15 * time.Second), clean(5 * time.Second)}
 		},
-		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
+		Repeat: func(d Depth) int { return pick(d, 1, 1, 2) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
 		},

@@ -35,7 +35,7 @@ func failover() Experiment {
 			return []Case{
 				{Name: masterDies, How: masterDies, TTL: 10 * time.Second},
 				{Name: nodeEmptied, How: nodeEmptied, TTL: 10 * time.Second},
-				{Name: leaderDies, How: leaderDies, TTL: 10 * time.Second, Times: pick(d, 1, 1, 3)},
+				{Name: leaderDies, How: leaderDies, TTL: 10 * time.Second, Times: pick(d, 1, 1, 2)},
 			}
 		},
 		Repeat: func(d Depth) int { return pick(d, 1, 2, 5) },
