@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,6 +152,79 @@ func TestRunTakesTurns(t *testing.T) {
 	}
 	if last < .7 {
 		t.Errorf("progress ended at %v", last)
+	}
+}
+
+// A lock that hangs fails alone, and soon.
+func TestRunGivesUp(t *testing.T) {
+	e := Experiment{
+		Name:   "hang",
+		Cases:  func(Depth) []Case { return []Case{{}} },
+		Repeat: func(Depth) int { return 5 },
+		Fits:   func(Depth, contender.Contender, Case) bool { return true },
+		Do: func(ctx context.Context, c *Cell) error {
+			if c.Contender.Name == "a" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			c.Put("figure", 1)
+			return nil
+		},
+	}
+	memory := contender.Setup{Service: contender.Memory}
+	p := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{{Name: "a", Setup: memory}, {Name: "b", Setup: memory}}, Patience: 20 * time.Millisecond}
+	o, err := p.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := o.Results.Failures(); len(f) != 1 || f[0].Contender != "a" || !strings.HasPrefix(f[0].Reason, "given up after 20ms") {
+		t.Errorf("failures %v", f)
+	}
+	if got := o.Results.Values(measure.Key{Experiment: "hang", Contender: "b", Metric: "figure"}); len(got) != 5 {
+		t.Errorf("the other has %v", got)
+	}
+}
+
+// What only waits is measured at the same time, repetition by repetition; what does
+// not has the machine for itself.
+func TestRunTogether(t *testing.T) {
+	var busy atomic.Int64
+	var here [2]atomic.Int64
+	var all [2]chan struct{} // closed when the four of a repetition are there
+	for i := range all {
+		all[i] = make(chan struct{})
+	}
+	e := Experiment{
+		Name:     "together",
+		Cases:    func(Depth) []Case { return []Case{{Name: "one"}, {Name: "busy"}, {Name: "two"}} },
+		Repeat:   func(Depth) int { return len(all) },
+		Fits:     func(Depth, contender.Contender, Case) bool { return true },
+		Together: func(_ Depth, k Case) bool { return k.Name != "busy" },
+		Mixed:    true,
+		Do: func(ctx context.Context, c *Cell) error {
+			if c.Case.Name == "busy" {
+				defer busy.Add(-1)
+				if busy.Add(1) > 1 {
+					t.Error("two that are busy at the same time")
+				}
+				return nil
+			}
+			if here[c.Rep].Add(1) == 4 {
+				close(all[c.Rep])
+			}
+			select {
+			case <-all[c.Rep]:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+	}
+	memory := contender.Setup{Service: contender.Memory}
+	p := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{{Name: "a", Setup: memory}, {Name: "b", Setup: memory}}, Patience: 5 * time.Second}
+	o, err := p.Run(t.Context())
+	if err != nil || len(o.Results.Failures()) > 0 {
+		t.Errorf("%v, %v", err, o.Results.Failures())
 	}
 }
 

@@ -18,6 +18,9 @@ type Plan struct {
 	Experiments []Experiment
 	Contenders  []contender.Contender
 	Depth       Depth
+	// Patience is how long one measurement may take, so that a lock that hangs does not
+	// hold up the others. Zero is what suits the depth.
+	Patience time.Duration
 	// Repeat, if not zero, replaces the number of repetitions of every experiment.
 	Repeat int
 	Given  site.Given
@@ -103,7 +106,15 @@ func (r *runner) cells(e *Experiment) []*Cell {
 		}
 	}
 	if e.Mixed {
-		slices.SortStableFunc(all, func(a, b *Cell) int { return cmp.Compare(a.Rep, b.Rep) })
+		after := func(c *Cell) int { // those that need the machine for themselves
+			if r.together(e, c) {
+				return 0
+			}
+			return 1
+		}
+		slices.SortStableFunc(all, func(a, b *Cell) int {
+			return cmp.Or(cmp.Compare(a.Rep, b.Rep), cmp.Compare(after(a), after(b)))
+		})
 	}
 	return all
 }
@@ -171,15 +182,16 @@ func (r *runner) experiment(ctx context.Context, e *Experiment) {
 // atOnce is how many of the cells that come next are measured at the same time: those of
 // one repetition of a case, or of all cases, or one.
 func (r *runner) atOnce(e *Experiment, cells []*Cell) int {
-	together := func(c *Cell) bool {
-		return e.Together != nil && e.Together(r.Depth, c.Case) &&
-			c.Rep == cells[0].Rep && (e.Mixed || c.Case == cells[0].Case)
-	}
 	n := 0
-	for n < len(cells) && together(cells[n]) {
+	for n < len(cells) && r.together(e, cells[n]) &&
+		cells[n].Rep == cells[0].Rep && (e.Mixed || cells[n].Case == cells[0].Case) {
 		n++
 	}
 	return max(1, n)
+}
+
+func (r *runner) together(e *Experiment, c *Cell) bool {
+	return e.Together != nil && e.Together(r.Depth, c.Case)
 }
 
 func (r *runner) cell(ctx context.Context, c *Cell) bool {
@@ -196,22 +208,23 @@ func (r *runner) cell(ctx context.Context, c *Cell) bool {
 		}
 	}
 	defer c.close()
-	within, cancel := context.WithTimeout(ctx, patienceWith(r.Depth))
+	within, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
 	err := e.Do(within, c)
 	if err != nil && ctx.Err() == nil {
 		if within.Err() != nil {
-			err = fmt.Errorf("given up after %v: %w", patienceWith(r.Depth), err)
+			err = fmt.Errorf("given up after %v: %w", r.patience(), err)
 		}
 		r.results.Fail(measure.Failure{Experiment: e.Name, Case: c.Case.Name, Contender: c.Contender.Name, Reason: err.Error()})
 	}
 	return err == nil
 }
 
-// patienceWith is how long one measurement may take, so that a lock that hangs does not
-// hold up the others.
-func patienceWith(d Depth) time.Duration {
-	return pick(d, 30*time.Second, 30*time.Second, 3*time.Minute)
+func (r *runner) patience() time.Duration {
+	if r.Patience > 0 {
+		return r.Patience
+	}
+	return pick(r.Depth, 30*time.Second, 30*time.Second, 3*time.Minute)
 }
 
 func (r *runner) tell(what string) {
