@@ -30,7 +30,7 @@ func TestSilentMember(t *testing.T) {
 		holder := driverOf(t, admin)
 		held := take(t, holder, name)
 		b := driverOf(t, dial(t, addrs...), locker.WithTTL(3*time.Second))
-		b.impatient(2 * time.Second)
+		b.patience.least, b.patience.most = 500*time.Millisecond, 2*time.Second // as ever
 		keep(t, b)
 		granted := make(chan error, 1)
 		go func() { _, err := b.Acquire(t.Context(), claim(name, true)); granted <- err }()
