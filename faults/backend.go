@@ -26,6 +26,7 @@ type Backend struct {
 type Offers struct {
 	Tokens bool // a number that grows with each holder
 	Lost   bool // the holder is told of a loss
+	Late   bool // a release that comes after the loss says so
 	Tidy   bool // nothing is left, on servers or in the process, when a row is over
 }
 

@@ -68,7 +68,7 @@ func cutOff(x *Exam, freeze func(n *Network), heard bool) {
 		x.Errorf("the write of the first holder: %v, want it to be refused", err)
 	}
 	net.Heal()
-	if err := ha.Release(x.Within(10 * time.Second)); x.Backend.Offers.Lost && !errors.Is(err, locker.ErrLost) {
+	if err := ha.Release(x.Within(10 * time.Second)); x.Backend.Offers.Late && !errors.Is(err, locker.ErrLost) {
 		x.Errorf("the release of the first holder: %v, want ErrLost", err)
 	}
 	if err := hb.Look(); err != nil {

@@ -52,7 +52,7 @@ func removedByHand(x *Exam) {
 	at := history.Now()
 	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(10*time.Second), name) })
 	x.toldAfter(ha, at, time.Second)
-	if err := ha.Release(x.Within(5 * time.Second)); x.Backend.Offers.Lost && !errors.Is(err, locker.ErrLost) {
+	if err := ha.Release(x.Within(5 * time.Second)); x.Backend.Offers.Late && !errors.Is(err, locker.ErrLost) {
 		x.Errorf("release after the loss: %v, want ErrLost", err)
 	}
 	b, _ := x.Player("B")

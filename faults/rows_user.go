@@ -42,7 +42,7 @@ func paused(x *Exam) {
 	if err := ra.Work(); x.Backend.Offers.Tokens && !errors.Is(err, fence.ErrStale) {
 		x.Errorf("the late write of the first holder: %v, want it to be refused", err)
 	}
-	if err := ra.Release(5 * time.Second); x.Backend.Offers.Lost && !errors.Is(err, locker.ErrLost) {
+	if err := ra.Release(5 * time.Second); x.Backend.Offers.Late && !errors.Is(err, locker.ErrLost) {
 		x.Errorf("the late release of the first holder: %v, want ErrLost", err)
 	}
 	if err := hb.Look(); err != nil {
