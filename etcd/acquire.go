@@ -229,6 +229,7 @@ func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.
 		move := moveFence(s)
 		then, otherwise = append(then, move), append(otherwise, move)
 	}
+	known := s.known()
 	resp, err := b.txn(ctx, ifs, then, otherwise)
 	if err != nil {
 		if !doubt && !answered(err) {
@@ -241,10 +242,10 @@ func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.
 	e.sown = e.sown || resp.Succeeded
 	switch {
 	case doubt:
-		s.moved(resp.Header.Revision, resp.Header.Revision)
+		s.moved(resp.Header.Revision, resp.Header.Revision, known)
 		e.settle(s)
 	case !resp.Succeeded && fence > 0:
-		s.moved(modRevision(resp.Responses[fence].GetResponseRange().Kvs), resp.Header.Revision)
+		s.moved(modRevision(resp.Responses[fence].GetResponseRange().Kvs), resp.Header.Revision, known)
 	}
 	if resp.Succeeded {
 		e.session = s

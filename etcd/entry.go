@@ -45,7 +45,7 @@ type entry struct {
 	since     driver.Instant
 	guard     *tap
 	guardFrom int64 // what the next watch need not tell of
-	blind     bool  // the history since then has been compacted
+	blind     bool  // the watch was cut off: read first
 }
 
 // newEntry makes the entry of c known, so that a release can tell it that its

@@ -196,7 +196,9 @@ func (b *backend) guardEnded(e *entry, t *tap) {
 	if e.guard == t {
 		e.guard = nil // the next sweep gives it another
 	}
-	e.blind = errors.Is(t.err, rpctypes.ErrCompacted)
+	// The history since then may have been compacted, or be another one: a server that
+	// has been given an older state back would wait for a revision to come.
+	e.blind = true
 }
 
 // vanished is called when the key of a holder has been deleted. Perhaps it was not

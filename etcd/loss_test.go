@@ -1,8 +1,11 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -232,4 +235,70 @@ func TestCompaction(t *testing.T) {
 	if keys := under(t, c, t.Name()); len(keys) > 0 {
 		t.Errorf("left: %v", keys)
 	}
+}
+
+// TestRestored: the server is given an older state back, in which the lease is the same
+// but a later key is not there, nor what came after a request of which nobody knew. The
+// holder of the key is told, that of an older one is not, and names can be acquired.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	b := driverOf(t, dial(t, e.Addr()))
+	b.impatient(2 * time.Second)
+	keep(t, b)
+	hold := func(name string) (*driver.Claim, <-chan error) {
+		c := claim(name, true)
+		told := lost(t, c)
+		if _, err := b.Acquire(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "guarded", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return c.State.(*entry).guard != nil
+		})
+		return c, told
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	older, toldOlder := hold("older")
+	data, saved := filepath.Join(e.Dir(), "data"), filepath.Join(t.TempDir(), "saved")
+	must(e.Kill())
+	must(os.CopyFS(saved, os.DirFS(data)))
+	must(e.Restart(t.Context()))
+
+	_, toldLater := hold("later")
+	doubtful := take(t, b, "doubtful")
+	s := b.session.Load()
+	doubtful.State.(*entry).doubts = []*session{s}
+	must(b.Abandon(t.Context(), doubtful))
+	if s.fenceMark() == 0 {
+		t.Fatal("the fence has not moved")
+	}
+
+	must(e.Kill())
+	must(os.RemoveAll(data))
+	must(os.CopyFS(data, os.DirFS(saved)))
+	must(e.Restart(t.Context()))
+	select {
+	case <-toldLater:
+	case <-time.After(10 * time.Second):
+		t.Error("the holder of the key that is gone was not told")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, wait := range []bool{true, false} {
+		c := claim(fmt.Sprint("new", wait), wait)
+		if _, err := b.Acquire(ctx, c); err != nil {
+			t.Errorf("acquire (wait %v): %v", wait, err)
+		}
+	}
+	if len(toldOlder) > 0 {
+		t.Error("the holder of the key that is there was told that it is lost")
+	}
+	must(b.Release(t.Context(), older))
 }

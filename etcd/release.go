@@ -132,6 +132,10 @@ func (b *backend) wipe(ctx context.Context, e *entry, doubt *session) error {
 	if doubt != nil {
 		then, otherwise = append(then, moveFence(doubt)), append(otherwise, moveFence(doubt))
 	}
+	var known int64
+	if doubt != nil {
+		known = doubt.known()
+	}
 	resp, err := b.txn(ctx, []clientv3.Cmp{mine}, append(then, firstOf(e.queue)), otherwise)
 	if errors.Is(err, rpctypes.ErrNoSpace) {
 		// The fence cannot be moved, but the name can be given back.
@@ -143,7 +147,7 @@ func (b *backend) wipe(ctx context.Context, e *entry, doubt *session) error {
 		return err
 	}
 	if doubt != nil {
-		doubt.moved(resp.Header.Revision, resp.Header.Revision)
+		doubt.moved(resp.Header.Revision, resp.Header.Revision, known)
 	}
 	if resp.Succeeded {
 		b.tell(resp)

@@ -66,11 +66,20 @@ func (s *session) fenceMark() int64 {
 	return s.mark
 }
 
-// moved takes note of the fence as it was at a revision.
-func (s *session) moved(mark, asOf int64) {
+// known returns the revision at which the fence was seen last.
+func (s *session) known() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if asOf > s.asOf {
+	return s.asOf
+}
+
+// moved takes note of the fence as it was at a revision, by an answer to a request that
+// was sent when another one was known. A revision before that one means that the
+// server has been given an older state back.
+func (s *session) moved(mark, asOf, known int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if asOf > s.asOf || asOf < known {
 		s.mark, s.asOf = mark, asOf
 	}
 }
