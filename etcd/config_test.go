@@ -32,7 +32,7 @@ func use(t *testing.T, name string, a, b *clientv3.Client) {
 		}
 		next <- l
 	}()
-	time.Sleep(50 * time.Millisecond) // it may also come later: then it need not wait
+	queued(t, a, name, 2)
 	if err := lock.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -230,5 +230,27 @@ func TestOwnLease(t *testing.T) {
 	ttl, err := c.TimeToLive(t.Context(), lease)
 	if err != nil || ttl.TTL > 0 {
 		t.Errorf("its lease is still there: %v %v", ttl, err)
+	}
+}
+
+// TestTTL: the lease lasts as long as the server says, which counts in whole seconds and
+// grants none that is too short for it.
+func TestTTL(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	for asked, granted := range map[time.Duration]time.Duration{
+		200 * time.Millisecond:  2 * time.Second, // one and a half election timeouts, rounded up
+		2500 * time.Millisecond: 3 * time.Second,
+		20 * time.Second:        20 * time.Second,
+	} {
+		b := driverOf(t, c, locker.WithTTL(asked))
+		before := b.clock.Now()
+		g, err := b.Acquire(t.Context(), claim(t.Name()+asked.String(), true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := g.Until.Sub(before); d < granted || d >= granted+time.Second {
+			t.Errorf("TTL %v: granted for %v, want %v", asked, d, granted)
+		}
 	}
 }

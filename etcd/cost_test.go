@@ -160,9 +160,9 @@ func TestCostWaiting(t *testing.T) {
 	// The last looks after the watches began, and the guard of the holder.
 	time.Sleep(1500 * time.Millisecond)
 	since := requests(t, e)
-	time.Sleep(3 * time.Second)
+	time.Sleep(2 * time.Second)
 	if n, by := since(); n != 0 {
-		t.Errorf("%d idle waiters cost %d requests in 3 s: %v", waiters, n, by)
+		t.Errorf("%d idle waiters cost %d requests in 2 s: %v", waiters, n, by)
 	}
 	since = requests(t, e)
 	if err := lock.Release(t.Context()); err != nil {
