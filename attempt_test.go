@@ -136,3 +136,26 @@ func TestGrantThatIsTooOld(t *testing.T) {
 		closeAll(t, l)
 	})
 }
+
+// A server whose every grant comes too late is not asked without a pause, and the
+// call still ends with its context.
+func TestGrantsThatAreAllTooOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := TimeClock{}
+		s := &script{acquire: func(context.Context, *driver.Claim) (driver.Grant, error) {
+			return driver.Grant{Token: 1, Until: clock.Now()}, nil
+		}}
+		l := open(t, s)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		_, err := l.Acquire(ctx, "x")
+		if took := time.Since(begin); took > time.Minute+grace || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v after %v", err, took)
+		}
+		if n := s.count("acquire x"); n < 3 || n > 100 {
+			t.Errorf("asked %d times in a minute", n)
+		}
+		closeAll(t, l)
+	})
+}

@@ -67,16 +67,25 @@ func (c *core) Acquire(ctx context.Context, name string, opts ...AcquireOption) 
 	}
 	defer c.leave(name)
 	wait := !c.traits.TryFirst
-	for {
+	for pause := newBackoff(); ; {
 		lock, err := c.attempt(ctx, name, a, wait)
-		switch {
+		switch late := errors.Is(err, errTooLate); {
 		case err == nil:
 			return lock, nil
-		case ctx.Err() != nil || c.isClosing() || wait && !errors.Is(err, errTooLate):
+		case ctx.Err() != nil || c.isClosing() || wait && !late:
 			return nil, c.fail("acquire", name, err)
+		case late:
+			c.rest(ctx, &pause)
 		}
 		wait = true // an outage is waited out too
 	}
+}
+
+// rest pauses, until ctx or the Locker ends.
+func (c *core) rest(ctx context.Context, pause *backoff) {
+	call := &callContext{Context: ctx, with: c.open}
+	defer call.end()
+	pause.sleep(call)
 }
 
 func (c *core) TryAcquire(ctx context.Context, name string, opts ...AcquireOption) (*Lock, error) {
