@@ -49,10 +49,8 @@ func (c *callContext) Err() error {
 	switch {
 	case c.ended || c.with.Err() != nil:
 		return context.Canceled
-	case c.waited != nil:
-		return c.waited.Err()
 	case !c.until.IsZero() && !time.Now().Before(c.until):
-		return context.DeadlineExceeded
+		return context.DeadlineExceeded // also before the timer has run
 	}
 	return nil
 }
