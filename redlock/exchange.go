@@ -68,8 +68,9 @@ func (n *node) run() {
 func (n *node) take(batch []*request) []*request {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	due := n.due(time.Now())
 	i := 0
-	for ; i < len(n.queue) && len(batch) < maxBatch; i++ {
+	for ; i < due && len(batch) < maxBatch; i++ {
 		if r := n.queue[i]; r.state.CompareAndSwap(queued, sent) {
 			batch = append(batch, r)
 		} else {
@@ -82,10 +83,23 @@ func (n *node) take(batch []*request) []*request {
 	if len(batch) == 0 {
 		n.running = false
 		n.since = time.Time{}
+		if len(n.queue) > 0 && !n.armed {
+			n.arm(time.Until(n.queue[0].due))
+		}
 	} else {
 		n.since = time.Now()
 	}
 	return batch
+}
+
+// due is the length of the queue up to the last request that need not linger any longer.
+func (n *node) due(now time.Time) int {
+	for i := len(n.queue); i > 0; i-- {
+		if !n.queue[i-1].due.After(now) {
+			return i
+		}
+	}
+	return 0
 }
 
 // exchange sends a batch and hands out the answers.

@@ -62,7 +62,7 @@ type node struct {
 	ended   bool
 	failed  time.Time // when the last request failed; zero if it did not
 	timer   *time.Timer
-	armed   bool      // the timer will kick
+	armed   bool      // the timer runs
 	since   time.Time // when the batch under way was sent
 	closed  bool      // nothing is repeated any more
 	retry   time.Duration
@@ -71,7 +71,7 @@ type node struct {
 // submit sends r as soon as the node's turn has come. A request that is not to be
 // repeated is refused at once when the node hangs.
 func (n *node) submit(r *request) {
-	if n.accept(r) {
+	if n.accept(r, time.Time{}) {
 		n.start()
 		n.mu.Unlock()
 	}
@@ -84,8 +84,7 @@ const linger = time.Millisecond
 // while. It is for what nobody waits for: a client that releases a lock often asks for
 // one right after, and one that takes a lock often has released it by then.
 func (n *node) submitLater(r *request) {
-	r.due = time.Now().Add(linger)
-	if !n.accept(r) {
+	if !n.accept(r, time.Now().Add(linger)) {
 		return
 	}
 	if !n.running && !n.armed {
@@ -104,9 +103,10 @@ func (n *node) arm(d time.Duration) {
 }
 
 // accept puts r into the queue, and then leaves mu locked, or answers it.
-func (n *node) accept(r *request) bool {
+func (n *node) accept(r *request, due time.Time) bool {
 	n.open.Add(1)
 	n.mu.Lock()
+	r.due = due
 	var err error
 	switch {
 	case n.ended:
@@ -139,20 +139,14 @@ func (n *node) rouse() {
 		return
 	}
 	n.prune()
-	if len(n.queue) == 0 {
-		return
-	}
-	if d := time.Until(n.queue[0].due); d > 0 {
-		n.arm(d)
-		return
-	}
 	n.start()
 }
 
-// kick sends what waits, now.
-func (n *node) kick() {
+// hurry sends r, which lingers.
+func (n *node) hurry(r *request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	r.due = time.Time{}
 	n.start()
 }
 

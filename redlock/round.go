@@ -127,7 +127,7 @@ func (b *backend) firstToAsk(c *claim, some nodeSet) (first nodeSet) {
 func (r *round) hurry() {
 	for i, n := range r.b.nodes {
 		if !r.first.has(i) {
-			n.kick()
+			n.hurry(&r.voters[i].req)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func (r *round) replies() []reply {
 		switch v := &r.voters[i]; {
 		case v.answered:
 			all[i] = v.rep
-		case v.req.state.Load() == queued:
+		case v.req.state.Load() == queued && !r.first.has(i):
 			all[i] = reply{err: r.b.nodes[i].unasked}
 		default:
 			all[i] = reply{err: r.b.nodes[i].late, sent: true}
