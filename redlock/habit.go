@@ -16,11 +16,11 @@ const (
 	helpings = 6
 	// soon is within what time a process has to come back. If it does not, the one
 	// who waits gets the lock that much later, this once.
-	soon = 300 * time.Microsecond
+	soon = 500 * time.Microsecond
 	// proof is how many times in a row it must have come back.
 	proof = 3
 	// doubt is what is counted off when it did not although that was expected.
-	doubt = 20
+	doubt = 8
 	// maxHabits bounds the names that are remembered.
 	maxHabits = 256
 )
