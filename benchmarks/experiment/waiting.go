@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,7 +20,7 @@ func waiting() Experiment {
 		Metrics: []Metric{
 			{Name: "requests", Unit: "/s", Better: -1, Minor: true, Meaning: "requests at the servers from all waiters together"},
 			{Name: "requests per waiter", Unit: "/s", Better: -1, Plot: true, Meaning: "the same for each"},
-			{Name: "beyond keep-alives", Unit: "/s", Better: -1, Meaning: "the same for each, less what keeps its session or lease alive"},
+			{Name: "beyond keep-alives", Unit: "/s", Better: -1, Meaning: "the same for each, less what keeps its session or lease alive, and less what the holder asks"},
 			{Name: "CPU", Unit: "ms/s", Better: -1, Plot: true, Meaning: "of the process that waits, all waiters together"},
 			{Name: "drain", Better: -1, Meaning: "requests for each waiter, from the release until all have had their turn"},
 			{Name: "drain time", Unit: "ms", Better: -1, Minor: true, Meaning: "how long that took"},
@@ -65,8 +66,23 @@ func (c *Cell) longer(d time.Duration) time.Duration {
 	return d
 }
 
-// countIdle counts what the waiters ask while nothing happens.
-func (c *Cell) countIdle(ctx context.Context) error {
+// countHolder returns how many requests a second a client makes that holds a lock for
+// which nobody waits. It is asked only where the waiters' own have to be told apart.
+func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (float64, error) {
+	if c.Contender.Setup.Service != contender.ZooKeeper {
+		return 0, nil
+	}
+	held, err := holder.Acquire(ctx, c.LockName())
+	if err != nil {
+		return 0, fmt.Errorf("holder alone: %w", err)
+	}
+	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, beat) })
+	return float64(requests) / beat.Seconds(), errors.Join(err, held.Release(ctx))
+}
+
+// countIdle counts what the waiters ask while nothing happens, besides a holder that
+// makes so many requests a second.
+func (c *Cell) countIdle(ctx context.Context, holder float64) error {
 	window := c.longer(beat)
 	keepAlives, err := c.Site.KeepAlives(ctx)
 	if err != nil {
@@ -88,8 +104,8 @@ func (c *Cell) countIdle(ctx context.Context) error {
 		if c.Case.How == oneClient {
 			sessions = 1
 		}
-		pings := (sessions + 1) * took / beat.Seconds()
-		c.Put("beyond keep-alives", max(0, float64(requests)-pings)/took/n)
+		pings := sessions * took / beat.Seconds()
+		c.Put("beyond keep-alives", max(0, float64(requests)-holder*took-pings)/took/n)
 	case contender.Etcd:
 		after, err := c.Site.KeepAlives(ctx)
 		if err != nil {
@@ -105,6 +121,10 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	defer cancel()
 	n := c.Case.N
 	holder, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	alone, err := c.countHolder(ctx, holder)
 	if err != nil {
 		return err
 	}
@@ -125,7 +145,7 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	}
 	c.Put("CPU", millis(cpuTime()-used)/time.Since(start).Seconds())
 
-	if err := c.countIdle(ctx); err != nil {
+	if err := c.countIdle(ctx, alone); err != nil {
 		return err
 	}
 
