@@ -1,11 +1,15 @@
 package redlock
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 func waitKey(name string) string { return strings.Replace(lockKey(name), ":lock:", ":wait:", 1) }
@@ -105,4 +109,44 @@ func TestYieldedClaimLeavesQueue(t *testing.T) {
 		t.Errorf("in the queue after it was abandoned: %q", left)
 	}
 	must(t, heir.Abandon(ctx, waiting.Claim))
+}
+
+// A node that the holder does not have must not go round among those who wait.
+func TestStrayVoteStaysWhereItIs(t *testing.T) {
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	nodes := addrs(set)
+	holder := open(t, nodes)
+	held, err := holder.Acquire(within(t, 30*time.Second), t.Name())
+	must(t, err)
+	var wg sync.WaitGroup
+	for range 10 {
+		l := open(t, nodes)
+		wg.Go(func() {
+			lock, err := l.Acquire(within(t, 60*time.Second), t.Name())
+			if err == nil {
+				err = lock.Release(context.Background())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	clients := connect(t, nodes...)
+	wait := strings.Replace(lockKey(t.Name()), ":lock:", ":wait:", 1)
+	for _, c := range clients {
+		eventually(t, 30*time.Second, "all wait", func() bool {
+			return c.ZCard(within(t, 5*time.Second), wait).Val() == 10
+		})
+	}
+	must(t, clients[0].Del(within(t, 5*time.Second), lockKey(t.Name())).Err())
+	eventually(t, 30*time.Second, "somebody has found it", func() bool {
+		return clients[0].Exists(within(t, 5*time.Second), lockKey(t.Name())).Val() == 1
+	})
+	first := clients[0].Get(within(t, 5*time.Second), lockKey(t.Name())).Val()
+	time.Sleep(300 * time.Millisecond)
+	if now := clients[0].Get(within(t, 5*time.Second), lockKey(t.Name())).Val(); now != first {
+		t.Errorf("the vote has gone from %.30q to %.30q", first, now)
+	}
+	must(t, held.Release(context.Background()))
+	wg.Wait()
 }

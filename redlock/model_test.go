@@ -78,8 +78,49 @@ type modelState struct {
 	best     uint8 // greatest token that was successful
 }
 
-// canonical makes states equal that differ only in the names of the nodes, or in
-// what cannot matter any more.
+// rank orders claims by what has become of them.
+func (c modelClaim) rank() uint64 {
+	heir := uint64(0)
+	if c.heir > 0 {
+		heir = 1
+	}
+	return uint64(c.phase)<<56 | uint64(c.guess)<<48 | uint64(c.high)<<40 | uint64(c.token)<<32 |
+		uint64(c.floor)<<24 | uint64(c.held)<<16 | uint64(c.legacy)<<8 | heir
+}
+
+// renamed gives the claims that have begun their names in the order of rank.
+func (s modelState) renamed() modelState {
+	begun := 0
+	order := [3]int{0, 1, 2}
+	for begun < len(s.claims) && s.claims[begun].phase != idle {
+		for i := begun; i > 0 && s.claims[order[i]].rank() < s.claims[order[i-1]].rank(); i-- {
+			order[i], order[i-1] = order[i-1], order[i]
+		}
+		begun++
+	}
+	if order == [3]int{0, 1, 2} {
+		return s
+	}
+	t := s
+	var now [4]uint8 // the new name + 1 of each old name + 1
+	for to, from := range order {
+		now[from+1] = uint8(to + 1)
+		t.claims[to] = s.claims[from]
+	}
+	for k := range t.claims {
+		t.claims[k].heir = now[t.claims[k].heir]
+	}
+	for i := range t.nodes {
+		t.nodes[i].holder = now[s.nodes[i].holder]
+		for to, from := range order {
+			t.nodes[i].told[to] = s.nodes[i].told[from]
+		}
+	}
+	return t
+}
+
+// canonical makes states equal that differ only in the names of the nodes and of the
+// claims, or in what cannot matter any more.
 func (s modelState) canonical(r modelRules) modelState {
 	begun := true
 	for k := range r.claims {
@@ -102,6 +143,7 @@ func (s modelState) canonical(r modelRules) modelState {
 	if s.restarts == r.restarts {
 		s.chosen = 0
 	}
+	s = s.renamed()
 	slices.SortFunc(s.nodes[:], func(a, b modelNode) int {
 		for _, d := range []int{int(a.holder) - int(b.holder), int(a.clock) - int(b.clock),
 			int(a.told[0]) - int(b.told[0]), int(a.told[1]) - int(b.told[1]), int(a.told[2]) - int(b.told[2])} {
