@@ -11,6 +11,15 @@
 // replica of another. What this keeps and what it does not keep, beside a single
 // Redis, etcd and ZooKeeper, stands in docs/redlock.md.
 //
+// # Whom it asks
+//
+// A majority of the nodes is asked at once, for one name everywhere the same while all
+// answer, and the others a millisecond later, or as soon as one of the first does
+// not say yes. A lock that is released within that millisecond has never been on more
+// than the majority, and costs six requests to five nodes; one that is held longer is on
+// all that can be reached, and costs ten. A node that is slow, that hangs or that has
+// just failed is asked last.
+//
 // # Waiting
 //
 // Who finds the lock taken is put into a queue on every node by the same request.
@@ -18,17 +27,20 @@
 // in the order in which the waiters began, so as a rule it is the same everywhere
 // and that one has a majority at once. It is told by one message. Where no majority
 // agrees, those who were given something are told to look, and who began later
-// gives way. Asleep, a waiter asks one node every few seconds whether it has been
+// gives way. A process that has come back for a lock at once a few times is served
+// several times in a row: the lock is then kept for it for a moment, instead of being
+// handed over. Asleep, a waiter asks one node every few seconds whether it has been
 // forgotten. Waiting is not fair in the strict sense, but nobody starves: the older
 // a claim the more it comes first.
 //
 // # What is redsync's part and what is ours
 //
-// Each round of questions (for the lock, for the token, for the release) is put and
-// counted by a redsync.Mutex that is made for it: what is a quorum, that what was
-// granted is still valid when it has been counted, that the answer is given at the
-// majority. Its nodes are an adapter of ours. Behind that adapter are the things on
-// which redsync cannot be relied: the scripts, which recognise a lock as one's own;
+// What a majority seems to have answered, for the lock, for the token or for the release,
+// is counted by a redsync.Mutex that is made for it, over an adapter of ours for its pools
+// and connections: what is a quorum, and what the answer then is. It is asked when the
+// answers are there. Before the adapter, and behind it, are the things on which redsync
+// cannot be relied: whom to ask when, and for how long; that what was granted is still valid,
+// counted from before the question; the scripts, which recognise a lock as one's own;
 // a bound for each node that holds whatever the client library does; undoing, which
 // does not depend on the caller's context; tokens; who said what; waiting. Locks that
 // are held are renewed in batches, without redsync, and a renewal never makes a lock.

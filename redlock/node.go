@@ -31,7 +31,7 @@ var (
 )
 
 func (b *backend) newNode(client goredis.UniversalClient, i int) *node {
-	n := &node{name: nameOf(client, i), client: client, ctx: b.ctx, bound: b.bound, open: &b.open}
+	n := &node{name: nameOf(client, i), client: client, ctx: b.ctx, bound: b.bound, linger: linger, open: &b.open}
 	n.late, n.unasked = n.fail(errSlow), n.fail(errUnasked)
 	return n
 }
@@ -46,7 +46,8 @@ type node struct {
 	client goredis.UniversalClient
 	ctx    context.Context // ends with the backend
 	bound  time.Duration   // longer without an answer and the node counts as hung
-	late   error           // what is said of it when an answer does not come in time
+	linger time.Duration
+	late   error // what is said of it when an answer does not come in time
 
 	unasked error // and when it was decided without it
 
@@ -84,11 +85,11 @@ const linger = time.Millisecond
 // while. It is for what nobody waits for: a client that releases a lock often asks for
 // one right after, and one that takes a lock often has released it by then.
 func (n *node) submitLater(r *request) {
-	if !n.accept(r, time.Now().Add(linger)) {
+	if !n.accept(r, time.Now().Add(n.linger)) {
 		return
 	}
 	if !n.running && !n.armed {
-		n.arm(linger)
+		n.arm(n.linger)
 	}
 	n.mu.Unlock()
 }
