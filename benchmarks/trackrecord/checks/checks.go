@@ -77,7 +77,7 @@ var Suite = []Check{
 	{ID: "Ghosts/CancelledAtRandom", Claim: Ctx, Sentence: "An acquisition that returned an error leaves nothing behind, whenever its ctx ended."},
 	{ID: "Ghosts/CancelledWhenGranted", Claim: Ctx, Sentence: "One that is cancelled at the moment of its turn has the lock or leaves nothing behind."},
 	{ID: "Ghosts/DeadlineInFlight", Claim: Ctx, Sentence: "An acquisition whose time ran out while the server was being asked leaves nothing behind."},
-	{ID: "Ghosts/QueuedGoroutine", Claim: Ctx, Sentence: "A goroutine that gives up behind another of its client takes no turn later."},
+	{ID: "Ghosts/QueuedGoroutine", Claim: CtxError, Sentence: "A goroutine that gives up behind another of its client takes no turn later."},
 	{ID: "Ghosts/ReplyLost", Claim: Ctx, Sentence: "An acquisition whose reply was lost leaves nothing behind."},
 	{ID: "Ghosts/ReplyLostOfTry", Claim: Tries, Sentence: "A try whose reply was lost leaves nothing behind."},
 	{ID: "Ghosts/CleaningFails", Claim: Ctx, Sentence: "If the cleaning up fails it is tried again."},
