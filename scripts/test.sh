@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 # The version that is known to work with the Go in go.mod.
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# One package at a time: what is tested is timing too, and a JVM that starts for one
-# package is a pause for another. P=2 make test runs two.
+# One of the big packages at a time: what is tested is timing too, and a JVM that starts
+# for one is a pause for another. P=2 make test runs two.
 parallel=${P:-1}
 limit=${TIMEOUT:-12m}
 
@@ -36,26 +36,40 @@ done
 step "build . for another system"
 GOOS=darwin go build ./...
 
-for mod in $modules; do
-	dir=$(dirname "$mod")
-	tested=$(go -C "$dir" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
-	[ -n "$tested" ] || continue
-	step "test $dir"
-	go -C "$dir" build -race -o /dev/null ./... # on all cores, before the tests go one by one
-	# What is tested is timing on machines that others use too. A package that fails is
-	# run once more by itself: what fails twice is broken. What failed once is named at the
-	# end, so that nobody takes it for passed. STRICT=1 forgives nothing.
+# run DIR PARALLEL PACKAGE... tests packages. What is tested is timing on machines that
+# others use too. A package that fails is run once more by itself: what fails twice is
+# broken. What failed once is named at the end, so that nobody takes it for passed.
+# STRICT=1 forgives nothing.
+once=
+run() {
+	local dir=$1 at_once=$2 log failed
+	shift 2
+	[ $# -gt 0 ] || return 0
 	log=$(mktemp)
-	if ! go -C "$dir" test -race -p "$parallel" -timeout "$limit" ./... 2>&1 | tee "$log"; then
+	if ! go -C "$dir" test -race -p "$at_once" -timeout "$limit" "$@" 2>&1 | tee "$log"; then
 		[ -z "${STRICT:-}" ] || exit 1
 		failed=$(awk '$1 == "FAIL" && $2 ~ /[.]/ && !/build failed/ && !/setup failed/ { print $2 }' "$log" | sort -u)
 		[ -n "$failed" ] && ! grep -qE '(build|setup) failed' "$log" || exit 1
 		for package in $failed; do
 			step "once more: $package"
 			go -C "$dir" test -race -count=1 -timeout "$limit" "$package"
-			once="${once:-} $package"
+			once="$once $package"
 		done
 	fi
 	rm -f "$log"
+}
+
+# The packages that run the suite on servers, and those that need no more than a part
+# of the machine, of which two go side by side.
+big='/(etcd|faults|redis|redlock|zookeeper)$'
+
+for mod in $modules; do
+	dir=$(dirname "$mod")
+	tested=$(go -C "$dir" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+	[ -n "$tested" ] || continue
+	step "test $dir"
+	go -C "$dir" build -race -o /dev/null ./... # on all cores, before the tests go one by one
+	run "$dir" 2 $(grep -vE "$big" <<<"$tested" || true)
+	run "$dir" "$parallel" $(grep -E "$big" <<<"$tested" || true)
 done
-[ -z "${once:-}" ] || step "passed only the second time:$once"
+[ -z "$once" ] || step "passed only the second time:$once"
