@@ -42,6 +42,10 @@ func (h *hosts) Next() (server string, pause bool) {
 	return server, h.life.Err() != nil
 }
 
+// firstPatience is how long the only server there is may take to open the first
+// session: it may be busy, and there is neither another to try nor anything to lose.
+const firstPatience = 5 * time.Second
+
 // dial connects to a server, for the library.
 func (s *session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	if err := s.rest(); err != nil {
@@ -61,6 +65,9 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	s.mu.Lock()
 	s.newest = w
 	patience := max(s.timeout/3, time.Second)
+	if s.id == 0 && s.servers == 1 {
+		patience = max(patience, firstPatience)
+	}
 	s.mu.Unlock()
 	// A server that does not answer must not keep us from trying another.
 	w.late = time.AfterFunc(patience, func() {
