@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/seed80cd6120/locker"
@@ -44,6 +45,42 @@ func TestTwoRequests(t *testing.T) {
 			t.Errorf("%s: %d requests for 20 times, want 40", what, n)
 		}
 	}
+}
+
+// From goroutine to goroutine of one Locker a name goes without a message.
+func TestNoMessageToOneself(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	l := open(t, connect(t, r.Addr()))
+	name := freshName(t)
+	lock := acquire(t, l, name)
+	var hello int
+	for i := range 5 {
+		w := wants(within(t, 20*time.Second), l, name)
+		queued(t, admin, name, 1)
+		if i == 0 {
+			hello = published(t, admin) // the subscription was tested
+		}
+		release(t, lock)
+		lock = w.holds(t, slack)
+	}
+	release(t, lock)
+	if n := published(t, admin); n != hello {
+		t.Errorf("%d messages were published", n-hello)
+	}
+}
+
+// published is how many messages the server was told to publish.
+func published(t testing.TB, admin *goredis.Client) int {
+	t.Helper()
+	info, err := admin.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	_, _ = fmt.Sscanf(field(info, "cmdstat_publish"), "calls=%d", &n)
+	return n
 }
 
 // Waiters cost the server next to nothing, and no more than a release each when

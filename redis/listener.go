@@ -169,30 +169,47 @@ func (l *listener) close() {
 	}
 }
 
-// hear takes a message: nothing, which only shows that the channel works, or
-// "<claim> <token> <time> <key of the lock>".
+// hear takes a message: nothing, which only shows that the channel works, or news.
 func (l *listener) hear(name, text string) {
 	now := l.b.clock.Now()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if ch := l.channels[name]; ch != nil {
 		ch.heard.Store(int64(now))
 	}
-	part := strings.SplitN(text, " ", 4)
+	l.mu.Unlock()
+	l.tell(text, now)
+}
+
+// tell lets a claim know that it holds its name. The news that came at the moment
+// received is "<claim> <token> <time> <key of the lock>".
+func (l *listener) tell(news string, received driver.Instant) {
+	part := strings.SplitN(news, " ", 4)
 	if len(part) != 4 {
 		return
 	}
-	h := handover{received: now}
+	h := handover{received: received}
 	h.token, _ = strconv.ParseInt(part[1], 10, 64)
 	h.at, _ = strconv.ParseInt(part[2], 10, 64)
+	l.mu.Lock()
 	w := l.claims[part[0]]
+	waiting := w != nil && w.waiting
+	l.mu.Unlock()
 	switch {
 	case w == nil:
 		l.b.decline(part[0], part[3])
-	case w.waiting:
+	case waiting:
 		select {
 		case w.granted <- h:
 		default:
 		}
+	}
+}
+
+// rouse has all who wait on a channel look.
+func (l *listener) rouse(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ch := l.channels[name]; ch != nil {
+		ch.rouse()
 	}
 }

@@ -109,6 +109,32 @@ func TestLostReplyOfRelease(t *testing.T) {
 	}
 }
 
+// The news for a goroutine of the same Locker comes with the answer to the release. If
+// that is lost, the goroutine finds out all the same, and at once.
+func TestLostReplyOfHandOver(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	p := front(t, r.Addr())
+	l := open(t, connect(t, p.Addr()))
+	release(t, acquire(t, l, freshName(t))) // teaches the server the script
+	name := freshName(t)
+	lock := acquire(t, l, name)
+	w := wants(within(t, 60*time.Second), l, name)
+	queued(t, admin, name, 1)
+
+	p.SwallowReply(requestsOf(newScripts(false).release), 0)
+	release(t, lock)
+	if n := p.Stats().Swallowed; n != 1 {
+		t.Fatalf("%d replies were lost, want 1", n)
+	}
+	next := w.holds(t, 3*time.Second+slack)
+	if next.Token() <= lock.Token() {
+		t.Fatalf("token %d after %d", next.Token(), lock.Token())
+	}
+	release(t, next)
+}
+
 // go-redis resubscribes without a word. What was published in between is lost: the
 // server made the waiter the holder and it was not told.
 func TestMessageLost(t *testing.T) {

@@ -29,8 +29,9 @@
 //
 // Taking a free name is one script, releasing it another: two requests. Whoever
 // finds the name taken joins its queue and sleeps. The script that releases a name
-// makes the first in the queue the holder at once and tells it by a message; one
-// whose process no longer listens is passed over. A waiter looks for itself, too,
+// makes the first in the queue the holder at once and tells it by a message (one that
+// waits in the same Locker by the answer); one whose process no longer listens is
+// passed over. A waiter looks for itself, too,
 // when the time that the holder had left is over, when its subscription was
 // interrupted, and every twenty seconds.
 //

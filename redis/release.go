@@ -7,7 +7,8 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// Release ends the holding and makes the next in the queue the holder.
+// Release ends the holding and makes the next in the queue the holder. If that waits in
+// this Locker too the answer brings the news, and nothing has to be published.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	t := c.State.(*ticket)
 	held, err := b.exchange(ctx, b.scripts.release, t, b.releaseArgs(t))
@@ -18,11 +19,18 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 		t.unsure = t.unsure || err != nil
 		held, err = b.exchange(ctx, b.scripts.release, t, b.releaseArgs(t))
 	}
+	t.unsure = t.unsure || err != nil && !refused(err)
+	if t.unsure {
+		b.listener.rouse(t.channel) // the news may have been lost with an answer
+	}
 	if err != nil {
-		t.unsure = t.unsure || !refused(err)
 		return err
 	}
 	b.listener.forget(c.ID)
+	if news, ok := held.(string); ok {
+		b.listener.tell(news, b.clock.Now())
+		return nil
+	}
 	if held != int64(1) && !t.unsure {
 		return driver.ErrGone
 	}
@@ -30,13 +38,17 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 }
 
 func (b *backend) releaseArgs(t *ticket) args {
-	switch {
-	case t.stray > 0:
-		return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, t.entry(), t.strayArg()}
-	case b.watches(t.bucket):
-		return args{nil, nil, three, t.lock, t.clockArg, t.queue(), t.who}
+	if t.stray == 0 && !b.watches(t.bucket) {
+		return args{nil, nil, two, t.lock, t.clockArg, t.who}
 	}
-	return args{nil, nil, two, t.lock, t.clockArg, t.who}
+	var own any = ""
+	if b.listener.listens(t.channel) {
+		own = t.channelArg
+	}
+	if t.stray > 0 {
+		return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, own, t.entry(), t.strayArg()}
+	}
+	return args{nil, nil, three, t.lock, t.clockArg, t.queue(), t.who, own}
 }
 
 // Abandon takes the claim out of the queue and passes on what it holds. Requests of it

@@ -4,12 +4,15 @@
 --            waited lately, the fourth is only for the last two arguments
 --
 --   ARGV[1]  who    "<claim> <owner>"
+-- with more than two keys
+--   ARGV[2]  own    the channel of the one who asks, or nothing if it is not subscribed to
 -- and if the answer to a request to acquire was lost
---   ARGV[2]  entry  what may stand in the queue for it
---   ARGV[3]  stray  the server time until which it could still take the name
+--   ARGV[3]  entry  what may stand in the queue for it
+--   ARGV[4]  stray  the server time until which it could still take the name
 --
--- Answers 1 if the claim held the name and does no longer, 0 if it did not, -2 if
--- somebody may wait: ask with three keys.
+-- Answers 1 if the claim held the name and does no longer, or what the next holder is to
+-- be told, if its channel is that of the one who asks; 0 if the claim did not hold it;
+-- -2 if somebody may wait: ask with three keys.
 
 local found = redis.call('MGET', KEYS[1], KEYS[2])
 local holder, clock = found[1], found[2]
@@ -29,13 +32,17 @@ end
 --include shared.lua
 
 clock = sane(clock)
-if ARGV[2] then
-  redis.call('LREM', KEYS[3], 0, ARGV[2])
-  bury(clock, ARGV[3])
+if ARGV[3] then
+  redis.call('LREM', KEYS[3], 0, ARGV[3])
+  bury(clock, ARGV[4])
   clock = redis.call('GET', KEYS[2])
 end
 -- If the name is free already nobody else may be awake to see that.
-if not hand_over(clock) and holder then
+local handed = hand_over(clock, nil, holder and ARGV[2])
+if type(handed) == 'string' then
+  return handed
+end
+if not handed and holder then
   redis.call('DEL', KEYS[1])
 end
 return holder and 1 or 0

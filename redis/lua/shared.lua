@@ -86,8 +86,9 @@ end
 
 -- Gives the name to the first waiter whose process is alive, and forgets those
 -- before it. Returns whether there was one. Stops where it meets the one who
--- asks, who then is the first.
-local function hand_over(clock, taker)
+-- asks, who then is the first. A waiter on the channel of the one who asks need not be
+-- told there: the news is returned.
+local function hand_over(clock, taker, own)
   while true do
     local waiter = redis.call('LPOP', KEYS[3])
     if not waiter then
@@ -100,7 +101,12 @@ local function hand_over(clock, taker)
       end
       local now = time()
       local token = next_token(clock, now)
-      if tell(channel, string.sub(who, 1, 33) .. token .. ' ' .. now .. ' ' .. KEYS[1]) then
+      local news = string.sub(who, 1, 33) .. token .. ' ' .. now .. ' ' .. KEYS[1]
+      if channel == own then
+        give(who, ttl, clock, now, token)
+        return news
+      end
+      if tell(channel, news) then
         give(who, ttl, clock, now, token)
         return true
       end
