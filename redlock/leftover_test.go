@@ -150,3 +150,27 @@ func TestStrayVoteStaysWhereItIs(t *testing.T) {
 	must(t, held.Release(context.Background()))
 	wg.Wait()
 }
+
+// A waiter that has the votes of some nodes asks the others when the holder's time
+// should be over: its own know nothing of that.
+func TestWaiterWithVotesSeesTheEndOfTheHolder(t *testing.T) {
+	nodes := five(t)
+	clients := connect(t, nodes...)
+	a, b := newDriver(t, nodes), newDriver(t, nodes)
+	ctx := within(t, 60*time.Second)
+	dead := newDriverClaim(t.Name(), 2*time.Second, false) // which nobody renews
+	_, err := a.Acquire(ctx, dead)
+	must(t, err)
+	eventually(t, 10*time.Second, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	for _, i := range []int{0, 1} {
+		must(t, clients[i].Del(ctx, lockKey(t.Name())).Err())
+	}
+	c := newDriverClaim(t.Name(), 30*time.Second, true)
+	begun := time.Now()
+	_, err = b.Acquire(ctx, c)
+	must(t, err)
+	if took := time.Since(begun); took > dead.TTL+time.Second {
+		t.Errorf("waited for %v, want %v and a second at most", took, dead.TTL)
+	}
+	must(t, b.Release(ctx, c))
+}

@@ -196,14 +196,11 @@ func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
 			return grant, false
 		case w.news(i, rep):
 			return grant, true
-		case rep.err == nil:
-			left := rep.left
-			if rep.yes {
-				left = rounds
-			}
-			w.due = time.Now().Add(w.until(left))
+		case rep.err == nil && !rep.yes:
+			w.due = time.Now().Add(w.until(rep.left))
 			return grant, false
 		}
+		// A node that is ours does not know how much time the holder has left.
 	}
 	return grant, true
 }
