@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,4 +88,12 @@ func (s *Servers) WaitReady(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// reached are the addresses that clients connect to.
+func (s *Servers) reached() []string {
+	if s.Sentinel == nil {
+		return s.Addrs
+	}
+	return slices.Concat(s.Addrs, s.Sentinel.SentinelAddrs())
 }

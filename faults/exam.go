@@ -105,21 +105,12 @@ func (x *Exam) use(name string) string {
 }
 
 func (x *Exam) network() (*Network, Access) {
-	net, access, err := NewNetwork(x.Access, x.proxied())
+	net, access, err := NewNetwork(x.Access, x.reached())
 	x.Must(err)
 	x.mu.Lock()
 	x.nets = append(x.nets, net)
 	x.mu.Unlock()
 	return net, access
-}
-
-// proxied are the addresses in front of which proxies go.
-func (x *Exam) proxied() []string {
-	addrs := x.Addrs
-	if x.Sentinel != nil {
-		addrs = append(append([]string(nil), addrs...), x.Sentinel.SentinelAddrs()...)
-	}
-	return addrs
 }
 
 func (x *Exam) name(who string) string {

@@ -12,12 +12,12 @@ type Network struct {
 }
 
 // NewNetwork puts a proxy in front of every server of members, and returns the access to
-// them through it.
+// them through it. What is in front of a server already stays between the two.
 func NewNetwork(a Access, members []string) (*Network, Access, error) {
 	n := &Network{}
 	via := make(map[string]string)
 	for _, addr := range members {
-		p, err := proxy.New(addr)
+		p, err := proxy.New(a.Through(addr))
 		if err != nil {
 			return nil, a, errors.Join(err, n.Close())
 		}

@@ -32,7 +32,7 @@ var accessRows = []Row{
 	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"etcd-1"},
 		Backend: onEtcdWith(servers.EtcdOptions{TLS: true}),
 		See:     "an authority that is not known is named; plain text to a TLS port ends by ctx"},
-	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"zookeeper-1"}, Backend: behindTLS,
+	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"redis-cluster", "etcd-3", zooKeeperFamily}, Backend: behindTLS,
 		See: "an authority that is not known is named; plain text to a TLS port ends by ctx"},
 	{Number: 29, Shows: []int{13}, Name: "tls-to-plain-port", Run: tlsToPlain, For: []string{redisFamily, redlockFamily, etcdFamily, zooKeeperFamily},
 		See: "an error, by ctx at the latest"},
@@ -184,19 +184,4 @@ func tlsToPlain(x *Exam) {
 	x.refused("TLS to a plain port", func(a *Access) {
 		a.tls = func(string) *tls.Config { return &tls.Config{ServerName: "localhost", MinVersion: tls.VersionTLS12} }
 	}, false)
-}
-
-// behindTLS puts what ends TLS in front of a ZooKeeper.
-func behindTLS(b Backend) Backend {
-	start := b.Start
-	b.Start = func(t testing.TB) *Servers {
-		s := start(t)
-		addr, config, err := endTLS(t, s.Addrs[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Access.Addrs, s.Access.tls = []string{addr}, func(string) *tls.Config { return config }
-		return s
-	}
-	return b
 }

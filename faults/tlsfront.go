@@ -1,47 +1,45 @@
 package faults
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"io"
-	"math/big"
 	"net"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// endTLS listens for TLS, with a certificate that it signs itself, and passes on what comes
-// to target in plain text, until t ends. It returns what a client needs.
-func endTLS(t testing.TB, target string) (addr string, client *tls.Config, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return "", nil, err
+// behindTLS has a row run on servers in front of which something ends TLS.
+func behindTLS(b Backend) Backend {
+	start := b.Start
+	b.Start = func(t testing.TB) *Servers {
+		s := start(t)
+		cert, client, err := servers.Certificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Access.Via = make(map[string]string)
+		for _, addr := range s.reached() {
+			if s.Access.Via[addr], err = endTLS(t, cert, addr); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Access.tls = func(string) *tls.Config { return client }
+		return s
 	}
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "server"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
-	if err != nil {
-		return "", nil, err
-	}
-	signed, err := x509.ParseCertificate(der)
-	if err != nil {
-		return "", nil, err
-	}
+	return b
+}
+
+// endTLS listens for TLS and passes on what comes to target in plain text, until t ends.
+func endTLS(t testing.TB, cert tls.Certificate, target string) (addr string, err error) {
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
 		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		Certificates: []tls.Certificate{cert},
+		NextProtos:   []string{"h2"}, // etcd's client insists
 	})
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	var all sync.WaitGroup
 	t.Cleanup(func() {
@@ -57,9 +55,7 @@ func endTLS(t testing.TB, target string) (addr string, client *tls.Config, err e
 			all.Go(func() { pass(conn, target) })
 		}
 	})
-	roots := x509.NewCertPool()
-	roots.AddCert(signed)
-	return listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}, nil
+	return listener.Addr().String(), nil
 }
 
 // pass carries bytes both ways until one side hangs up.
