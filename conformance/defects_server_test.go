@@ -94,10 +94,7 @@ var serverDefects = []defect{
 func polling(every time.Duration) func(driver.Driver, context.Context, *driver.Claim) (driver.Grant, error) {
 	return func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 		for i := 0; ; i++ {
-			try := *c
-			try.Wait = false
-			g, err := next.Acquire(ctx, &try)
-			if !c.Wait || !errors.Is(err, driver.ErrTaken) {
+			if over, g, err := tryOnce(next, ctx, c); over {
 				return g, err
 			}
 			select {
@@ -107,6 +104,14 @@ func polling(every time.Duration) func(driver.Driver, context.Context, *driver.C
 			}
 		}
 	}
+}
+
+// tryOnce asks without waiting; over means that c need not ask again.
+func tryOnce(next driver.Driver, ctx context.Context, c *driver.Claim) (over bool, g driver.Grant, err error) {
+	once := *c
+	once.Wait = false
+	g, err = next.Acquire(ctx, &once)
+	return !c.Wait || !errors.Is(err, driver.ErrTaken), g, err
 }
 
 // crowd is those who wait, in one process, without a queue at the server.
@@ -127,6 +132,11 @@ func (w *crowd) wake() {
 	w.changed = make(chan struct{})
 }
 
+func (w *crowd) release(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+	defer w.wake()
+	return next.Release(ctx, c)
+}
+
 func herd() func(driver.Driver) *bent {
 	w := newCrowd()
 	return func(driver.Driver) *bent {
@@ -136,10 +146,7 @@ func herd() func(driver.Driver) *bent {
 					w.mu.Lock()
 					changed := w.changed
 					w.mu.Unlock()
-					try := *c
-					try.Wait = false
-					g, err := next.Acquire(ctx, &try)
-					if !c.Wait || !errors.Is(err, driver.ErrTaken) {
+					if over, g, err := tryOnce(next, ctx, c); over {
 						return g, err
 					}
 					select {
@@ -149,10 +156,7 @@ func herd() func(driver.Driver) *bent {
 					}
 				}
 			},
-			release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
-				defer w.wake()
-				return next.Release(ctx, c)
-			},
+			release: w.release,
 		}
 	}
 }
@@ -178,10 +182,7 @@ func lifo() func(driver.Driver) *bent {
 					top := s[len(s)-1] == c.ID
 					w.mu.Unlock()
 					if top || !c.Wait {
-						try := *c
-						try.Wait = false
-						g, err := next.Acquire(ctx, &try)
-						if !c.Wait || !errors.Is(err, driver.ErrTaken) {
+						if over, g, err := tryOnce(next, ctx, c); over {
 							return g, err
 						}
 					}
@@ -193,10 +194,7 @@ func lifo() func(driver.Driver) *bent {
 					}
 				}
 			},
-			release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
-				defer w.wake()
-				return next.Release(ctx, c)
-			},
+			release: w.release,
 		}
 	}
 }
