@@ -22,7 +22,7 @@ func alone() Experiment {
 		Cases: func(Depth) []Case { return []Case{{}} },
 		// Short and many: what else the machine does then hits a few of them, and not
 		// the median of their ratios.
-		Repeat: func(d Depth) int { return pick(d, 7, 9, 11) },
+		Repeat: func(d Depth) int { return pick(d, 6, 8, 12) },
 		Fits: func(d Depth, c contender.Contender, _ Case) bool {
 			if c.Family == "redsync" && c.Setup.Variant == contender.BlackHole {
 				return d == Full // it waits five seconds for each call
@@ -54,14 +54,14 @@ func doAlone(ctx context.Context, c *Cell) error {
 		return held.Release(ctx)
 	}
 	slow := c.Contender.Role == contender.Rival && c.Setup() == contender.BlackHole
-	warm, counted := 20, 50
+	rested, counted := 30*time.Millisecond, 50 // a server that had nothing to do is slow at first
 	if c.Rep >= countedReps {
-		warm, counted = 5, 0 // the servers have done this before
+		counted = 0
 	}
 	if slow {
-		warm, counted = 0, 1
+		rested, counted = 0, 1
 	}
-	for range warm {
+	for start := time.Now(); time.Since(start) < rested; {
 		if err := pair(); err != nil {
 			return err
 		}

@@ -38,9 +38,9 @@ func contended() Experiment {
 			if d != Full {
 				return []Case{sixteen, shared}
 			}
-			return []Case{{Name: "2 clients", N: 2, Times: 3}, sixteen, {Name: "64 clients", N: 64, Times: 3}, shared}
+			return []Case{{Name: "2 clients", N: 2, Times: 4}, sixteen, {Name: "64 clients", N: 64, Times: 4}, shared}
 		},
-		Repeat: func(d Depth) int { return pick(d, 3, 3, 5) },
+		Repeat: func(d Depth) int { return pick(d, 2, 4, 6) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if c.Setup.Service == contender.Memory && k.How != oneClient {
 				return false // separate memory Lockers know nothing of each other
@@ -65,7 +65,7 @@ func doContended(ctx context.Context, c *Cell) error {
 	name := c.LockName()
 
 	runtime.GC()
-	t, err := compete(ctx, clients, name, 500*time.Millisecond)
+	t, err := compete(ctx, clients, name, 400*time.Millisecond)
 	if err != nil {
 		return err
 	}

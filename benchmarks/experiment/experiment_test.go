@@ -140,7 +140,7 @@ func TestRunTakesTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(order, " "), "onea oneb onea oneb twoa twoa"; got != want {
+	if got, want := strings.Join(order, " "), "onea oneb oneb onea twoa twoa"; got != want {
 		t.Errorf("order %s, want %s", got, want)
 	}
 	if got := o.Results.Values(measure.Key{Experiment: "turns", Case: "one", Contender: "b", Metric: "figure"}); !slices.Equal(got, []float64{0, 1}) {

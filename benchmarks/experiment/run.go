@@ -16,8 +16,10 @@ import (
 // Plan is what to run.
 type Plan struct {
 	Experiments []Experiment
-	Contenders  []contender.Contender
-	Depth       Depth
+	// Contenders take turns in this order and its reverse: those that are compared with
+	// each other stand beside each other, to be measured close in time.
+	Contenders []contender.Contender
+	Depth      Depth
 	// Patience is how long one measurement may take, so that a lock that hangs does not
 	// hold up the others. Zero is what suits the depth.
 	Patience time.Duration
@@ -93,12 +95,18 @@ func (r *runner) outcome(started time.Time) *Outcome {
 }
 
 // cells are the measurements of an experiment in their order: all contenders of a case
-// take turns, repetition by repetition.
+// take turns, repetition by repetition, forwards and then backwards: who comes right after
+// another, or to a server that has rested, must not be the same each time.
 func (r *runner) cells(e *Experiment) []*Cell {
 	var all []*Cell
 	for _, k := range e.Cases(r.Depth) {
 		for rep := range r.times(e, k) {
-			for _, c := range r.inOrder() {
+			turns := r.Contenders
+			if rep%2 == 1 {
+				turns = slices.Clone(turns)
+				slices.Reverse(turns)
+			}
+			for _, c := range turns {
 				if e.Fits(r.Depth, c, k) {
 					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, results: r.results, database: r.ShopDatabase, version: &r.version})
 				}
@@ -127,24 +135,6 @@ func (r *runner) times(e *Experiment, k Case) int {
 		return k.Times
 	}
 	return e.Repeat(r.Depth)
-}
-
-// inOrder has those who share servers beside each other, so that what is compared is
-// close in time.
-func (r *runner) inOrder() []contender.Contender {
-	var order []contender.Setup
-	by := map[contender.Setup][]contender.Contender{}
-	for _, c := range r.Contenders {
-		if by[c.Setup] == nil {
-			order = append(order, c.Setup)
-		}
-		by[c.Setup] = append(by[c.Setup], c)
-	}
-	var all []contender.Contender
-	for _, s := range order {
-		all = append(all, by[s]...)
-	}
-	return all
 }
 
 func (r *runner) experiment(ctx context.Context, e *Experiment) {

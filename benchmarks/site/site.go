@@ -9,11 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -39,7 +39,7 @@ type Site struct {
 
 	properties map[string]string // of a ZooKeeper's JVM
 
-	hole net.Listener // stands in for a node that never answers
+	hole *proxy.Proxy // stands in for a node that never answers
 	lent bool         // the servers belong to another Site
 }
 
@@ -84,41 +84,16 @@ func (s *Site) Derive(v contender.Variant) (*Site, error) {
 	if v != contender.BlackHole || s.Setup.Service != contender.Redis {
 		return nil, fmt.Errorf("site: no %s of %s", v, s.Setup)
 	}
-	hole, err := blackHole()
+	hole, err := proxy.New(s.Addrs[0])
 	if err != nil {
 		return nil, err
 	}
+	hole.BlackHole()
 	d := *s
 	d.Setup.Variant = v
 	d.hole, d.lent = hole, true
-	d.Addrs = append([]string{hole.Addr().String()}, s.Addrs[1:]...)
+	d.Addrs = append([]string{hole.Addr()}, s.Addrs[1:]...)
 	return &d, nil
-}
-
-// blackHole listens, accepts and reads, and never answers.
-func blackHole() (net.Listener, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				buf := make([]byte, 4096)
-				for {
-					if _, err := conn.Read(buf); err != nil {
-						return
-					}
-				}
-			}()
-		}
-	}()
-	return l, nil
 }
 
 func (s *Site) startRedis(ctx context.Context) (err error) {
