@@ -90,7 +90,7 @@ say() {
 }
 hint=""
 if have apt-get; then hint="as root: apt-get install"; fi
-have go || say "go is missing: install Go 1.25 or newer from https://go.dev/dl/"
+have go || say "go is missing: install the Go that go.mod names, or newer, from https://go.dev/dl/"
 have git || say "git is missing: ${hint:-install} git"
 if need_compiler; then say "a C compiler is missing (the race detector needs one): ${hint:-install} gcc libc6-dev"; fi
 if need_redis; then say "redis-server is missing: ${hint:-install} redis-server (or start one, see compose.yaml, and set LOCKER_REDIS)"; fi

@@ -25,16 +25,30 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 
-for mod in $modules; do
-	dir=$(dirname "$mod")
-	step "vet $dir"
-	go -C "$dir" vet ./...
-	step "staticcheck $dir"
-	(cd "$dir" && go run $staticcheck ./...)
-done
+# What needs no server gives way to the tests, which mostly wait, and is told at the end.
+analyse() {
+	local mod dir
+	for mod in $modules; do
+		dir=$(dirname "$mod")
+		step "vet $dir"
+		go -C "$dir" vet ./...
+		step "staticcheck $dir"
+		(cd "$dir" && go run $staticcheck ./...)
+	done
+	step "build . for another system"
+	GOOS=darwin go build ./...
+}
 
-step "build . for another system"
-GOOS=darwin go build ./...
+analysis=$(mktemp)
+set -m # a process group of its own, so that nothing of it outlives this script
+(renice -n 19 -p $BASHPID >/dev/null; analyse) >"$analysis" 2>&1 &
+analyst=$!
+set +m
+stop() {
+	kill -- "-$analyst" 2>/dev/null || true
+	rm -f "$analysis"
+}
+trap stop EXIT
 
 # run DIR PARALLEL PACKAGE... tests packages. What is tested is timing on machines that
 # others use too. A package that fails is run once more by itself: what fails twice is
@@ -72,4 +86,8 @@ for mod in $modules; do
 	run "$dir" 2 $(grep -vE "$big" <<<"$tested" || true)
 	run "$dir" "$parallel" $(grep -E "$big" <<<"$tested" || true)
 done
+ok=yes
+wait $analyst || ok=no
+grep -v '^go: downloading' "$analysis" || true
 [ -z "$once" ] || step "passed only the second time:$once"
+[ $ok = yes ]
