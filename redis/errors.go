@@ -47,6 +47,9 @@ func word(err error) string {
 // refused reports whether err says that the request has had no effect and will
 // have none: the server said so, or it never was sent.
 func refused(err error) bool {
+	if errors.As(err, new(unconnected)) {
+		return false
+	}
 	var dial *net.OpError
 	return word(err) != "" || errors.As(err, &dial) && dial.Op == "dial" ||
 		errors.Is(err, goredis.ErrPoolTimeout) || errors.Is(err, goredis.ErrPoolExhausted) ||

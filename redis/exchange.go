@@ -77,23 +77,33 @@ func (b *backend) aside(ctx context.Context, s *script, words args) (any, error)
 		err error
 	}
 	results := make(chan result, 1)
+	began := time.Now()
 	b.working.run(func() {
-		began := time.Now()
 		v, err := s.run(ctx, b.client, words)
 		b.brisk.Store(err == nil && time.Since(began) < brisk)
 		results <- result{v, err}
 	})
+	var r result
 	select {
-	case r := <-results:
-		return r.v, r.err
+	case r = <-results:
 	case <-ctx.Done():
+		grace := time.NewTimer(parting)
+		defer grace.Stop()
+		select {
+		case r = <-results:
+		case <-grace.C:
+			r.err = fmt.Errorf("no answer in time: %w", ctx.Err())
+		}
 	}
-	grace := time.NewTimer(parting)
-	defer grace.Stop()
-	select {
-	case r := <-results:
-		return r.v, r.err
-	case <-grace.C:
-		return nil, fmt.Errorf("no answer in time: %w", ctx.Err())
+	if why := b.dials.since(began); why != nil && r.err != nil && errors.Is(r.err, ctx.Err()) {
+		r.err = unconnected{why}
 	}
+	return r.v, r.err
 }
+
+// unconnected is the error of a request whose context has ended and while which it was
+// not possible to connect. It may have been sent all the same, on a connection that there
+// was.
+type unconnected struct{ error }
+
+func (e unconnected) Unwrap() error { return e.error }

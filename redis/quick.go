@@ -2,8 +2,10 @@ package redis
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 	"weak"
 
@@ -18,16 +20,45 @@ type direct struct {
 	to func(ctx context.Context, cmd goredis.Cmder) error
 }
 
-// switchman is that hook. To all other commands it does nothing.
-type switchman struct{}
+// switchman is that hook. To all other commands it does nothing. It also remembers why
+// the client could not connect.
+type switchman struct{ failed atomic.Pointer[failedDial] }
 
-func (switchman) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+// failedDial is an attempt to connect that failed.
+type failedDial struct {
+	at  time.Time
+	err error
+}
 
-func (switchman) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+// DialHook keeps the errors of attempts to connect: the client tries several times, also for
+// longer than the caller has, and says why not only then.
+func (s *switchman) DialHook(next goredis.DialHook) goredis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err != nil {
+			s.failed.Store(&failedDial{time.Now(), err})
+		}
+		return conn, err
+	}
+}
+
+// since is why it was not possible to connect at some time after t, nil if it was or
+// nobody tried.
+func (s *switchman) since(t time.Time) error {
+	if s == nil {
+		return nil
+	}
+	if f := s.failed.Load(); f != nil && f.at.After(t) {
+		return f.err
+	}
+	return nil
+}
+
+func (*switchman) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return next
 }
 
-func (switchman) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+func (*switchman) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
 		if d, ok := cmd.(direct); ok {
 			return d.to(ctx, d.once)
@@ -36,15 +67,17 @@ func (switchman) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	}
 }
 
-// switched are the clients that have the hook.
+// switched are the clients that have the hook, and theirs.
 var switched sync.Map
 
-func addSwitch[C any](client *C, add func(goredis.Hook)) {
+func addSwitch[C any](client *C, add func(goredis.Hook)) *switchman {
 	key := weak.Make(client)
-	if _, has := switched.LoadOrStore(key, true); !has {
-		add(switchman{})
+	hook, has := switched.LoadOrStore(key, &switchman{})
+	if !has {
+		add(hook.(*switchman))
 		runtime.AddCleanup(client, func(key weak.Pointer[C]) { switched.Delete(key) }, key)
 	}
+	return hook.(*switchman)
 }
 
 // quickClient sends commands by a client that waits no longer for an answer than

@@ -56,8 +56,9 @@
 // added to it, which only concerns requests sent here: those that the server is
 // likely to answer at once are given up after 75 ms, so that they can be sent on the
 // caller's goroutine and the caller still returns soon after its context has ended;
-// they are then sent again with the client's own patience. Hooks that were added
-// before see every request. One
+// they are then sent again with the client's own patience. It also remembers why the
+// client could not connect, so that a caller is told whose context ends before the
+// client gives up. Hooks that were added before see every request. One
 // connection more than the pool's is open while something waits, and for some
 // seconds after, in a Cluster one for each node concerned. With a server older than
 // Redis 8 it is advisable to switch the client's maintenance notifications off
@@ -130,6 +131,7 @@ type backend struct {
 	ttl      any    // of claims that ask for nothing else, as an argument
 	times    *serverTime
 	listener *listener
+	dials    *switchman // of a client that is not one of a Cluster, or nil
 
 	seen    atomic.Int64 // the highest token seen
 	brisk   atomic.Bool  // the server was quick to answer last time
@@ -165,6 +167,9 @@ func newBackend(client goredis.UniversalClient, cfg *locker.Config) (*backend, e
 	b.layout = newLayout(s.prefix, b.id, sharded)
 	b.life, b.die = context.WithCancel(context.Background())
 	b.listener = newListener(b)
+	if c, ok := client.(*goredis.Client); ok {
+		b.dials = addSwitch(c, c.AddHook)
+	}
 	return b, nil
 }
 
