@@ -34,7 +34,7 @@ type Report struct {
 func (r Report) String() string {
 	var faults []string
 	for _, f := range sorted(r.Faults) {
-		faults = append(faults, fmt.Sprintf("%d × %s", r.Faults[f], strings.TrimSuffix(f, ", ignoring")))
+		faults = append(faults, fmt.Sprintf("%d × %s", r.Faults[f], f))
 	}
 	return fmt.Sprintf("seed %d: %d acquisitions, %d found taken, %d failed, %d lost in %v; %s", r.Seed,
 		r.Tally.Acquired, r.Tally.Taken, r.Tally.Failed, r.Tally.Lost, r.Took.Round(time.Second), strings.Join(faults, ", "))
@@ -112,7 +112,7 @@ func (c Campaign) run(x *Exam, r *Report) {
 	}
 	x.Must(x.WaitReady(x.Ctx))
 	time.Sleep(x.Backend.TTL) // undisturbed
-	for k.acquired() < c.Want && time.Since(start) < 3*c.Length {
+	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(start) < 3*c.Length {
 		time.Sleep(200 * time.Millisecond)
 	}
 	r.Tally = x.unload(k.procs...)
@@ -164,19 +164,6 @@ func (k *campaign) process(i int) *Process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.procs[i]
-}
-
-// acquired asks all processes how far they are.
-func (k *campaign) acquired() int {
-	n := k.spent.Acquired
-	for _, p := range k.procs {
-		a, err := p.do(order{Op: "count"})
-		if err != nil {
-			k.x.Fatalf("%s: %v", p.Name, err)
-		}
-		n += a.Tally.Acquired
-	}
-	return n
 }
 
 func (k *campaign) do(s Step) error {

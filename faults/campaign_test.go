@@ -25,9 +25,6 @@ func seed(t *testing.T) uint64 {
 	return rand.Uint64() % 1_000_000
 }
 
-// atOnce keeps the machine from having more to do than it can.
-var atOnce = make(chan struct{}, 4)
-
 // A redis-empty is put to the test by rows only: with faults that it cannot survive
 // there is nothing to be random about.
 func TestCampaign(t *testing.T) {
@@ -39,8 +36,7 @@ func TestCampaign(t *testing.T) {
 		}
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			atOnce <- struct{}{}
-			defer func() { <-atOnce }()
+			defer working.enter()()
 			c := Campaign{Seed: seed(t), Processes: 8, Goroutines: 2, Names: 4, Length: 8 * time.Second, Want: 200}
 			if full {
 				c.Length, c.Want, c.Names = 75*time.Second, 10_000, 8

@@ -27,11 +27,12 @@ type Exam struct {
 	// Untidy: what is left on the servers is not this row's question.
 	Untidy bool
 
-	label string
-	dir   string
-	res   *fence.Resource
-	fence *fence.Server
-	rec   *history.Recorder
+	label    string
+	dir      string
+	patience time.Duration // how long what is left at the end may take to go
+	res      *fence.Resource
+	fence    *fence.Server
+	rec      *history.Recorder
 
 	complained atomic.Bool
 
@@ -62,7 +63,7 @@ func Examine(t testing.TB, s *Servers, row func(x *Exam)) {
 
 func newExam(t testing.TB, s *Servers) *Exam {
 	t.Helper()
-	x := &Exam{TB: t, Servers: *s, dir: t.TempDir(), res: fence.New(), label: strconv.FormatInt(exams.Add(1), 10)}
+	x := &Exam{TB: t, Servers: *s, dir: t.TempDir(), res: fence.New(), label: strconv.FormatInt(exams.Add(1), 10), patience: 10 * time.Second}
 	var cancel context.CancelFunc
 	x.Ctx, cancel = context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)

@@ -1,9 +1,11 @@
 package faults
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +20,7 @@ func TestMain(m *testing.M) {
 	Child()
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", "12") // they wait for the most part
+		_ = flag.Set("test.parallel", "64") // how many run is said by waiting and working
 	}
 	code := m.Run()
 	if len(Measured()) > 0 {
@@ -34,6 +36,19 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// lane is how many of something run at once, so that the machine has not more to do than
+// it can.
+type lane chan struct{}
+
+// enter waits for a place; what it returns gives that back.
+func (l lane) enter() (leave func()) {
+	l <- struct{}{}
+	return func() { <-l }
+}
+
+// Rows wait for the most part, campaigns work as fast as they can.
+var waiting, working = make(lane, 8), make(lane, 2)
 
 // Every change is put to the test on these; on the others with what only they can show.
 var quick = []Backend{Redis1, RedLock5, ZooKeeper3, Etcd3}
@@ -55,8 +70,7 @@ func TestRows(t *testing.T) {
 	for _, b := range Backends {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			atOnce <- struct{}{}
-			defer func() { <-atOnce }()
+			defer waiting.enter()()
 			var shared *Servers
 			parent := t
 			for _, row := range Rows {
@@ -83,4 +97,25 @@ func TestRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// keep writes what was measured to results/lateness.json, in a full run of everything.
+func keep() error {
+	if !full || flag.Lookup("test.run").Value.String() != "" || len(Measured()) == 0 {
+		return nil
+	}
+	text, err := json.MarshalIndent(map[string]any{
+		"unit":  "ms",
+		"lost":  "from the signal that a lock is lost to the next grant",
+		"death": "from the death of a holder to the next grant",
+		"ttl":   "2 s, but for the rows that say otherwise",
+		"gaps":  Measured(),
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll("results", 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join("results", "lateness.json"), append(text, '\n'), 0o644)
 }

@@ -40,19 +40,22 @@ const etcdTTL = 2 * time.Second
 
 // Etcd1 and Etcd3 are etcd with one member and with three.
 var (
-	Etcd1 = Backend{Name: "etcd-1", Family: "etcd", TTL: etcdTTL, Death: etcdTTL + time.Second, Offers: everything,
-		Start: func(t testing.TB) *Servers { return etcdServers(t, 1) }}
-	Etcd3 = Backend{Name: "etcd-3", Family: "etcd", TTL: etcdTTL, Death: etcdTTL + time.Second, Offers: everything,
-		Start: func(t testing.TB) *Servers { return etcdServers(t, 3) }}
+	Etcd1 = onEtcd("etcd-1")
+	Etcd3 = onEtcd("etcd-3")
 )
 
-func etcdServers(t testing.TB, n int) *Servers {
-	t.Helper()
-	return etcdOn(servers.NewEtcdCluster(t, n, servers.EtcdOptions{}))
+var etcdMembers = map[string]int{"etcd-1": 1, "etcd-3": 3}
+
+func onEtcd(name string) Backend {
+	return Backend{
+		Name: name, Family: etcdFamily, TTL: etcdTTL, Death: etcdTTL + time.Second, Offers: everything,
+		Start: func(t testing.TB) *Servers { return etcdServers(t, etcdMembers[name], servers.EtcdOptions{}) },
+	}
 }
 
-func etcdOn(c *servers.EtcdCluster) *Servers {
-	return OnEtcd("etcd", func(name string) string { return "locker/" + names.Escape(name) + "/" }, c)
+func etcdServers(t testing.TB, n int, o servers.EtcdOptions) *Servers {
+	t.Helper()
+	return OnEtcd("etcd", func(name string) string { return "locker/" + names.Escape(name) + "/" }, servers.NewEtcdCluster(t, n, o))
 }
 
 // OnEtcd returns what a kind of lock stands on whose keys for a name begin with what

@@ -29,7 +29,7 @@ type Process struct {
 	orders  *json.Encoder
 	id      int
 	pending map[int]chan answer // nil once the process has ended
-	signals bool                // it may have been killed on purpose
+	killed  bool                // on purpose
 }
 
 // startProcess starts this test binary again, to play r.
@@ -198,7 +198,7 @@ func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT
 // Kill ends the process with SIGKILL and returns when it is gone.
 func (p *Process) Kill() {
 	p.mu.Lock()
-	p.signals = true
+	p.killed = true
 	p.mu.Unlock()
 	_ = p.cmd.Process.Kill()
 	<-p.ended
@@ -208,7 +208,7 @@ func (p *Process) Kill() {
 // error, a data race that it found included.
 func (p *Process) Close(within time.Duration) error {
 	p.mu.Lock()
-	killed := p.signals
+	killed := p.killed
 	p.mu.Unlock()
 	if killed {
 		return nil

@@ -22,14 +22,8 @@ func (s *Servers) failOver(ctx context.Context, nets []*Network) (rejoin func() 
 	if err := old.Kill(); err != nil {
 		return nil, err
 	}
-	if _, err := heir.Do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
+	if err := s.promote(ctx, heir, nets); err != nil {
 		return nil, err
-	}
-	for _, n := range nets {
-		for _, p := range n.Proxies {
-			p.SetTarget(heir.Addr())
-			p.Cut()
-		}
 	}
 	return func() error {
 		if err := old.RestartEmpty(ctx); err != nil {
@@ -41,6 +35,39 @@ func (s *Servers) failOver(ctx context.Context, nets []*Network) (rejoin func() 
 		}
 		return s.inStep(ctx, old)
 	}, nil
+}
+
+// promote makes the replica of a dead master the new one, to which all networks lead from
+// then on, or waits until the Sentinels have.
+func (s *Servers) promote(ctx context.Context, replica *servers.Redis, nets []*Network) error {
+	if s.Sentinel != nil {
+		return s.becomesMaster(ctx, func(now *servers.Redis) bool { return now == replica })
+	}
+	if _, err := replica.Do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
+		return err
+	}
+	for _, n := range nets {
+		for _, p := range n.Proxies {
+			p.SetTarget(replica.Addr())
+			p.Cut()
+		}
+	}
+	return nil
+}
+
+// becomesMaster waits until the Sentinels have made one the master of whom it is true.
+func (s *Servers) becomesMaster(ctx context.Context, is func(now *servers.Redis) bool) error {
+	for {
+		now, err := s.Sentinel.CurrentMaster(ctx)
+		if err == nil && is(now) {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(errors.New("the Sentinels have not failed over"), err, ctx.Err())
+		}
+	}
 }
 
 // inStep waits until a replica has its master's data.
@@ -87,16 +114,8 @@ func (s *Servers) sentinelFailOver(ctx context.Context, _ []*Network) (rejoin fu
 	if err := old.Kill(); err != nil {
 		return nil, err
 	}
-	for {
-		now, err := s.Sentinel.CurrentMaster(ctx)
-		if err == nil && now != old {
-			break
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, errors.Join(errors.New("the Sentinels have not failed over"), err, ctx.Err())
-		}
+	if err := s.becomesMaster(ctx, func(now *servers.Redis) bool { return now != old }); err != nil {
+		return nil, err
 	}
 	return func() error { return errors.Join(old.Restart(ctx), s.oneMaster(ctx)) }, nil
 }

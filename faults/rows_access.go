@@ -21,7 +21,7 @@ var accessRows = []Row{
 	{Number: 29, Shows: []int{13}, Name: "credentials", Run: redisCredentials, Fresh: true, For: onAnyRedis,
 		Backend: withOptions(servers.RedisOptions{Password: secret}),
 		See:     "no password, a wrong one, a user who may not run scripts: an error that names it, and no key"},
-	{Number: 29, Shows: []int{13}, Name: "credentials", Run: etcdCredentials, Fresh: true, For: []string{"etcd-1"},
+	{Number: 29, Shows: []int{13}, Name: "credentials", Run: etcdCredentials, Fresh: true, For: []string{etcdFamily},
 		Backend: onEtcdWith(servers.EtcdOptions{RootPassword: secret}),
 		See:     "no user, a wrong password, a user who may not write: an error that names it, and no key"},
 	{Number: 29, Shows: []int{13}, Name: "credentials", Run: zooKeeperCredentials, Fresh: true, For: []string{zooKeeperFamily},
@@ -29,10 +29,10 @@ var accessRows = []Row{
 	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"redis-1", "redis-replica", "redlock-5"},
 		Backend: withOptions(servers.RedisOptions{TLS: true}),
 		See:     "an authority that is not known is named; plain text to a TLS port ends by ctx"},
-	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"etcd-1"},
+	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{etcdFamily},
 		Backend: onEtcdWith(servers.EtcdOptions{TLS: true}),
 		See:     "an authority that is not known is named; plain text to a TLS port ends by ctx"},
-	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"redis-cluster", "etcd-3", zooKeeperFamily}, Backend: behindTLS,
+	{Number: 29, Shows: []int{13}, Name: "tls", Run: untrusted, Fresh: true, For: []string{"redis-sentinel", "redis-cluster", zooKeeperFamily}, Backend: behindTLS,
 		See: "an authority that is not known is named; plain text to a TLS port ends by ctx"},
 	{Number: 29, Shows: []int{13}, Name: "tls-to-plain-port", Run: tlsToPlain, For: []string{redisFamily, redlockFamily, etcdFamily, zooKeeperFamily},
 		See: "an error, by ctx at the latest"},
@@ -43,13 +43,12 @@ const secret = "secret"
 func onEtcdWith(o servers.EtcdOptions) func(b Backend) Backend {
 	return func(b Backend) Backend {
 		b.Start = func(t testing.TB) *Servers {
-			e := servers.NewEtcd(t, o)
-			s := etcdOn(&servers.EtcdCluster{Members: []*servers.Etcd{e}})
+			s := etcdServers(t, etcdMembers[b.Name], o)
 			if o.RootPassword != "" {
 				s.Access.User, s.Access.Password = "root", o.RootPassword
 			}
 			if o.TLS {
-				s.Access.tls = func(string) *tls.Config { return e.TLSConfig() }
+				s.Access.tls = func(string) *tls.Config { return s.Etcd[0].TLSConfig() }
 			}
 			return s
 		}

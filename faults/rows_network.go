@@ -16,6 +16,8 @@ import (
 var networkRows = []Row{
 	{Number: 3, Shows: []int{1, 3}, Name: "cut-off", Quick: true, Run: func(x *Exam) { cutOff(x, (*Network).Freeze, false) },
 		See: "lost before the next holder is granted the lock"},
+	{Number: 3, Shows: []int{1, 3}, Name: "many-cut-off", Run: manyCutOff,
+		See: "the same for twelve holders, each cut off at another point between two renewals"},
 	{Number: 4, Shows: []int{3}, Name: "replies-lost", Quick: true, Run: func(x *Exam) { cutOff(x, (*Network).FreezeDown, true) },
 		See: "lost at the holder's own deadline"},
 	{Number: 5, Shows: []int{3}, Name: "requests-lost", Run: func(x *Exam) { cutOff(x, (*Network).FreezeUp, false) },
@@ -75,6 +77,29 @@ func cutOff(x *Exam, freeze func(n *Network), heard bool) {
 		x.Errorf("the second holder was disturbed: %v", err)
 	}
 	x.Released(hb)
+}
+
+// Many holders are cut off while others wait. How late or early they are told ends in the
+// table of a run.
+func manyCutOff(x *Exam) {
+	const n = 12
+	var cut []*Network
+	var waits []<-chan Got
+	for range n {
+		a, net := x.Player("A")
+		b, _ := x.Player("B")
+		name := x.Lock()
+		x.Acquired(a, name, 10*time.Second)
+		waits = append(waits, x.Waits(b, name, 30*time.Second))
+		cut = append(cut, net)
+	}
+	for _, net := range cut {
+		net.Freeze()
+		time.Sleep(x.Backend.TTL / 3 / n) // at every point between two renewals
+	}
+	for _, w := range waits {
+		x.Released(x.Get(w))
+	}
 }
 
 // long is a TTL that does not end while one looks whether something was cleaned up
@@ -219,18 +244,16 @@ func cutOften(x *Exam) {
 	var wg sync.WaitGroup
 	for _, n := range nets {
 		wg.Go(func() {
-			for start := time.Now(); time.Since(start) < 4*time.Second; n.Cut() {
+			for start := time.Now(); time.Since(start) < 3*time.Second; n.Cut() {
 				time.Sleep(time.Duration(25+rand.IntN(50)) * time.Millisecond)
 			}
 		})
 	}
 	wg.Wait()
-	time.Sleep(2 * time.Second) // work goes on
+	before := x.acquired(procs)
+	x.Until("work goes on", 10*time.Second, func() bool { return x.acquired(procs) >= before+10 })
 	sum := x.unload(procs...)
 	x.Logf("%d acquisitions, %d failed", sum.Acquired, sum.Failed)
-	if sum.Acquired < 10 {
-		x.Errorf("only %d acquisitions", sum.Acquired)
-	}
 }
 
 // load has a process begin to work.
@@ -238,6 +261,19 @@ func (x *Exam) load(p *Process, l Load) {
 	x.Helper()
 	_, err := p.do(order{Op: "load", Load: &l})
 	x.Must(err)
+}
+
+// acquired asks processes how far they are.
+func (x *Exam) acquired(procs []*Process) (n int) {
+	x.Helper()
+	for _, p := range procs {
+		a, err := p.do(order{Op: "count"})
+		if err != nil {
+			x.Fatalf("%s: %v", p.Name, err)
+		}
+		n += a.Tally.Acquired
+	}
+	return n
 }
 
 // unload ends the work of processes, and asserts that nothing was late or wrong.

@@ -15,7 +15,7 @@ import (
 var redisRows = []Row{
 	{Number: 18, Shows: []int{2}, Name: "restarts-empty", Quick: true, Run: restartsEmpty, For: []string{"redis-empty"},
 		See: "the token does not go back"},
-	{Number: 19, Shows: []int{2}, Name: "failover-before-replication", Quick: true, Run: lostFailover, Fresh: true, For: []string{"redis-replica"},
+	{Number: 19, Shows: []int{2}, Name: "failover-before-replication", Quick: true, Run: lostFailover, Fresh: true, For: []string{"redis-replica", "redis-sentinel"},
 		See: "two holders cannot be prevented; the second has the greater token; the resource stays correct"},
 	{Number: 26, Shows: []int{3, 13}, Name: "eviction", Run: eviction, Fresh: true, For: onAnyRedis, Backend: withOptions(servers.RedisOptions{}),
 		See: "lost soon after; with redis.New a warning about the policy before"},
@@ -51,7 +51,7 @@ func restartsEmpty(x *Exam) {
 // The master dies with a lock that its replica never saw.
 func lostFailover(x *Exam) {
 	x.TwoHold = true
-	x.Access.TTL = believing
+	x.Access.TTL = long
 	name := x.Lock()
 	a, netA := x.Player("A")
 	b, netB := x.Player("B")
@@ -69,24 +69,20 @@ func lostFailover(x *Exam) {
 	do(master, "SET", "control", "unseen")
 
 	ha := x.Acquired(a, name, 10*time.Second)
+	netA.Freeze() // or A hears of it before B has the lock
 	x.Did("fail over to a replica that never saw the lock", true, "", func() error {
 		if err := errors.Join(master.Kill(), replica.Resume()); err != nil {
 			return err
 		}
-		do(replica, "REPLICAOF", "NO", "ONE")
-		netB.Proxies[0].SetTarget(replica.Addr())
-		netB.Cut()
-		return nil
+		return x.promote(x.Within(30*time.Second), replica, []*Network{netA, netB})
 	})
 	if v := do(replica, "GET", "control"); v != "seen" {
 		x.Fatalf("the replica has %v, want what was there before it was stopped, and nothing later", v)
 	}
-	hb := x.Acquired(b, name, believing)
+	hb := x.Acquired(b, name, 10*time.Second)
 	x.ToldApart(ha, hb)
-	// A hears of the new master, and so of the loss.
-	netA.Proxies[0].SetTarget(replica.Addr())
-	netA.Cut()
-	x.Told(ha, believing+noise)
+	netA.Heal()
+	x.Told(ha, long+noise)
 	x.Released(hb)
 	x.Must(master.Restart(x.Within(30 * time.Second)))
 	x.Litter = nil // the old master comes back with the lock that it had, until its TTL

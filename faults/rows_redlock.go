@@ -69,7 +69,7 @@ func twoNodesDead(x *Exam) {
 	ha := x.Acquired(a, name, 10*time.Second)
 	wait := x.Waits(b, name, 30*time.Second)
 	x.Did("kill two of five", false, "", func() error { return errors.Join(x.All[0].Kill(), x.All[4].Kill()) })
-	time.Sleep(2 * x.Backend.TTL)
+	time.Sleep(2 * x.Backend.TTL) // it is to be kept for longer than it was taken for
 	if err := ha.Look(); err != nil {
 		x.Errorf("the lock was lost with three of five nodes up: %v", err)
 	}

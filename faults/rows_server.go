@@ -11,7 +11,7 @@ import (
 // What can happen to servers of any kind.
 var serverRows = []Row{
 	{Number: 8, Shows: []int{6, 7}, Name: "release-with-servers-dead", Run: releaseDead,
-		For: []string{"redis-1", redlockFamily, etcdFamily, zooKeeperFamily},
+		For: thatKeep,
 		See: "Release returns by its ctx; renewals stop; the lock is free within TTL"},
 	{Number: 22, Shows: []int{3, 14}, Name: "servers-stall", Quick: true, Run: stall,
 		See: "lost at the deadline; waiters go on after"},
@@ -19,11 +19,14 @@ var serverRows = []Row{
 		For: []string{"etcd-3", "zookeeper-3", redlockFamily},
 		See: "lost at the deadline; ctx honoured; waiters go on after"},
 	{Number: 32, Shows: []int{1, 2, 14}, Name: "all-restarted", Quick: true, Run: allRestarted,
-		For: []string{"redis-1", "redis-cluster", redlockFamily, etcdFamily, zooKeeperFamily},
+		For: thatKeep,
 		See: "no two holders; tokens go on rising; waiters go on"},
 	{Number: 44, Shows: []int{2, 14}, Name: "failover", Run: failover, Fresh: true, For: []string{"redis-replica", "redis-sentinel"},
 		See: "tokens go on rising; waiters go on"},
 }
+
+// thatKeep are the setups that know after a restart what they knew before.
+var thatKeep = []string{"redis-1", "redis-replica", "redis-sentinel", "redis-cluster", redlockFamily, etcdFamily, zooKeeperFamily}
 
 // together does something to several servers at once.
 func together(all []*servers.Server, do func(s *servers.Server) error) error {
@@ -41,9 +44,13 @@ func together(all []*servers.Server, do func(s *servers.Server) error) error {
 	return nil
 }
 
+// restartAll brings servers back that were killed.
 func (x *Exam) restartAll(all []*servers.Server) {
 	x.Helper()
 	x.Must(together(all, func(s *servers.Server) error { return s.Restart(x.Within(time.Minute)) }))
+	if x.Sentinel != nil {
+		x.Must(x.oneMaster(x.Within(time.Minute))) // it may have been failed over meanwhile
+	}
 }
 
 // The lock is given back while all servers are dead.
@@ -122,7 +129,6 @@ func allRestarted(x *Exam) {
 	x.Did("kill all servers", false, "", func() error { return together(x.All, (*servers.Server).Kill) })
 	x.restartAll(x.All)
 	back := time.Now()
-	time.Sleep(500 * time.Millisecond)
 	if ha.LostAt() == 0 {
 		_ = ha.Release(x.Within(10 * time.Second)) // ErrLost where the way back was too long
 	}
@@ -145,7 +151,6 @@ func failover(x *Exam) {
 		rejoin, err = x.Failover(x.Within(time.Minute), []*Network{netA, netB})
 		return err
 	})
-	time.Sleep(300 * time.Millisecond)
 	if ha.LostAt() == 0 {
 		_ = ha.Release(x.Within(10 * time.Second))
 	}

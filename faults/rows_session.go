@@ -11,7 +11,6 @@ import (
 // What can happen to what a user has on the servers.
 var sessionRows = []Row{
 	{Number: 10, Shows: []int{14}, Name: "waiters-session-dies", Quick: true, Run: waitersSessionDies,
-		For: []string{redisFamily, etcdFamily, zooKeeperFamily},
 		See: "it queues anew; never a grant out of turn, never stuck"},
 	{Number: 11, Shows: []int{3}, Name: "removed-by-hand", Quick: true, Run: removedByHand,
 		See: "the holder is told within a second"},

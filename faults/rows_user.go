@@ -15,8 +15,10 @@ var userRows = []Row{
 		See: "its first look says lost; its late write is refused by token"},
 	{Number: 2, Shows: []int{3}, Name: "stale-look", Run: staleLook,
 		See: "Context().Err() is set at the first look after a pause around the deadline"},
-	{Number: 43, Shows: []int{4}, Name: "killed", Quick: true, Run: killed,
+	{Number: 43, Shows: []int{4}, Name: "killed", Quick: true, Run: func(x *Exam) { killed(x, 3) },
 		See: "the next holder has the lock within TTL and a second"},
+	{Number: 43, Shows: []int{4}, Name: "many-killed", Run: func(x *Exam) { killed(x, 12) },
+		See: "the same for twelve holders, each killed at another point between two renewals"},
 }
 
 // The holder is stopped beyond its TTL and goes on after another was granted the lock.
@@ -93,17 +95,26 @@ func staleLook(x *Exam) {
 	})
 }
 
-// The holder is killed.
-func killed(x *Exam) {
-	for range 3 {
+// Holders are killed while others wait.
+func killed(x *Exam, n int) {
+	var procs []*Process
+	var waits []<-chan Got
+	for range n {
 		name := x.Lock()
 		a, _ := x.Process("A")
 		b, _ := x.Player("B")
 		x.Taken(a, name, 10*time.Second)
-		wait := x.Waits(b, name, 30*time.Second)
-		at := x.Kill(a)
-		hb := x.Get(wait)
-		if took := time.Duration(hb.grant - at); took > x.Backend.Death+noise {
+		waits = append(waits, x.Waits(b, name, 30*time.Second))
+		procs = append(procs, a)
+	}
+	var died []int64
+	for _, p := range procs {
+		died = append(died, x.Kill(p))
+		time.Sleep(x.Backend.TTL / 3 / time.Duration(n)) // at every point between two renewals
+	}
+	for i, w := range waits {
+		hb := x.Get(w)
+		if took := time.Duration(hb.grant - died[i]); took > x.Backend.Death+noise {
 			x.Errorf("the next holder had the lock after %v, want %v at the most", took, x.Backend.Death)
 		}
 		x.Released(hb)

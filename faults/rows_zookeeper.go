@@ -17,43 +17,12 @@ import (
 
 // What only a ZooKeeper can do to a lock.
 var zooKeeperRows = []Row{
-	{Number: 33, Shows: []int{1, 14}, Name: "leader-killed", Quick: true, Run: leaderKilled, For: []string{"zookeeper-3", "etcd-3"},
-		See: "the session survives; one holder"},
 	{Number: 34, Shows: []int{14}, Name: "parent-deleted", Run: parentDeleted, For: []string{zooKeeperFamily},
 		See: "it is made again, nobody is stuck"},
 	{Number: 35, Shows: []int{1, 9}, Name: "numbers-used-up", Run: numbersUsedUp, Fresh: true, For: []string{"zookeeper-1"}, Backend: withoutDigest,
 		See: "a server gives its greatest number again and again; nobody holds by it, and waiters go on in a new queue"},
 	{Number: 35, Shows: []int{1, 9}, Name: "foreign-children", Run: foreignChildren, For: []string{zooKeeperFamily},
 		See: "they are in nobody's way"},
-}
-
-// The leader is killed while a lock is held and waited for.
-func leaderKilled(x *Exam) {
-	x.Access.TTL = 6 * time.Second // an election takes its time
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, time.Minute)
-	leader, err := x.Leader(x.Within(10 * time.Second))
-	x.Must(err)
-	x.Did("kill the leader", false, "", x.All[leader].Kill)
-	_, err = x.Leader(x.Within(20 * time.Second))
-	x.Must(err)
-	time.Sleep(time.Second)
-	x.Must(x.All[leader].Restart(x.Within(time.Minute)))
-	if err := ha.Look(); err != nil {
-		x.Errorf("the lock did not survive the leader: %v", err)
-	}
-	select {
-	case g := <-wait:
-		if g.Err != nil || ha.LostAt() == 0 {
-			x.Fatalf("the wait ended while the lock was held: %v", g.Err)
-		}
-	default:
-	}
-	_ = ha.Release(x.Within(10 * time.Second))
-	x.Released(x.Get(wait))
 }
 
 // An operator (or the reaper of containers) deletes the node under which the queue is,

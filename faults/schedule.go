@@ -17,7 +17,10 @@ type Step struct {
 }
 
 func (s Step) String() string {
-	text := fmt.Sprintf("%8v %s %d", s.At.Round(time.Millisecond), s.Fault, s.Target)
+	text := fmt.Sprintf("%8v %s", s.At.Round(time.Millisecond), s.Fault)
+	if s.Fault != moveLeader && s.Fault != failOver { // whoever that is
+		text += fmt.Sprintf(" %d", s.Target)
+	}
 	if s.For > 0 {
 		text += fmt.Sprintf(" for %v", s.For.Round(time.Millisecond))
 	}
@@ -36,8 +39,8 @@ const (
 
 	restart    = "kill and restart server"
 	pauseOne   = "stop server"
-	moveLeader = "move leader, ignoring"
-	failOver   = "fail over, ignoring"
+	moveLeader = "move leader"
+	failOver   = "fail over"
 
 	expire = "expire lock"
 )

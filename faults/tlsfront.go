@@ -36,7 +36,6 @@ func endTLS(t testing.TB, cert tls.Certificate, target string) (addr string, err
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{cert},
-		NextProtos:   []string{"h2"}, // etcd's client insists
 	})
 	if err != nil {
 		return "", err

@@ -82,7 +82,7 @@ func (x *Exam) tidy() {
 		return
 	}
 	var left []string
-	deadline := time.Now().Add(x.Backend.Death + 8*time.Second)
+	deadline := time.Now().Add(x.Backend.Death + x.patience)
 	for _, name := range x.names {
 		for {
 			var err error
@@ -157,7 +157,7 @@ func (x *Exam) quiet() {
 	x.Helper()
 	pprof.SetGoroutineLabels(context.Background())
 	var left string
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(x.patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if left = labelled(x.label); left == "" {
 			return
 		}

@@ -1,0 +1,168 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/faults/fence"
+	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/memory"
+)
+
+// A lock that needs no server, to test processes with.
+func init() {
+	Register("memory", func(_ context.Context, a Access) (conformance.Client, error) {
+		l, err := memory.New(a.options()...)
+		return of(l, err, nil)
+	})
+}
+
+// user starts a process that uses such a lock. folder is where it records.
+func user(t *testing.T, kind, folder string) (*Process, *fence.Resource, error) {
+	t.Helper()
+	res := fence.New()
+	served, err := res.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = served.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p, err := startProcess(ctx, role{
+		Name: "A", Access: Access{Kind: kind, TTL: time.Minute}, Folder: folder, Fence: served.Addr(),
+	})
+	if err == nil {
+		t.Cleanup(p.Kill)
+	}
+	return p, res, err
+}
+
+const soon = 20 * time.Second
+
+// A process takes locks and gives them back as it is told, says which error it met, and
+// leaves a history behind.
+func TestProcessObeys(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p, res, err := user(t, "memory", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := p.Acquire(soon, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.Try(soon, "x"); !errors.Is(err, locker.ErrNotAcquired) {
+		t.Errorf("try of what is held: %v", err)
+	}
+	if _, took, err := p.Acquire(50*time.Millisecond, "x"); !errors.Is(err, context.DeadlineExceeded) || took < 50*time.Millisecond {
+		t.Errorf("a wait of 50ms: %v after %v", err, took)
+	}
+	if err := errors.Join(r.Look(), r.Work()); err != nil {
+		t.Error(err)
+	}
+	if n := res.Tally("x").Writes; n != 1 {
+		t.Errorf("%d writes came to the resource", n)
+	}
+	if err := r.AwaitLoss(50 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it was told of a loss: %v", err)
+	}
+	if err := r.Release(soon); err != nil {
+		t.Error(err)
+	}
+	if err := r.Look(); err == nil {
+		t.Error("the context is alive after the release")
+	}
+	if err := p.Close(soon); err != nil {
+		t.Error(err)
+	}
+	h, err := history.Read(filepath.Join(dir, "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Holdings) != 1 || len(h.Failed) != 2 || h.Holdings[0].Token != r.Token || !h.Holdings[0].Freed {
+		t.Errorf("%d holdings and %d failures were recorded: %+v", len(h.Holdings), len(h.Failed), h.Holdings)
+	}
+}
+
+// A process that is stopped does nothing until it is to go on.
+func TestProcessStops(t *testing.T) {
+	t.Parallel()
+	p, _, err := user(t, "memory", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	answer := p.send(order{Op: "try", Name: "x", Within: soon})
+	select {
+	case a := <-answer:
+		t.Errorf("a process that is stopped has answered: %+v", a)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := p.Continue(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case a, ok := <-answer:
+		if !ok || a.err() != nil {
+			t.Errorf("a process that went on: %v", a.err())
+		}
+	case <-time.After(soon):
+		t.Error("a process that went on does not answer")
+	}
+}
+
+// A process that is killed is gone when Kill returns, stopped or not, whatever it was about to
+// do, and that is not held against it.
+func TestProcessDies(t *testing.T) {
+	t.Parallel()
+	p, _, err := user(t, "memory", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.Acquire(soon, "x"); err != nil {
+		t.Fatal(err)
+	}
+	waiting := p.send(order{Op: "acquire", Name: "x", Within: time.Minute})
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.Kill()
+	if a, ok := <-waiting; ok {
+		t.Errorf("the dead have answered: %+v", a)
+	}
+	if p.cmd.ProcessState == nil {
+		t.Error("it was not waited for")
+	}
+	if _, _, err := p.Try(soon, "x"); !errors.Is(err, errEnded) {
+		t.Errorf("try: %v, want %v", err, errEnded)
+	}
+	if err := p.Close(soon); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// One that ended by itself, or never came up, says why.
+func TestProcessFails(t *testing.T) {
+	t.Parallel()
+	if _, _, err := user(t, "nobody's", t.TempDir()); err == nil || !strings.Contains(err.Error(), `kind "nobody's"`) {
+		t.Errorf("a process without a lock: %v", err)
+	}
+	p, _, err := user(t, "memory", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = p.in.Close() // as if this process had died
+	<-p.ended
+	if err := p.Close(soon); err == nil || !strings.Contains(err.Error(), "child: EOF") {
+		t.Errorf("a process that ended by itself: %v", err)
+	}
+}

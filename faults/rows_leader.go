@@ -1,0 +1,73 @@
+package faults
+
+import "time"
+
+// What can happen to the leader of several servers.
+var leaderRows = []Row{
+	{Number: 14, Shows: []int{1, 14}, Name: "leader-stopped", Run: leaderStopped, For: []string{"etcd-3", "zookeeper-3"},
+		See: "no two holders; lost if the lease went"},
+	{Number: 15, Shows: []int{14}, Name: "leader-moved", Quick: true, Run: leaderMoved, For: []string{"etcd-3"},
+		See: "waiting is bounded"},
+	{Number: 33, Shows: []int{1, 14}, Name: "leader-killed", Quick: true, Run: leaderKilled, For: []string{"etcd-3", "zookeeper-3"},
+		See: "the session survives; one holder"},
+}
+
+// The leader is stopped for longer than the locks last, and goes on.
+func leaderStopped(x *Exam) {
+	x.Access.TTL = 4 * time.Second
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, time.Minute)
+	leader, err := x.Leader(x.Within(10 * time.Second))
+	x.Must(err)
+	x.Did("stop the leader", false, "", x.All[leader].Pause)
+	time.Sleep(7 * time.Second)
+	x.Must(x.All[leader].Resume())
+	if ha.LostAt() == 0 {
+		_ = ha.Release(x.Within(10 * time.Second))
+	} else {
+		x.Logf("the holder lost the lock")
+	}
+	x.Released(x.Get(wait))
+	x.Warm(a, b)
+}
+
+// The leader is moved again and again while two take turns.
+func leaderMoved(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	for range 6 {
+		ha := x.Acquired(a, name, 20*time.Second)
+		wait := x.Waits(b, name, 20*time.Second)
+		x.Did("move the leader", false, "", func() error { return x.MoveLeader(x.Within(20 * time.Second)) })
+		released := time.Now()
+		if err := ha.Release(x.Within(10 * time.Second)); err != nil {
+			x.Logf("release: %v", err)
+		}
+		x.Released(x.GoesOn(wait, released, x.Backend.Death+2*time.Second, "the release"))
+	}
+}
+
+// The leader is killed while a lock is held and waited for.
+func leaderKilled(x *Exam) {
+	x.Access.TTL = 6 * time.Second // an election takes its time
+	name := x.Lock()
+	a, _ := x.Player("A")
+	b, _ := x.Player("B")
+	ha := x.Acquired(a, name, 10*time.Second)
+	wait := x.Waits(b, name, time.Minute)
+	leader, err := x.Leader(x.Within(10 * time.Second))
+	x.Must(err)
+	x.Did("kill the leader", false, "", x.All[leader].Kill)
+	_, err = x.Leader(x.Within(20 * time.Second))
+	x.Must(err)
+	x.Must(x.All[leader].Restart(x.Within(time.Minute)))
+	if err := ha.Look(); err != nil {
+		x.Errorf("the lock did not survive the leader: %v", err)
+	}
+	_ = ha.Release(x.Within(10 * time.Second))
+	x.Released(x.Get(wait))
+}
