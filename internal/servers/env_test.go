@@ -3,6 +3,8 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +57,17 @@ func TestGivenServers(t *testing.T) {
 	mustDo(t, r, "PING")
 }
 
+// failing is the TB of a test that has to fail.
+type failing struct {
+	testing.TB
+	said string
+}
+
+func (f *failing) Fatal(args ...any) {
+	f.said = fmt.Sprint(args...)
+	runtime.Goexit()
+}
+
 func TestMissingPrograms(t *testing.T) {
 	for _, env := range []string{EnvRedis, EnvZooKeeper, EnvEtcd} {
 		t.Setenv(env, "")
@@ -72,5 +85,17 @@ func TestMissingPrograms(t *testing.T) {
 		if text := err.Error(); !strings.Contains(text, `run "make setup"`) || strings.Contains(text, "\n") {
 			t.Errorf("this does not say in one line what to run: %q", text)
 		}
+	}
+	if testing.Short() {
+		return
+	}
+	f, done := &failing{TB: t}, make(chan struct{})
+	go func() {
+		defer close(done)
+		NewRedis(f, RedisOptions{})
+	}()
+	<-done
+	if f.said != noRedis.Error() {
+		t.Errorf("a test without the program says %q", f.said)
 	}
 }

@@ -3,9 +3,7 @@ package servers
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,9 +36,8 @@ func (o EtcdOptions) plain() bool {
 // gRPC: a unary call is one, each renewal in a stream of renewals is one.
 type Etcd struct {
 	*Server
-	opts  EtcdOptions
-	name  string
-	certs *certs
+	name         string
+	rootPassword string
 }
 
 // StartEtcd starts one etcd server.
@@ -52,23 +49,23 @@ func StartEtcd(ctx context.Context, opts EtcdOptions) (*Etcd, error) {
 	return c.Members[0], nil
 }
 
-// newEtcd prepares a server. cluster returns the value of --initial-cluster.
-func newEtcd(bin string, opts EtcdOptions, name, token string, certs *certs, cluster func() string) (*Etcd, error) {
-	s, err := newServer("etcd", 2) // clients, peers
+// newEtcd prepares a member of a cluster.
+func newEtcd(bin string, opts EtcdOptions, name, token string, c *EtcdCluster) (*Etcd, error) {
+	s, err := newServer("etcd", 2, opts.Args) // clients, peers
 	if err != nil {
 		return nil, err
 	}
-	e := &Etcd{Server: s, opts: opts, name: name, certs: certs}
+	e := &Etcd{Server: s, name: name, rootPassword: opts.RootPassword}
 	e.bind()
 	s.command = func() (string, []string, error) {
 		args := []string{
 			"--name", name,
 			"--data-dir", s.data,
-			"--listen-client-urls", e.url(),
-			"--advertise-client-urls", e.url(),
+			"--listen-client-urls", e.Endpoint(),
+			"--advertise-client-urls", e.Endpoint(),
 			"--listen-peer-urls", e.peerURL(),
 			"--initial-advertise-peer-urls", e.peerURL(),
-			"--initial-cluster", cluster(),
+			"--initial-cluster", c.initial(),
 			"--initial-cluster-state", "new",
 			"--initial-cluster-token", token,
 			"--logger", "zap",
@@ -78,13 +75,13 @@ func newEtcd(bin string, opts EtcdOptions, name, token string, certs *certs, clu
 		if !opts.Sync {
 			args = append(args, "--unsafe-no-fsync")
 		}
-		if certs != nil {
-			args = append(args, "--cert-file", certs.server, "--key-file", certs.serverKey, "--trusted-ca-file", certs.ca)
+		if e.certs != nil {
+			args = append(args, "--cert-file", e.certs.server, "--key-file", e.certs.serverKey, "--trusted-ca-file", e.certs.ca)
 			if opts.ClientCert {
 				args = append(args, "--client-cert-auth")
 			}
 		}
-		return bin, append(args, e.opts.Args...), nil
+		return bin, args, nil
 	}
 	return e, nil
 }
@@ -101,7 +98,8 @@ func (e *Etcd) bind() {
 	}
 }
 
-func (e *Etcd) url() string {
+// Endpoint returns the address as a URL, as etcd's client wants it with TLS.
+func (e *Etcd) Endpoint() string {
 	if e.certs != nil {
 		return "https://" + e.addr
 	}
@@ -109,25 +107,6 @@ func (e *Etcd) url() string {
 }
 
 func (e *Etcd) peerURL() string { return "http://" + e.ports[1].addr() }
-
-// Endpoint returns the address as a URL, as etcd's client wants it with TLS.
-func (e *Etcd) Endpoint() string { return e.url() }
-
-// TLSConfig returns what a client needs to connect, with a certificate of its own, or
-// nil if the server does not speak TLS.
-func (e *Etcd) TLSConfig() *tls.Config {
-	if e.certs == nil {
-		return nil
-	}
-	return e.certs.client()
-}
-
-// SetArgs replaces the further arguments of etcd from the next restart on.
-func (e *Etcd) SetArgs(args ...string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.opts.Args = append([]string(nil), args...)
-}
 
 // http sends one request to etcd's HTTP side and returns the body of a good answer.
 func (e *Etcd) http(ctx context.Context, method, path, token string, body any) ([]byte, error) {
@@ -138,7 +117,7 @@ func (e *Etcd) http(ctx context.Context, method, path, token string, body any) (
 			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, e.url()+path, bytes.NewReader(b))
+	req, err := http.NewRequestWithContext(ctx, method, e.Endpoint()+path, bytes.NewReader(b))
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +161,7 @@ func (e *Etcd) enableAuth(ctx context.Context) error {
 		path string
 		body map[string]string
 	}{
-		{"/v3/auth/user/add", map[string]string{"name": "root", "password": e.opts.RootPassword}},
+		{"/v3/auth/user/add", map[string]string{"name": "root", "password": e.rootPassword}},
 		{"/v3/auth/role/add", map[string]string{"name": "root"}},
 		{"/v3/auth/user/grant", map[string]string{"user": "root", "role": "root"}},
 		{"/v3/auth/enable", map[string]string{}},
@@ -196,22 +175,14 @@ func (e *Etcd) enableAuth(ctx context.Context) error {
 
 // login returns what to send as Authorization, "" without authentication.
 func (e *Etcd) login(ctx context.Context) (string, error) {
-	if e.opts.RootPassword == "" {
+	if e.rootPassword == "" {
 		return "", nil
 	}
-	b, err := e.http(ctx, http.MethodPost, "/v3/auth/authenticate", "", map[string]string{"name": "root", "password": e.opts.RootPassword})
+	b, err := e.http(ctx, http.MethodPost, "/v3/auth/authenticate", "", map[string]string{"name": "root", "password": e.rootPassword})
 	if err != nil {
 		return "", err
 	}
 	var a struct{ Token string }
 	err = json.Unmarshal(b, &a)
 	return a.Token, err
-}
-
-func closeEtcd(all []*Etcd) error {
-	var errs []error
-	for _, e := range all {
-		errs = append(errs, e.Close())
-	}
-	return errors.Join(errs...)
 }

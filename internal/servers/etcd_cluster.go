@@ -20,7 +20,7 @@ func StartEtcdCluster(ctx context.Context, n int, opts EtcdOptions) (*EtcdCluste
 	if addrs, ok := givenAddrs(EnvEtcd, n); ok && opts.plain() {
 		c := &EtcdCluster{}
 		for _, addr := range addrs {
-			e := &Etcd{Server: &Server{kind: "etcd", addr: addr, given: true}}
+			e := &Etcd{Server: givenServer("etcd", addr)}
 			e.bind()
 			c.Members = append(c.Members, e)
 		}
@@ -32,8 +32,7 @@ func StartEtcdCluster(ctx context.Context, n int, opts EtcdOptions) (*EtcdCluste
 	}
 	return retryPorts(func() (*EtcdCluster, error) {
 		c := &EtcdCluster{}
-		err := c.start(ctx, n, bin, opts)
-		if err != nil {
+		if err := c.start(ctx, n, bin, opts); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 		return c, nil
@@ -53,24 +52,17 @@ func (c *EtcdCluster) start(ctx context.Context, n int, bin string, opts EtcdOpt
 	}
 	token := rand.Text() // of this cluster and no other
 	for i := range n {
-		e, err := newEtcd(bin, opts, "member"+strconv.Itoa(i+1), token, shared, c.initial)
+		e, err := newEtcd(bin, opts, "member"+strconv.Itoa(i+1), token, c)
 		if err != nil {
 			return err
 		}
+		e.certs = shared
 		if n > 1 {
-			e.cannot = func(action string) error {
-				if action == "restart empty" {
-					return fmt.Errorf("%s: a member of an etcd cluster cannot come back without its data", action)
-				}
-				return nil
-			}
+			e.notEmpty = "a member of an etcd cluster cannot come back without its data"
 		}
 		c.Members = append(c.Members, e)
 	}
-	err := together(n, func(i int) error { return c.Members[i].Server.start(ctx, false) })
-	if err == nil {
-		err = c.WaitReady(ctx)
-	}
+	err := startTogether(ctx, c.servers())
 	if err == nil && opts.RootPassword != "" {
 		err = c.Members[0].enableAuth(ctx)
 	}
@@ -86,19 +78,13 @@ func (c *EtcdCluster) initial() string {
 	return strings.Join(members, ",")
 }
 
+func (c *EtcdCluster) servers() []*Server { return serversOf(c.Members) }
+
 // WaitReady waits until every member serves, which takes a quorum.
-func (c *EtcdCluster) WaitReady(ctx context.Context) error {
-	return together(len(c.Members), func(i int) error { return c.Members[i].WaitReady(ctx) })
-}
+func (c *EtcdCluster) WaitReady(ctx context.Context) error { return allReady(ctx, c.servers()) }
 
 // Addrs returns the addresses of the members.
-func (c *EtcdCluster) Addrs() []string {
-	var addrs []string
-	for _, e := range c.Members {
-		addrs = append(addrs, e.Addr())
-	}
-	return addrs
-}
+func (c *EtcdCluster) Addrs() []string { return addrsOf(c.servers()) }
 
 // Endpoints returns the addresses of the members as URLs.
 func (c *EtcdCluster) Endpoints() []string {
@@ -110,25 +96,7 @@ func (c *EtcdCluster) Endpoints() []string {
 }
 
 // Leader returns the member that leads now. It waits for one until ctx ends.
-func (c *EtcdCluster) Leader(ctx context.Context) (*Etcd, error) {
-	var leader *Etcd
-	err := poll(ctx, func(ctx context.Context) error {
-		var errs []error
-		for _, e := range c.Members {
-			if !e.given && e.PID() == 0 {
-				continue
-			}
-			is, _, err := e.leads(ctx)
-			errs = append(errs, err)
-			if is {
-				leader = e
-				return nil
-			}
-		}
-		return errors.Join(append(errs, errors.New("no member leads"))...)
-	})
-	return leader, err
-}
+func (c *EtcdCluster) Leader(ctx context.Context) (*Etcd, error) { return leaderOf(ctx, c.Members) }
 
 // MoveLeader makes a member the leader, and returns when it is.
 func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
@@ -138,7 +106,7 @@ func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 	if err != nil || from == to {
 		return err
 	}
-	_, id, err := to.leads(ctx)
+	_, id, err := to.role(ctx)
 	if err != nil {
 		return err
 	}
@@ -151,7 +119,7 @@ func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 		return fmt.Errorf("move the leader: %w", err)
 	}
 	return poll(ctx, func(ctx context.Context) error {
-		is, _, err := to.leads(ctx)
+		is, err := to.leads(ctx)
 		if err == nil && !is {
 			err = errors.New("it does not lead yet")
 		}
@@ -160,4 +128,4 @@ func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 }
 
 // Close ends all members for good.
-func (c *EtcdCluster) Close() error { return closeEtcd(c.Members) }
+func (c *EtcdCluster) Close() error { return closeAll(c.servers()) }

@@ -71,8 +71,14 @@ func (e *Etcd) Methods(ctx context.Context) (map[string]int64, error) {
 	return methods, nil
 }
 
-// leads reports whether the server says that it is the leader, and its id.
-func (e *Etcd) leads(ctx context.Context) (leader bool, id uint64, err error) {
+// leads reports whether the server says that it is the leader.
+func (e *Etcd) leads(ctx context.Context) (bool, error) {
+	is, _, err := e.role(ctx)
+	return is, err
+}
+
+// role reports whether the server says that it is the leader, and its id.
+func (e *Etcd) role(ctx context.Context) (leader bool, id uint64, err error) {
 	all, err := e.metrics(ctx)
 	if err != nil {
 		return false, 0, err

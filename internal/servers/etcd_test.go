@@ -36,6 +36,7 @@ func TestEtcdVersionIsTheModules(t *testing.T) {
 }
 
 func TestEtcdLife(t *testing.T) {
+	t.Parallel()
 	for _, old := range []bool{false, true} {
 		t.Run(map[bool]string{false: EtcdVersion, true: "installed"}[old], func(t *testing.T) {
 			e := NewEtcd(t, EtcdOptions{Old: old})
@@ -105,6 +106,7 @@ func TestEtcdRequests(t *testing.T) {
 }
 
 func TestEtcdSecrets(t *testing.T) {
+	t.Parallel()
 	e := NewEtcd(t, EtcdOptions{TLS: true, RootPassword: "secret"})
 	ctx := within(t, 30*time.Second)
 	if err := e.put(ctx, "", "k", "v"); err == nil {
@@ -123,6 +125,7 @@ func TestEtcdSecrets(t *testing.T) {
 }
 
 func TestEtcdClientCert(t *testing.T) {
+	t.Parallel()
 	e := NewEtcd(t, EtcdOptions{TLS: true, ClientCert: true})
 	conf := e.TLSConfig()
 	conf.Certificates = nil
@@ -136,6 +139,7 @@ func TestEtcdClientCert(t *testing.T) {
 }
 
 func TestEtcdQuota(t *testing.T) {
+	t.Parallel()
 	e := NewEtcd(t, EtcdOptions{Args: []string{"--quota-backend-bytes", "1048576"}})
 	ctx := within(t, 60*time.Second)
 	value := strings.Repeat("x", 100<<10)
@@ -151,6 +155,7 @@ func TestEtcdQuota(t *testing.T) {
 }
 
 func TestEtcdCluster(t *testing.T) {
+	t.Parallel()
 	c := NewEtcdCluster(t, 3, EtcdOptions{})
 	ctx := within(t, time.Minute)
 	leader, err := c.Leader(ctx)

@@ -2,12 +2,8 @@ package servers
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -32,9 +28,8 @@ func (o RedisOptions) plain() bool {
 // Redis is one redis-server.
 type Redis struct {
 	*Server
-	opts  RedisOptions
-	certs *certs // nil without TLS
-	probe redisProbe
+	password string
+	probe    redisProbe
 }
 
 // StartRedis starts one Redis server.
@@ -51,19 +46,16 @@ func StartRedisSet(ctx context.Context, n int, opts RedisOptions) ([]*Redis, err
 	var all []*Redis
 	if addrs, ok := givenAddrs(EnvRedis, n); ok && opts.plain() {
 		for _, addr := range addrs {
-			r := &Redis{Server: &Server{kind: "redis", addr: addr, given: true}}
+			r := &Redis{Server: givenServer("redis", addr)}
 			r.bind()
-			if err := r.WaitReady(ctx); err != nil {
-				return nil, err
-			}
 			all = append(all, r)
 		}
-		return all, nil
+		return all, allReady(ctx, serversOf(all))
 	}
 	for range n {
 		r, err := startRedis(ctx, opts, nil)
 		if err != nil {
-			return nil, errors.Join(err, closeRedis(all))
+			return nil, errors.Join(err, closeAll(serversOf(all)))
 		}
 		all = append(all, r)
 	}
@@ -77,40 +69,45 @@ func startRedis(ctx context.Context, opts RedisOptions, conf func(*Redis) []stri
 		return nil, err
 	}
 	return retryPorts(func() (*Redis, error) {
-		s, err := newServer("redis", 2) // the second port is for the cluster's bus
+		s, err := newServer("redis", 2, opts.Args) // the second port is for the cluster's bus
 		if err != nil {
 			return nil, err
 		}
-		r := &Redis{Server: s, opts: opts}
-		if opts.TLS {
-			if r.certs, err = newCerts(s.dir); err != nil {
-				return nil, errors.Join(err, s.Close())
-			}
-		}
-		r.bind()
-		lines := r.config()
-		if conf != nil {
-			lines = append(lines, conf(r)...)
-		}
-		file := filepath.Join(s.dir, "redis.conf")
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		r := &Redis{Server: s, password: opts.Password}
+		if err := r.launch(ctx, bin, opts, conf); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.command = func() (string, []string, error) {
-			return bin, append([]string{file}, r.opts.Args...), nil
-		}
-		return r, s.start(ctx, true)
+		return r, nil
 	})
+}
+
+func (r *Redis) launch(ctx context.Context, bin string, opts RedisOptions, conf func(*Redis) []string) (err error) {
+	if opts.TLS {
+		if r.certs, err = newCerts(r.dir); err != nil {
+			return err
+		}
+	}
+	r.bind()
+	lines := r.config(opts)
+	if conf != nil {
+		lines = append(lines, conf(r)...)
+	}
+	file, err := r.configure("redis.conf", lines)
+	if err != nil {
+		return err
+	}
+	r.command = func() (string, []string, error) { return bin, []string{file}, nil }
+	return startTogether(ctx, r.servers())
 }
 
 func (r *Redis) bind() {
 	r.ready = r.answers
 	r.requests = r.probe.count(r)
-	r.started = r.probe.reset
+	r.starting = r.probe.reset
 }
 
 // config returns the lines that every server has in its configuration.
-func (r *Redis) config() []string {
+func (r *Redis) config(opts RedisOptions) []string {
 	lines := []string{
 		"bind " + host,
 		"dir " + r.data,
@@ -119,42 +116,22 @@ func (r *Redis) config() []string {
 		"protected-mode no",
 		"cluster-port " + r.ports[1].String(),
 	}
-	if r.opts.Password != "" {
-		lines = append(lines, "requirepass "+r.opts.Password, "masterauth "+r.opts.Password)
+	if opts.Password != "" {
+		lines = append(lines, "requirepass "+opts.Password, "masterauth "+opts.Password)
 	}
 	if r.certs == nil {
 		return append(lines, "port "+r.ports[0].String())
 	}
 	demand := "no"
-	if r.opts.ClientCert {
+	if opts.ClientCert {
 		demand = "yes"
 	}
-	return append(lines,
-		"port 0",
-		"tls-port "+r.ports[0].String(),
-		"tls-ca-cert-file "+r.certs.ca,
-		"tls-cert-file "+r.certs.server,
-		"tls-key-file "+r.certs.serverKey,
-		"tls-auth-clients "+demand)
+	lines = append(lines, "port 0", "tls-port "+r.ports[0].String(), "tls-auth-clients "+demand)
+	return append(lines, tlsLines(r.certs)...)
 }
 
-// SetArgs replaces the further arguments of redis-server from the next restart on.
-func (r *Redis) SetArgs(args ...string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.opts.Args = slices.Clone(args)
-}
-
-// Password returns the password that the server asks for, or "".
-func (r *Redis) Password() string { return r.opts.Password }
-
-// TLSConfig returns what a client needs to connect, with a certificate of its own, or
-// nil if the server does not speak TLS.
-func (r *Redis) TLSConfig() *tls.Config {
-	if r.certs == nil {
-		return nil
-	}
-	return r.certs.client()
+func tlsLines(c *certs) []string {
+	return []string{"tls-ca-cert-file " + c.ca, "tls-cert-file " + c.server, "tls-key-file " + c.serverKey}
 }
 
 // Do sends one command on a connection of its own and returns the reply: a string, an
@@ -175,10 +152,10 @@ func (r *Redis) Do(ctx context.Context, args ...string) (any, error) {
 
 func (r *Redis) dial(ctx context.Context) (*respConn, error) {
 	c, err := dialRESP(ctx, r.addr, r.TLSConfig())
-	if err != nil || r.opts.Password == "" {
+	if err != nil || r.password == "" {
 		return c, err
 	}
-	if _, err := r.probe.do(c, "AUTH", r.opts.Password); err != nil {
+	if _, err := r.probe.do(c, "AUTH", r.password); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -195,10 +172,14 @@ func (r *Redis) answers(ctx context.Context) error {
 	return err
 }
 
-func closeRedis(all []*Redis) error {
-	var errs []error
+// pollRedis polls one server after the other; what says what they are.
+func pollRedis(ctx context.Context, what string, all []*Redis, try func(ctx context.Context, r *Redis) error) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
 	for _, r := range all {
-		errs = append(errs, r.Close())
+		if err := poll(ctx, func(ctx context.Context) error { return try(ctx, r) }); err != nil {
+			return fmt.Errorf("%s at %s: %w", what, r.Addr(), err)
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }

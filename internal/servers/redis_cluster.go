@@ -32,8 +32,6 @@ func StartRedisCluster(ctx context.Context, n int, opts RedisOptions) (*RedisClu
 		}
 		c.Nodes = append(c.Nodes, r)
 	}
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
 	err := c.join(ctx)
 	if err == nil {
 		err = c.WaitReady(ctx)
@@ -68,36 +66,28 @@ func (c *RedisCluster) join(ctx context.Context) error {
 
 // WaitReady waits until every node sees all nodes and all slots served.
 func (c *RedisCluster) WaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
 	want := []string{
 		"cluster_state:ok",
 		fmt.Sprintf("cluster_slots_ok:%d", slots),
 		fmt.Sprintf("cluster_known_nodes:%d", len(c.Nodes)),
 	}
-	for _, r := range c.Nodes {
-		err := poll(ctx, func(ctx context.Context) error {
-			v, err := r.Do(ctx, "CLUSTER", "INFO")
-			if err != nil {
-				return err
-			}
-			text, _ := v.(string)
-			for _, w := range want {
-				if !strings.Contains(text, w+"\r\n") {
-					return fmt.Errorf("not yet %s", w)
-				}
-			}
-			return nil
-		})
+	return pollRedis(ctx, "cluster node", c.Nodes, func(ctx context.Context, r *Redis) error {
+		v, err := r.Do(ctx, "CLUSTER", "INFO")
 		if err != nil {
-			return fmt.Errorf("cluster node at %s: %w", r.Addr(), err)
+			return err
 		}
-	}
-	return nil
+		text, _ := v.(string)
+		for _, w := range want {
+			if !strings.Contains(text, w+"\r\n") {
+				return fmt.Errorf("not yet %s", w)
+			}
+		}
+		return nil
+	})
 }
 
 // Addrs returns the addresses of the nodes.
-func (c *RedisCluster) Addrs() []string { return redisAddrs(c.Nodes) }
+func (c *RedisCluster) Addrs() []string { return addrsOf(c.servers()) }
 
 // NodeOf returns the node that serves the slot of a key.
 func (c *RedisCluster) NodeOf(ctx context.Context, key string) (*Redis, error) {
@@ -141,5 +131,7 @@ func (c *RedisCluster) SlotOf(ctx context.Context, key string) (int64, error) {
 	return slot, nil
 }
 
+func (c *RedisCluster) servers() []*Server { return serversOf(c.Nodes) }
+
 // Close ends all nodes for good.
-func (c *RedisCluster) Close() error { return closeRedis(c.Nodes) }
+func (c *RedisCluster) Close() error { return closeAll(c.servers()) }

@@ -18,26 +18,20 @@ type ReplicatedRedis struct {
 // StartReplicatedRedis starts a master and its replicas, and returns when every
 // replica is in step.
 func StartReplicatedRedis(ctx context.Context, replicas int, opts RedisOptions) (*ReplicatedRedis, error) {
-	master, err := startRedis(ctx, opts, func(*Redis) []string {
-		// Replicas are served at once, not after five seconds.
-		return []string{"repl-diskless-sync yes", "repl-diskless-sync-delay 0"}
-	})
+	// Replicas are served at once, not after five seconds.
+	quick := []string{"repl-diskless-sync yes", "repl-diskless-sync-delay 0"}
+	master, err := startRedis(ctx, opts, func(*Redis) []string { return quick })
 	if err != nil {
 		return nil, err
 	}
 	g := &ReplicatedRedis{Master: master}
 	for range replicas {
 		r, err := startRedis(ctx, opts, func(r *Redis) []string {
-			lines := []string{
-				"replicaof " + strings.Replace(master.Addr(), ":", " ", 1),
-				"repl-diskless-sync yes", "repl-diskless-sync-delay 0",
-			}
+			lines := append([]string{"replicaof " + strings.Replace(master.Addr(), ":", " ", 1)}, quick...)
 			if opts.TLS {
-				lines = append(lines, "tls-replication yes",
-					"tls-ca-cert-file "+master.certs.ca,
-					"tls-cert-file "+master.certs.server,
-					"tls-key-file "+master.certs.serverKey)
 				r.certs = master.certs
+				lines = append(lines, "tls-replication yes")
+				lines = append(lines, tlsLines(r.certs)...)
 			}
 			return lines
 		})
@@ -46,39 +40,26 @@ func StartReplicatedRedis(ctx context.Context, replicas int, opts RedisOptions) 
 		}
 		g.Replicas = append(g.Replicas, r)
 	}
-	if err := g.WaitInStep(ctx); err != nil {
+	err = pollRedis(ctx, "replica", g.Replicas, func(ctx context.Context, r *Redis) error {
+		v, err := r.Do(ctx, "INFO", "replication")
+		if text, _ := v.(string); err == nil && !strings.Contains(text, "master_link_status:up") {
+			err = errors.New("the replica has not reached its master")
+		}
+		return err
+	})
+	if err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
 }
 
-// WaitInStep waits until every replica has a connection to its master that is up.
-func (g *ReplicatedRedis) WaitInStep(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
-	for _, r := range g.Replicas {
-		err := poll(ctx, func(ctx context.Context) error {
-			v, err := r.Do(ctx, "INFO", "replication")
-			if err != nil {
-				return err
-			}
-			if text, _ := v.(string); !strings.Contains(text, "master_link_status:up") {
-				return errors.New("the replica has not reached its master")
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("replica at %s: %w", r.Addr(), err)
-		}
-	}
-	return nil
-}
-
 // All returns the master and then the replicas.
 func (g *ReplicatedRedis) All() []*Redis { return append([]*Redis{g.Master}, g.Replicas...) }
 
+func (g *ReplicatedRedis) servers() []*Server { return serversOf(g.All()) }
+
 // Close ends all of them for good.
-func (g *ReplicatedRedis) Close() error { return closeRedis(g.All()) }
+func (g *ReplicatedRedis) Close() error { return closeAll(g.servers()) }
 
 // RedisSentinel is a master with replicas that Sentinels watch over.
 type RedisSentinel struct {
@@ -118,38 +99,29 @@ func StartRedisSentinel(ctx context.Context, opts RedisOptions) (*RedisSentinel,
 		}
 		g.Sentinels = append(g.Sentinels, s)
 	}
-	if err := g.waitMet(ctx); err != nil {
+	if err := pollRedis(ctx, "sentinel", g.Sentinels, g.met); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
 }
 
-func (g *RedisSentinel) waitMet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
-	for _, s := range g.Sentinels {
-		err := poll(ctx, func(ctx context.Context) error {
-			v, err := s.Do(ctx, "SENTINEL", "MASTER", g.MasterName)
-			if err != nil {
-				return err
-			}
-			fields, _ := v.([]any)
-			for i := 0; i+1 < len(fields); i += 2 {
-				if (fields[i] == "num-slaves" && fields[i+1] != "1") || (fields[i] == "num-other-sentinels" && fields[i+1] != "2") {
-					return fmt.Errorf("%v is %v", fields[i], fields[i+1])
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("sentinel at %s: %w", s.Addr(), err)
+// met asks a Sentinel whether it knows the replica and the other Sentinels.
+func (g *RedisSentinel) met(ctx context.Context, s *Redis) error {
+	v, err := s.Do(ctx, "SENTINEL", "MASTER", g.MasterName)
+	if err != nil {
+		return err
+	}
+	fields, _ := v.([]any)
+	for i := 0; i+1 < len(fields); i += 2 {
+		if (fields[i] == "num-slaves" && fields[i+1] != "1") || (fields[i] == "num-other-sentinels" && fields[i+1] != "2") {
+			return fmt.Errorf("%v is %v", fields[i], fields[i+1])
 		}
 	}
 	return nil
 }
 
 // SentinelAddrs returns the addresses of the Sentinels.
-func (g *RedisSentinel) SentinelAddrs() []string { return redisAddrs(g.Sentinels) }
+func (g *RedisSentinel) SentinelAddrs() []string { return addrsOf(serversOf(g.Sentinels)) }
 
 // CurrentMaster asks the Sentinels which server is the master now.
 func (g *RedisSentinel) CurrentMaster(ctx context.Context) (*Redis, error) {
@@ -173,15 +145,9 @@ func (g *RedisSentinel) CurrentMaster(ctx context.Context) (*Redis, error) {
 	return nil, errors.Join(errs...)
 }
 
-// Close ends the Sentinels and the servers for good.
-func (g *RedisSentinel) Close() error {
-	return errors.Join(closeRedis(g.Sentinels), g.ReplicatedRedis.Close())
+func (g *RedisSentinel) servers() []*Server {
+	return append(serversOf(g.Sentinels), g.ReplicatedRedis.servers()...)
 }
 
-func redisAddrs(all []*Redis) []string {
-	var addrs []string
-	for _, r := range all {
-		addrs = append(addrs, r.Addr())
-	}
-	return addrs
-}
+// Close ends the Sentinels and the servers for good.
+func (g *RedisSentinel) Close() error { return closeAll(g.servers()) }

@@ -179,7 +179,7 @@ func TestRedisSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := SumRequests(ctx, all[0].Server, all[0].Server)
+	two, err := SumRequests(ctx, []*Redis{all[0], all[0]})
 	if err != nil || two != 2*one {
 		t.Errorf("the sum of %d twice is %d, %v", one, two, err)
 	}
@@ -210,6 +210,7 @@ func TestReplicatedRedisTLS(t *testing.T) {
 }
 
 func TestRedisSentinel(t *testing.T) {
+	t.Parallel()
 	g := NewRedisSentinel(t, RedisOptions{})
 	ctx := within(t, 30*time.Second)
 	m, err := g.CurrentMaster(ctx)
@@ -239,6 +240,7 @@ func TestRedisSentinel(t *testing.T) {
 }
 
 func TestRedisCluster(t *testing.T) {
+	t.Parallel()
 	c := NewRedisCluster(t, 3, RedisOptions{})
 	ctx := within(t, 20*time.Second)
 	used := map[*Redis]bool{}

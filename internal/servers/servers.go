@@ -47,11 +47,11 @@ package servers
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -79,21 +79,22 @@ const stopTimeout = 10 * time.Second
 // Server is what all servers have in common: an address, a process behind it, and
 // what can be done to it. Its methods may be called from several goroutines.
 type Server struct {
-	kind     string // "redis", "zookeeper", "etcd"
-	addr     string
-	given    bool
-	dir      string // everything of this server
-	data     string // what RestartEmpty removes, inside dir
-	ports    []*port
-	listener *port // the one of ports that clients connect to
+	kind  string // "redis", "zookeeper", "etcd"
+	addr  string
+	given bool
+	dir   string  // everything of this server
+	data  string  // what RestartEmpty removes, inside dir
+	ports []*port // the first is the one that clients connect to
+	certs *certs  // nil without TLS
 
 	command  func() (bin string, args []string, err error)
 	ready    func(ctx context.Context) error          // one try: does it serve?
 	requests func(ctx context.Context) (int64, error) // since the process started
-	started  func()                                   // called before each start
-	cannot   func(action string) error                // refuses what this server cannot do
+	starting func()                                   // called before each start
+	notEmpty string                                   // why it cannot be started without its data, "" if it can
 
 	mu   sync.Mutex
+	args []string // further arguments of the program
 	proc *process
 	gone bool // closed for good
 }
@@ -103,6 +104,15 @@ func (s *Server) Addr() string { return s.addr }
 
 // Given reports whether the server was given by its address instead of started here.
 func (s *Server) Given() bool { return s.given }
+
+// TLSConfig returns what a client needs to connect, with a certificate of its own, or
+// nil if the server does not speak TLS.
+func (s *Server) TLSConfig() *tls.Config {
+	if s.certs == nil {
+		return nil
+	}
+	return s.certs.conf.Clone()
+}
 
 // PID returns the process id, or 0 if the server is down or not ours.
 func (s *Server) PID() int {
@@ -164,11 +174,28 @@ func (s *Server) RestartEmpty(ctx context.Context) error {
 	return s.WaitReady(ctx)
 }
 
+// SetArgs replaces the further arguments of the program, those of the options, from the
+// next restart on. ZooKeeper takes none.
+func (s *Server) SetArgs(args ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.args = slices.Clone(args)
+}
+
 // WaitReady waits until the server serves clients, and fails at once if it has ended.
 func (s *Server) WaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
-	return s.waitReady(ctx)
+	err := poll(ctx, func(ctx context.Context) error {
+		if !s.given && s.PID() == 0 {
+			return final(fmt.Errorf("it is down; its log ends:\n%s", s.Log()))
+		}
+		return s.ready(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s at %s: %w", s.kind, s.addr, err)
+	}
+	return nil
 }
 
 // Requests returns how many requests of clients the server has handled since its
@@ -195,168 +222,4 @@ func (s *Server) Close() error {
 	}
 	forget(s)
 	return errors.Join(err, os.RemoveAll(s.dir))
-}
-
-// newServer reserves what a server that is started here needs.
-func newServer(kind string, ports int) (*Server, error) {
-	dir, err := newDir(kind)
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", kind, err)
-	}
-	s := &Server{kind: kind, dir: dir, data: filepath.Join(dir, "data")}
-	if s.ports, err = newPorts(ports); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", kind, err), os.RemoveAll(dir))
-	}
-	s.listener = s.ports[0]
-	s.addr = s.listener.addr()
-	remember(s)
-	return s, nil
-}
-
-func (s *Server) logPath() string { return filepath.Join(s.dir, "log") }
-
-func (s *Server) check(action string) error {
-	if s.given {
-		return fmt.Errorf("%s %s at %s: %w", action, s.kind, s.addr, ErrNotOurs)
-	}
-	if s.cannot != nil {
-		return s.cannot(action)
-	}
-	return nil
-}
-
-func (s *Server) signal(sig syscall.Signal) error {
-	if err := s.check(sig.String()); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil || s.proc.exited() {
-		return fmt.Errorf("%v to %s at %s: %w", sig, s.kind, s.addr, ErrNotRunning)
-	}
-	return s.proc.signal(sig)
-}
-
-func (s *Server) end(sig syscall.Signal) error {
-	if err := s.check("end"); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.endLocked(sig)
-}
-
-func (s *Server) endLocked(sig syscall.Signal) error {
-	if s.proc == nil {
-		return nil
-	}
-	if err := s.proc.end(sig, stopTimeout); err != nil {
-		return fmt.Errorf("end %s at %s: %w", s.kind, s.addr, err)
-	}
-	s.proc = nil
-	return nil
-}
-
-func (s *Server) restart(ctx context.Context, empty bool) error {
-	action := "restart"
-	if empty {
-		action = "restart empty"
-	}
-	if err := s.check(action); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.endLocked(syscall.SIGTERM); err != nil {
-		return err
-	}
-	if empty {
-		if err := os.RemoveAll(s.data); err != nil {
-			return fmt.Errorf("%s %s: %w", action, s.kind, err)
-		}
-	}
-	return s.startLocked(ctx)
-}
-
-// startLocked starts the process and returns when it listens.
-func (s *Server) startLocked(ctx context.Context) error {
-	if s.gone {
-		return fmt.Errorf("start %s: closed", s.kind)
-	}
-	if err := os.MkdirAll(s.data, 0o700); err != nil {
-		return fmt.Errorf("start %s: %w", s.kind, err)
-	}
-	if s.started != nil {
-		s.started()
-	}
-	bin, args, err := s.command()
-	if err != nil {
-		return err
-	}
-	proc, err := startProcess(bin, args, s.dir, s.logPath())
-	if err != nil {
-		return fmt.Errorf("start %s: %w", s.kind, err)
-	}
-	s.proc = proc
-	err = poll(ctx, func(context.Context) error {
-		if proc.exited() {
-			log := s.Log()
-			if strings.Contains(log, "ddress already in use") {
-				return final(fmt.Errorf("%w: %s", errPortTaken, log))
-			}
-			return final(fmt.Errorf("it ended (%s); its log ends:\n%s", proc.status(), log))
-		}
-		return s.listener.ownedBy(proc.pid)
-	})
-	if err != nil {
-		_ = s.endLocked(syscall.SIGKILL)
-		return fmt.Errorf("start %s at %s: %w", s.kind, s.addr, err)
-	}
-	return nil
-}
-
-func (s *Server) waitReady(ctx context.Context) error {
-	err := poll(ctx, func(ctx context.Context) error {
-		if !s.given && s.PID() == 0 {
-			return final(fmt.Errorf("it is down; its log ends:\n%s", s.Log()))
-		}
-		return s.ready(ctx)
-	})
-	if err != nil {
-		return fmt.Errorf("wait for %s at %s: %w", s.kind, s.addr, err)
-	}
-	return nil
-}
-
-// start brings a new server up for the first time. Without wait it returns as soon as
-// the server listens.
-func (s *Server) start(ctx context.Context, wait bool) error {
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
-	s.mu.Lock()
-	err := s.startLocked(ctx)
-	s.mu.Unlock()
-	if err == nil && wait {
-		err = s.waitReady(ctx)
-	}
-	if err != nil {
-		err = errors.Join(err, s.Close())
-	}
-	return err
-}
-
-// SumRequests adds up what the given servers answer to [Server.Requests].
-func SumRequests(ctx context.Context, all ...*Server) (int64, error) {
-	var sum int64
-	for _, s := range all {
-		n, err := s.Requests(ctx)
-		if err != nil {
-			return 0, err
-		}
-		sum += n
-	}
-	return sum, nil
 }

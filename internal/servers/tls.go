@@ -15,27 +15,26 @@ import (
 	"time"
 )
 
-// certs is an authority made for one server (or one group), and what it signed.
+// certs is what an authority made for one server (or one group) has signed.
 type certs struct {
 	ca, server, serverKey string // files in PEM form
-	pool                  *x509.CertPool
-	forClient             tls.Certificate
+	conf                  *tls.Config
 }
 
 func newCerts(dir string) (*certs, error) {
-	authority, authorityKey, err := sign("authority", nil, nil)
+	a, err := newAuthority()
 	if err != nil {
 		return nil, err
 	}
-	server, serverKey, err := sign("server", authority, authorityKey)
+	server, err := a.issue("server")
 	if err != nil {
 		return nil, err
 	}
-	client, clientKey, err := sign("client", authority, authorityKey)
+	client, err := a.issue("client")
 	if err != nil {
 		return nil, err
 	}
-	key, err := x509.MarshalECPrivateKey(serverKey)
+	key, err := x509.MarshalECPrivateKey(server.PrivateKey.(*ecdsa.PrivateKey))
 	if err != nil {
 		return nil, err
 	}
@@ -43,16 +42,14 @@ func newCerts(dir string) (*certs, error) {
 		ca:        filepath.Join(dir, "ca.pem"),
 		server:    filepath.Join(dir, "server.pem"),
 		serverKey: filepath.Join(dir, "server.key"),
-		pool:      x509.NewCertPool(),
-		forClient: tls.Certificate{Certificate: [][]byte{client.Raw}, PrivateKey: clientKey},
+		conf:      a.trusting(client),
 	}
-	c.pool.AddCert(authority)
 	for _, f := range []struct {
 		path, kind string
 		der        []byte
 	}{
-		{c.ca, "CERTIFICATE", authority.Raw},
-		{c.server, "CERTIFICATE", server.Raw},
+		{c.ca, "CERTIFICATE", a.cert.Raw},
+		{c.server, "CERTIFICATE", server.Certificate[0]},
 		{c.serverKey, "EC PRIVATE KEY", key},
 	} {
 		b := pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der})
@@ -63,35 +60,47 @@ func newCerts(dir string) (*certs, error) {
 	return c, nil
 }
 
-// client returns what a client needs to trust the server and to be trusted by it.
-func (c *certs) client() *tls.Config {
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		RootCAs:      c.pool,
-		ServerName:   host,
-		Certificates: []tls.Certificate{c.forClient},
-	}
-}
-
 // Certificate makes one for this machine, for what ends TLS in front of servers that do not
 // speak it, and what a client needs to trust it.
 func Certificate() (server tls.Certificate, client *tls.Config, err error) {
-	authority, authorityKey, err := sign("authority", nil, nil)
+	a, err := newAuthority()
 	if err != nil {
 		return server, nil, err
 	}
-	cert, key, err := sign("front", authority, authorityKey)
-	if err != nil {
-		return server, nil, err
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(authority)
-	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key},
-		&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: host}, nil
+	server, err = a.issue("front")
+	return server, a.trusting(), err
 }
 
-// sign makes a key and a certificate signed by parent, or by itself without one.
-func sign(name string, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// authority signs certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority() (a *authority, err error) {
+	a = &authority{}
+	a.cert, a.key, err = sign("authority", nil)
+	return a, err
+}
+
+func (a *authority) issue(name string) (tls.Certificate, error) {
+	cert, key, err := sign(name, a)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}, nil
+}
+
+// trusting returns the configuration of a client that trusts what a signed, with
+// certificates of its own.
+func (a *authority) trusting(own ...tls.Certificate) *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: host, Certificates: own}
+}
+
+// sign makes a key and a certificate signed by an authority, or by itself without one.
+func sign(name string, by *authority) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -110,12 +119,12 @@ func sign(name string, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*
 		IPAddresses:  []net.IP{net.ParseIP(host)},
 		DNSNames:     []string{"localhost"},
 	}
-	if parent == nil {
-		parent, parentKey = cert, key
+	if by == nil {
+		by = &authority{cert, key}
 		cert.IsCA, cert.BasicConstraintsValid = true, true
 		cert.KeyUsage = x509.KeyUsageCertSign
 	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, parent, &key.PublicKey, parentKey)
+	der, err := x509.CreateCertificate(rand.Reader, cert, by.cert, &key.PublicKey, by.key)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -52,28 +51,15 @@ type ZooKeeper struct {
 
 // StartZooKeeper starts one ZooKeeper server.
 func StartZooKeeper(ctx context.Context, opts ZooKeeperOptions) (*ZooKeeper, error) {
-	if addrs, ok := givenAddrs(EnvZooKeeper, 1); ok && opts.plain() {
-		z := givenZooKeeper(addrs[0])
-		return z, z.WaitReady(ctx)
+	e, err := StartZooKeeperEnsemble(ctx, 1, opts)
+	if err != nil {
+		return nil, err
 	}
-	return retryPorts(func() (*ZooKeeper, error) {
-		z, err := newZooKeeper(opts, nil)
-		if err != nil {
-			return nil, err
-		}
-		return z, z.start(ctx, true)
-	})
+	return e.Members[0], nil
 }
 
-func givenZooKeeper(addr string) *ZooKeeper {
-	z := &ZooKeeper{Server: &Server{kind: "zookeeper", addr: addr, given: true}}
-	z.bind()
-	return z
-}
-
-// newZooKeeper prepares a server. members is nil, or returns the lines that name all
-// members of the ensemble and the number of this one.
-func newZooKeeper(opts ZooKeeperOptions, members func(*ZooKeeper) (lines []string, id int)) (*ZooKeeper, error) {
+// newZooKeeper prepares a member of an ensemble.
+func newZooKeeper(opts ZooKeeperOptions, e *ZooKeeperEnsemble) (*ZooKeeper, error) {
 	java, err := find("java", EnvZooKeeper)
 	if err != nil {
 		return nil, err
@@ -82,28 +68,20 @@ func newZooKeeper(opts ZooKeeperOptions, members func(*ZooKeeper) (lines []strin
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("zookeeper", 3) // clients, followers, elections
+	s, err := newServer("zookeeper", 3, nil) // clients, followers, elections
 	if err != nil {
 		return nil, err
 	}
 	z := &ZooKeeper{Server: s}
 	z.bind()
 	s.command = func() (string, []string, error) {
-		lines := z.config(opts)
-		if members != nil {
-			more, id := members(z)
-			lines = append(lines, more...)
-			if err := os.WriteFile(filepath.Join(z.data, "myid"), []byte(strconv.Itoa(id)), 0o600); err != nil {
-				return "", nil, err
-			}
-		}
-		file := filepath.Join(z.dir, "zoo.cfg")
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		members, err := e.introduce(z)
+		if err != nil {
 			return "", nil, err
 		}
-		args := jvmArgs(opts)
-		args = append(args, "-cp", classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
-		return java, args, nil
+		file, err := z.configure("zoo.cfg", append(z.config(opts), members...))
+		args := append(jvmArgs(opts), "-cp", classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+		return java, args, err
 	}
 	return z, nil
 }
@@ -111,7 +89,7 @@ func newZooKeeper(opts ZooKeeperOptions, members func(*ZooKeeper) (lines []strin
 func (z *ZooKeeper) bind() {
 	z.ready = z.serves
 	z.requests = z.received
-	z.started = func() { z.asked.Store(0) }
+	z.starting = func() { z.asked.Store(0) }
 }
 
 func (z *ZooKeeper) config(opts ZooKeeperOptions) []string {
@@ -217,6 +195,12 @@ func (z *ZooKeeper) serves(ctx context.Context) error {
 	return err
 }
 
+// leads reports whether the server says that it is the leader, or the only one.
+func (z *ZooKeeper) leads(ctx context.Context) (bool, error) {
+	fields, err := z.Status(ctx)
+	return fields["Mode"] == "leader" || fields["Mode"] == "standalone", err
+}
+
 func (z *ZooKeeper) received(ctx context.Context) (int64, error) {
 	// The question itself is among the packets received when it is answered.
 	asked := z.asked.Load() + 1
@@ -232,12 +216,4 @@ func (z *ZooKeeper) received(ctx context.Context) (int64, error) {
 		return n, nil // who else asked is not known
 	}
 	return n - asked, nil
-}
-
-func closeZooKeeper(all []*ZooKeeper) error {
-	var errs []error
-	for _, z := range all {
-		errs = append(errs, z.Close())
-	}
-	return errors.Join(errs...)
 }

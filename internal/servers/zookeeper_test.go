@@ -32,6 +32,7 @@ func connectZK(t *testing.T, addrs ...string) *zk.Conn {
 }
 
 func TestZooKeeperLife(t *testing.T) {
+	t.Parallel()
 	z := NewZooKeeper(t, ZooKeeperOptions{})
 	conn := connectZK(t, z.Addr())
 	acl := zk.WorldACL(zk.PermAll)
@@ -90,6 +91,7 @@ func TestZooKeeperRequests(t *testing.T) {
 }
 
 func TestZooKeeperContainers(t *testing.T) {
+	t.Parallel()
 	z := NewZooKeeper(t, ZooKeeperOptions{
 		Tick:       200 * time.Millisecond,
 		Properties: map[string]string{"znode.container.checkIntervalMs": "100"},
@@ -121,6 +123,7 @@ func TestZooKeeperContainers(t *testing.T) {
 }
 
 func TestZooKeeperEnsemble(t *testing.T) {
+	t.Parallel()
 	e := NewZooKeeperEnsemble(t, 3, ZooKeeperOptions{})
 	ctx := within(t, 90*time.Second)
 	leader, err := e.Leader(ctx)
@@ -148,10 +151,6 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	back := connectZK(t, leader.Addr())
 	if ok, _, err := back.Exists("/kept"); err != nil || !ok {
 		t.Errorf("after RestartEmpty of a member: %v, %v", ok, err)
-	}
-	followers, err := e.Followers(ctx)
-	if err != nil || len(followers) != 2 {
-		t.Errorf("followers: %d, %v", len(followers), err)
 	}
 	// Without a quorum nobody serves, but a member can be started.
 	for _, z := range e.Members {

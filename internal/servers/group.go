@@ -1,0 +1,103 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// part is a server, or a group of them.
+type part interface{ servers() []*Server }
+
+func (s *Server) servers() []*Server { return []*Server{s} }
+
+// serversOf returns the servers of all parts.
+func serversOf[T part](parts []T) []*Server {
+	var all []*Server
+	for _, p := range parts {
+		all = append(all, p.servers()...)
+	}
+	return all
+}
+
+func closeAll(all []*Server) error {
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func addrsOf(all []*Server) []string {
+	var addrs []string
+	for _, s := range all {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}
+
+// allReady waits until every server serves.
+func allReady(ctx context.Context, all []*Server) error {
+	return together(len(all), func(i int) error { return all[i].WaitReady(ctx) })
+}
+
+// startTogether starts new servers together, because none serves before the others are there.
+func startTogether(ctx context.Context, all []*Server) error {
+	err := together(len(all), func(i int) error { return all[i].start(ctx) })
+	if err == nil {
+		err = allReady(ctx, all)
+	}
+	return err
+}
+
+// leading is a member of a group that elects a leader.
+type leading interface {
+	part
+	PID() int
+	Given() bool
+	leads(ctx context.Context) (bool, error)
+}
+
+// leaderOf returns the member that leads now. It waits for one until ctx ends.
+func leaderOf[T leading](ctx context.Context, members []T) (leader T, err error) {
+	err = poll(ctx, func(ctx context.Context) error {
+		errs := []error{errors.New("no member leads")}
+		for _, m := range members {
+			if !m.Given() && m.PID() == 0 {
+				continue
+			}
+			is, err := m.leads(ctx)
+			if is {
+				leader = m
+				return nil
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+	return leader, err
+}
+
+// SumRequests adds up what the given servers answer to [Server.Requests].
+func SumRequests[T part](ctx context.Context, all []T) (int64, error) {
+	var sum int64
+	for _, s := range serversOf(all) {
+		n, err := s.Requests(ctx)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// together calls do for 0 to n-1 at once and returns what went wrong.
+func together(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = do(i) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
