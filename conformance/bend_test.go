@@ -207,17 +207,10 @@ type recorder struct {
 	mu       sync.Mutex
 	texts    []string
 	fail     bool
-	skipped  bool
 	cleanups []func()
 }
 
 func (r *recorder) Helper() {}
-func (r *recorder) Failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.fail
-}
-
 func (r *recorder) note(fail bool, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,12 +224,7 @@ func (r *recorder) Log(args ...any)              { r.note(false, fmt.Sprint(args
 func (r *recorder) Logf(f string, args ...any)   { r.note(false, fmt.Sprintf(f, args...)) }
 func (r *recorder) Fatal(args ...any)            { panic(fmt.Sprint(args...)) }
 func (r *recorder) Fatalf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
-func (r *recorder) Skipf(f string, args ...any) {
-	r.note(false, fmt.Sprintf(f, args...))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.skipped = true
-}
+func (r *recorder) Skipf(f string, args ...any)  { r.note(false, fmt.Sprintf(f, args...)) }
 
 func (r *recorder) Cleanup(f func()) {
 	r.mu.Lock()

@@ -21,13 +21,10 @@ var promises = map[int]string{
 	15: "Close",
 }
 
-// cases returns all cases. Those that wait longest come first, so that they do
+// cases are all there are. Those that wait longest come first, so that they do
 // not run alone at the end.
-var cases = func() func() []*testCase {
-	all := slices.Concat(
-		deathCases, lossCases, outageCases, ghostCases,
-		exclusionCases, fencingCases, promptCases, releaseCases, cheapCases, fairCases,
-		manyCases, nameCases, litterCases, errorCases, closeCases, sharedCases,
-	)
-	return func() []*testCase { return all }
-}()
+var cases = slices.Concat(
+	deathCases, lossCases, outageCases, ghostCases,
+	exclusionCases, fencingCases, promptCases, releaseCases, cheapCases, fairCases,
+	manyCases, nameCases, litterCases, errorCases, closeCases, sharedCases,
+)

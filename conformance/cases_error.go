@@ -27,7 +27,7 @@ var errorCases = []*testCase{
 			c.names(over, name, context.Canceled)
 			c.release(h)
 			lost := a.acquire(name, locker.WithLease(shortLease))
-			<-lost.Context().Done()
+			c.ends(lost, "its lease was over")
 			c.names(lost.Release(c.ctx), name, locker.ErrLost)
 			if err := b.Close(c.ctx); err != nil {
 				c.errorf("close: %v", err)

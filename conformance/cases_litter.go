@@ -98,7 +98,6 @@ var litterCases = []*testCase{
 			c.settle()
 			holder.kill()
 			waiter.kill()
-			// Somebody comes by: a queue of the dead may need that to be swept.
 			c.nothingLeft(2*c.b.TTL + soon)
 		},
 	},
@@ -170,7 +169,7 @@ var litterCases = []*testCase{
 					held = append(held, l.acquire(c.name(fmt.Sprint(i)), locker.WithLease(shortLease)))
 				}
 				for _, h := range held {
-					<-h.Context().Done()
+					c.ends(h, "its lease was over")
 				}
 			}
 			lose(3)

@@ -139,7 +139,7 @@ var lossCases = []*testCase{
 				h := l.acquire(c.name("x"), locker.WithLease(shortLease))
 				ctx := h.Context()
 				if i%2 == 0 {
-					<-ctx.Done()
+					c.ends(h, "its lease was over")
 					if ctx.Err() == nil {
 						c.errorf("Done is closed, Err is nil")
 					}
@@ -200,7 +200,7 @@ var lossCases = []*testCase{
 		run: func(c *C) {
 			l := c.open()
 			h := l.acquire(c.name("x"), locker.WithLease(shortLease))
-			<-h.Context().Done()
+			c.ends(h, "its lease was over")
 			_ = h.Release(c.ctx)
 			if cause := context.Cause(h.Context()); !errors.Is(cause, locker.ErrLost) || errors.Is(cause, locker.ErrReleased) {
 				c.errorf("lost, then released: %v", cause)

@@ -29,7 +29,8 @@
 //
 // Every other field of the Harness is a hook by which the suite breaks or observes
 // something. A case whose hook is missing is skipped and named in a summary at
-// the end; it does not count as passed. With Backend.RequireAll it fails.
+// the end; it does not count as passed. With Backend.RequireAll it fails, as does one
+// that this machine is too slow to decide.
 //
 // # Claims
 //
@@ -114,7 +115,8 @@ type Backend struct {
 	// server or count its requests do not disturb others.
 	Private bool
 
-	// RequireAll makes a case fail whose hook is missing.
+	// RequireAll makes a case fail that could be run and was not: its hook is missing,
+	// or the machine was too slow for a verdict.
 	RequireAll bool
 
 	rig func(Client) Client // puts a defect into every client, to test the suite

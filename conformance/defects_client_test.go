@@ -21,6 +21,26 @@ func rig(r rigged) func() func(Client) *rigged {
 // leak is a goroutine that never ends.
 func leak() { go func() { select {} }() }
 
+// detached is a context that ends after d, whatever becomes of ctx.
+func detached(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), d)
+}
+
+// aside leaves do to itself when ctx ends.
+func aside[T any](ctx context.Context, do func() (T, error)) (v T, err error) {
+	done := make(chan func() (T, error), 1)
+	go func() {
+		v, err := do()
+		done <- func() (T, error) { return v, err }
+	}()
+	select {
+	case answer := <-done:
+		return answer()
+	case <-ctx.Done():
+		return v, ctx.Err()
+	}
+}
+
 type ctx = context.Context
 
 // A Locker that does not do its part.
@@ -29,7 +49,7 @@ var clientDefects = []defect{
 		name:  "ctx is not looked at",
 		cases: "Prompt/Deadline Prompt/Cancel Prompt/QueuedGoroutine Prompt/FinishedContext Prompt/AcquireOverFrozenLink Prompt/WaiterOverFrozenLink Prompt/AcquireOverCutLink Prompt/ServerGone Ghosts/InvalidCalls",
 		client: rig(rigged{acquire: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+			ctx, cancel := detached(ctx, 20*time.Second)
 			defer cancel()
 			return next.Acquire(ctx, name, opts...)
 		}}),
@@ -38,7 +58,7 @@ var clientDefects = []defect{
 		name:  "ctx is not looked at by TryAcquire",
 		cases: "Prompt/TryOverFrozenLink Prompt/FinishedContext",
 		client: rig(rigged{try: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+			ctx, cancel := detached(ctx, 20*time.Second)
 			defer cancel()
 			return next.TryAcquire(ctx, name, opts...)
 		}}),
@@ -124,23 +144,11 @@ var clientDefects = []defect{
 		name:  "the lock is left to the call that gave up",
 		cases: "Ghosts/QueuedGoroutine Ghosts/CancelledWaiter",
 		client: rig(rigged{acquire: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-			type answer struct {
-				h   Holding
-				err error
-			}
-			answers := make(chan answer, 1)
-			go func() {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+			return aside(ctx, func() (Holding, error) {
+				ctx, cancel := detached(ctx, 30*time.Second)
 				defer cancel()
-				h, err := next.Acquire(ctx, name, opts...)
-				answers <- answer{h, err}
-			}()
-			select {
-			case a := <-answers:
-				return a.h, a.err
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
+				return next.Acquire(ctx, name, opts...)
+			})
 		}}),
 	},
 	{
@@ -196,10 +204,7 @@ var clientDefects = []defect{
 		name:  "Close needs a ctx that has not ended",
 		cases: "Close/EndedContext",
 		client: rig(rigged{close: func(next Client, ctx ctx) error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return next.Close(ctx)
+			return unlessEnded(ctx, func() error { return next.Close(ctx) })
 		}}),
 	},
 	{
@@ -241,7 +246,7 @@ var clientDefects = []defect{
 		name:  "Close waits for the server",
 		cases: "Prompt/CloseOverFrozenLink",
 		client: rig(rigged{close: func(next Client, ctx ctx) error {
-			long, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			long, cancel := detached(ctx, 2*time.Second)
 			defer cancel()
 			_ = next.Close(long)
 			return ctx.Err()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -139,21 +138,7 @@ var driverDefects = []defect{
 			abandon: func(driver.Driver, context.Context, *driver.Claim) error { return nil },
 			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 				// A request that was sent is not taken back.
-				type answer struct {
-					g   driver.Grant
-					err error
-				}
-				answers := make(chan answer, 1)
-				go func() {
-					g, err := next.Acquire(context.WithoutCancel(ctx), c)
-					answers <- answer{g, err}
-				}()
-				select {
-				case a := <-answers:
-					return a.g, a.err
-				case <-ctx.Done():
-					return driver.Grant{}, ctx.Err()
-				}
+				return aside(ctx, func() (driver.Grant, error) { return next.Acquire(context.WithoutCancel(ctx), c) })
 			},
 		}),
 	},
@@ -322,33 +307,4 @@ func closeWhenHealed(h *Harness) {
 		}
 		return l, link, err
 	}
-}
-
-// renamed has every claim go under another name.
-func renamed(rename func(string) string) func() func(driver.Driver) *bent {
-	return bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-		c.Name = rename(c.Name)
-		return next.Acquire(ctx, c)
-	}})
-}
-
-var nameDefects = []defect{
-	{name: "names in lower case", cases: "Names/Odd Names/Random", driver: renamed(strings.ToLower)},
-	{name: "names without blanks at their ends", cases: "Names/Odd Names/Prefixes", driver: renamed(strings.TrimSpace)},
-	{name: "names as paths", cases: "Names/Odd Names/Prefixes", driver: renamed(path.Clean)},
-	{name: "names up to NUL", cases: "Names/Odd Names/Random Names/Prefixes", driver: renamed(func(s string) string { s, _, _ = strings.Cut(s+"\x00", "\x00"); return s })},
-	{name: "names as UTF-8", cases: "Names/Odd Names/Random", driver: renamed(func(s string) string { return strings.ToValidUTF8(s, "\ufffd") })},
-	{name: "names up to 255 bytes", cases: "Names/Longest", driver: renamed(func(s string) string { return s[:min(len(s), 255)] })},
-	{name: "a name blocks those below it", cases: "Names/Prefixes", driver: renamed(func(s string) string {
-		if i := strings.LastIndex(s, "/x"); i >= 0 {
-			return s[:i+2]
-		}
-		return s
-	})},
-	{name: "only the hash tag counts", cases: "Names/Odd", driver: renamed(func(s string) string {
-		if i, j := strings.Index(s, "{"), strings.Index(s, "}"); i >= 0 && j > i+1 {
-			return s[i+1 : j]
-		}
-		return s
-	})},
 }

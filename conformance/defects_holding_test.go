@@ -19,6 +19,28 @@ func twist(change func(h Holding, t *twisted)) func() func(Client) *rigged {
 	}})
 }
 
+// inContext makes the constructor of a defect of a lock's context.
+func inContext(wrap func(context.Context) context.Context) func() func(Client) *rigged {
+	return twist(func(h Holding, t *twisted) {
+		t.context = func() context.Context { return wrap(h.Context()) }
+	})
+}
+
+// releasing makes the constructor of a defect of Release.
+func releasing(release func(h Holding, ctx context.Context) error) func() func(Client) *rigged {
+	return twist(func(h Holding, t *twisted) {
+		t.release = func(ctx context.Context) error { return release(h, ctx) }
+	})
+}
+
+// unlessEnded does nothing once ctx has ended.
+func unlessEnded(ctx context.Context, do func() error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return do()
+}
+
 // A lock that does not do its part.
 var holdingDefects = []defect{
 	{
@@ -83,18 +105,14 @@ var holdingDefects = []defect{
 		}),
 	},
 	{
-		name:  "released or lost, always lost",
-		cases: "Loss/CauseReleased Close/ReleasesHeld",
-		client: twist(func(h Holding, t *twisted) {
-			t.context = func() context.Context { return causeContext{h.Context()} }
-		}),
+		name:   "released or lost, always lost",
+		cases:  "Loss/CauseReleased Close/ReleasesHeld",
+		client: inContext(func(ctx context.Context) context.Context { return causeContext{ctx} }),
 	},
 	{
-		name:  "the context is never done",
-		cases: "Loss/DoneAndErrAgree",
-		client: twist(func(h Holding, t *twisted) {
-			t.context = func() context.Context { return neverDone{h.Context()} }
-		}),
+		name:   "the context is never done",
+		cases:  "Loss/DoneAndErrAgree",
+		client: inContext(func(ctx context.Context) context.Context { return neverDone{ctx} }),
 	},
 	{
 		name:  "the context is alive again after a while",
@@ -120,21 +138,14 @@ var holdingDefects = []defect{
 			return &twisted{
 				Holding: h,
 				context: func() context.Context { return ctx },
-				release: func(c context.Context) error {
-					if ctx.Err() != nil {
-						return ctx.Err()
-					}
-					return h.Release(c)
-				},
+				release: func(c context.Context) error { return unlessEnded(ctx, func() error { return h.Release(c) }) },
 			}, nil
 		}}),
 	},
 	{
-		name:  "no values in the lock's context",
-		cases: "Loss/ContextOfCaller",
-		client: twist(func(h Holding, t *twisted) {
-			t.context = func() context.Context { return noValues{h.Context()} }
-		}),
+		name:   "no values in the lock's context",
+		cases:  "Loss/ContextOfCaller",
+		client: inContext(func(ctx context.Context) context.Context { return noValues{ctx} }),
 	},
 	{
 		name:  "released twice is an error",
@@ -157,40 +168,31 @@ var holdingDefects = []defect{
 	{
 		name:  "a lost lock is released without a word",
 		cases: "Release/AfterLease Release/AfterDestroy Release/AfterTakeover Errors/Fields",
-		client: twist(func(h Holding, t *twisted) {
-			t.release = func(ctx context.Context) error {
-				if err := h.Release(ctx); !errors.Is(err, locker.ErrLost) {
-					return err
-				}
-				return nil
+		client: releasing(func(h Holding, ctx context.Context) error {
+			if err := h.Release(ctx); !errors.Is(err, locker.ErrLost) {
+				return err
 			}
+			return nil
 		}),
 	},
 	{
 		name:  "a release with an ended ctx does nothing",
 		cases: "Release/EndedContext",
-		client: twist(func(h Holding, t *twisted) {
-			t.release = func(ctx context.Context) error {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				return h.Release(ctx)
-			}
+		client: releasing(func(h Holding, ctx context.Context) error {
+			return unlessEnded(ctx, func() error { return h.Release(ctx) })
 		}),
 	},
 	{
 		name:  "a release waits for the server",
 		cases: "Prompt/ReleaseOverFrozenLink",
-		client: twist(func(h Holding, t *twisted) {
-			t.release = func(ctx context.Context) error {
-				long, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-				defer cancel()
-				if err := h.Release(long); err != nil && ctx.Err() != nil {
-					return ctx.Err()
-				} else {
-					return err
-				}
+		client: releasing(func(h Holding, ctx context.Context) error {
+			long, cancel := detached(ctx, 2*time.Second)
+			defer cancel()
+			err := h.Release(long)
+			if err != nil && ctx.Err() != nil {
+				err = ctx.Err()
 			}
+			return err
 		}),
 	},
 	{

@@ -22,7 +22,7 @@ func TestDefects(t *testing.T) {
 	lag := newLag()
 	defer lag.start()()
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, 2*atOnce)
+	slots := make(chan struct{}, 4*atOnce) // most of them wait
 	covered := make(map[string]bool)
 	for _, d := range defects() {
 		for _, name := range strings.Fields(d.cases) {
@@ -36,7 +36,7 @@ func TestDefects(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	for _, cs := range cases() {
+	for _, cs := range cases {
 		if !covered[cs.name] {
 			t.Errorf("no defect shows that %s can fail", cs.name)
 		}
@@ -70,12 +70,11 @@ func finds(t *testing.T, d *defect, cs *testCase, lag *lag) {
 
 func caseNamed(t testing.TB, name string) *testCase {
 	t.Helper()
-	all := cases()
-	i := slices.IndexFunc(all, func(cs *testCase) bool { return cs.name == name })
+	i := slices.IndexFunc(cases, func(cs *testCase) bool { return cs.name == name })
 	if i < 0 {
 		t.Fatalf("no case is named %q", name)
 	}
-	return all[i]
+	return cases[i]
 }
 
 func find(t testing.TB, name string) *defect {
@@ -116,30 +115,48 @@ func TestPanicIsFailure(t *testing.T) {
 	}
 }
 
-// What is missing is skipped and counted, or fails if everything is required.
-func TestMissingHook(t *testing.T) {
-	for _, all := range []bool{false, true} {
-		b := Backend{RequireAll: all, New: func(t testing.TB) *Harness {
-			h := memoryHarness(t)
-			h.Destroy = nil
-			return h
-		}}
-		b.check(t)
-		r := newRunner(&b)
-		rec := &recorder{TB: t}
-		func() {
-			defer func() {
-				if p := recover(); p != nil {
-					rec.Error(p)
-				}
-			}()
-			r.run(rec, caseNamed(t, "Loss/Destroyed"))
-		}()
-		if rec.fail != all || !strings.Contains(rec.text(), "Harness.Destroy") {
-			t.Errorf("RequireAll %v: failed %v: %s", all, rec.fail, rec.text())
+// Every case has a harness of its own.
+func TestFreshHarness(t *testing.T) {
+	made := 0
+	b := Backend{New: func(t testing.TB) *Harness { made++; return memoryHarness(t) }}
+	b.check(t)
+	r := newRunner(&b)
+	for i, name := range []string{"Release/Twice", "Names/Name", "Release/Twice"} {
+		r.run(t, caseNamed(t, name))
+		if made != i+1 {
+			t.Errorf("%d harnesses for %d cases", made, i+1)
 		}
-		if !strings.Contains(r.summary(), "Loss/Destroyed") {
-			t.Errorf("summary: %s", r.summary())
+	}
+}
+
+// What cannot be run is skipped and counted, or fails if everything is required.
+func TestNotRun(t *testing.T) {
+	for _, x := range []struct {
+		cs  *testCase
+		why string
+	}{
+		{caseNamed(t, "Loss/StaysLost"), "Harness.OpenLink"},
+		{&testCase{name: "X/Undecided", promise: 1, says: "x", run: (*C).tooSlow}, "too slow"},
+	} {
+		for _, all := range []bool{false, true} {
+			b := Backend{RequireAll: all, New: memoryHarness}
+			b.check(t)
+			r := newRunner(&b)
+			rec := &recorder{TB: t}
+			func() {
+				defer func() {
+					if p := recover(); p != nil {
+						rec.Error(p)
+					}
+				}()
+				r.run(rec, x.cs)
+			}()
+			if rec.fail != all || !strings.Contains(rec.text(), x.why) {
+				t.Errorf("%s, RequireAll %v: failed %v: %s", x.cs.name, all, rec.fail, rec.text())
+			}
+			if !strings.Contains(r.summary(), x.cs.name) {
+				t.Errorf("summary: %s", r.summary())
+			}
 		}
 	}
 }
@@ -147,7 +164,7 @@ func TestMissingHook(t *testing.T) {
 func TestCases(t *testing.T) {
 	seen := make(map[string]bool)
 	perPromise := make(map[int]int)
-	for _, cs := range cases() {
+	for _, cs := range cases {
 		if seen[cs.name] || cs.says == "" || promises[cs.promise] == "" || cs.run == nil {
 			t.Errorf("%s: twice, or incomplete", cs.name)
 		}
@@ -158,6 +175,9 @@ func TestCases(t *testing.T) {
 		if perPromise[n] < 2 {
 			t.Errorf("promise %d, %s, has %d cases", n, what, perPromise[n])
 		}
+	}
+	if len(seen) < 60 {
+		t.Errorf("%d cases", len(seen))
 	}
 	t.Logf("%d cases: %v", len(seen), perPromise)
 }

@@ -48,7 +48,7 @@ func (c *C) goroutines() int {
 	return n
 }
 
-// noMoreThan waits until the case has at most n goroutines.
+// noMoreGoroutinesThan waits until the case has at most n goroutines.
 func (c *C) noMoreGoroutinesThan(n int, what string) {
 	c.tb.Helper()
 	if !c.within(15*time.Second, func() bool { return c.goroutines() <= n }) {

@@ -1,14 +1,11 @@
 package conformance
 
-import "strings"
-
 // need is what a case cannot do without: claims of the backend, hooks of the
 // harness.
 type need int
 
 const (
 	fair need = 1 << iota
-	unfair
 	fenced
 	unfenced
 	shareable
@@ -34,7 +31,6 @@ func (n need) claims(b *Backend) (why string, isHook bool) {
 		why  string
 	}{
 		{fair, b.Fair, "for backends that claim Fair"},
-		{unfair, !b.Fair, "for backends that do not claim Fair"},
 		{fenced, b.Fenced, "for backends that claim Fenced"},
 		{unfenced, !b.Fenced, "for backends that do not claim Fenced"},
 		{shareable, b.Shared, "for backends that claim Shared"},
@@ -55,9 +51,8 @@ func (n need) claims(b *Backend) (why string, isHook bool) {
 	return "", false
 }
 
-// hooks names the hooks of the harness that the case misses.
-func (n need) hooks(b *Backend, h *Harness) string {
-	var missing []string
+// missing names the hooks of the harness that the case lacks.
+func (n need) missing(h *Harness) (missing []string) {
 	for _, x := range []struct {
 		need need
 		has  bool
@@ -79,8 +74,5 @@ func (n need) hooks(b *Backend, h *Harness) string {
 	if h.Open == nil && h.OpenClient == nil {
 		missing = append(missing, "Harness.Open")
 	}
-	if len(missing) == 0 {
-		return ""
-	}
-	return "needs " + strings.Join(missing, " and ")
+	return missing
 }

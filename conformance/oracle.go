@@ -66,6 +66,20 @@ func (w *watch) lostWithin(d time.Duration, after string) {
 	}
 }
 
+// ends waits until the lock's context is done.
+func (c *C) ends(h Holding, after string) {
+	c.tb.Helper()
+	t := time.NewTimer(soon)
+	defer t.Stop()
+	select {
+	case <-h.Context().Done():
+		return
+	case <-t.C:
+	case <-c.ctx.Done():
+	}
+	c.fatalf("the context of %q does not end after %s", h.Name(), after)
+}
+
 // before fails the case unless the lock's context had ended when the successor's
 // Acquire returned, at the moment granted.
 func (w *watch) before(granted int64) {

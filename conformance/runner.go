@@ -49,7 +49,7 @@ func (r *runner) all(t *testing.T) {
 	defer stop()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
-	for _, cs := range cases() {
+	for _, cs := range cases {
 		if cs.alone && !r.b.Private {
 			continue
 		}
@@ -60,7 +60,7 @@ func (r *runner) all(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, cs := range cases() {
+	for _, cs := range cases {
 		if cs.alone && !r.b.Private {
 			t.Run(cs.name, func(t *testing.T) { r.run(t, cs) })
 		}
@@ -84,15 +84,17 @@ func (r *runner) summary() string {
 		return ""
 	}
 	sort.Strings(lines)
-	return fmt.Sprintf("conformance: %d of %d cases were not run and are not passed:\n%s", n, len(cases()), strings.Join(lines, "\n"))
+	return fmt.Sprintf("conformance: %d of %d cases were not run and are not passed:\n%s", n, len(cases), strings.Join(lines, "\n"))
 }
 
-func (r *runner) missing(t testing.TB, cs *testCase, why string, isHook bool) {
+// skip notes that the case was not run. could says that it could be, on a harness with all
+// hooks or on a faster machine.
+func (r *runner) skip(t testing.TB, cs *testCase, why string, could bool) {
 	t.Helper()
 	r.mu.Lock()
 	r.notRun[why] = append(r.notRun[why], cs.name)
 	r.mu.Unlock()
-	if isHook && r.b.RequireAll {
+	if could && r.b.RequireAll {
 		t.Fatalf("not run: %s, and RequireAll is set", why)
 	}
 	t.Skipf("not run: %s", why)
@@ -103,14 +105,14 @@ func (r *runner) missing(t testing.TB, cs *testCase, why string, isHook bool) {
 func (r *runner) run(t testing.TB, cs *testCase) {
 	t.Helper()
 	if why, isHook := cs.needs.claims(r.b); why != "" {
-		r.missing(t, cs, why, isHook)
+		r.skip(t, cs, why, isHook)
 		return
 	}
 	id := fmt.Sprintf("%s-%08x", cs.name, rand.Uint32())
 	pprof.Do(context.Background(), pprof.Labels(labelKey, id), func(labelled context.Context) {
 		h := r.b.New(t)
-		if why := cs.needs.hooks(r.b, h); why != "" {
-			r.missing(t, cs, why, true)
+		if missing := cs.needs.missing(h); len(missing) > 0 {
+			r.skip(t, cs, "needs "+strings.Join(missing, " and "), true)
 			return
 		}
 		ctx, cancel := context.WithTimeout(labelled, r.limit-r.limit/8)
@@ -130,9 +132,8 @@ func (r *runner) run(t testing.TB, cs *testCase) {
 		case <-watchdog.C:
 			c.errorf("the case hangs, after %v. Its goroutines:\n%s", r.limit, stacks(id))
 		}
-		c.over()
-		if c.undecided && c.failures == 0 {
-			r.missing(t, cs, "this machine is too slow to tell", false)
+		if undecided := c.over(); undecided {
+			r.skip(t, cs, "this machine is too slow to tell", true)
 		}
 	})
 }
@@ -144,11 +145,13 @@ func (c *C) recovered() {
 	}
 }
 
-// over ends the reporting: what a case that was left behind still says is lost.
-func (c *C) over() {
+// over ends the reporting: what a case that was left behind still says is lost. It says
+// whether the case came to no verdict.
+func (c *C) over() (undecided bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
+	return c.undecided && c.failures == 0
 }
 
 func (c *C) errorf(format string, args ...any) {
