@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -182,56 +180,4 @@ func TestLeaseBySession(t *testing.T) {
 		}
 		closeAll(t, l)
 	})
-}
-
-// Ten thousand locks are held by one goroutine, in little memory, and all are
-// renewed in time.
-func TestManyLocksHeld(t *testing.T) {
-	const many = 10_000
-	clock := SystemClock()
-	var full atomic.Int64 // renewals of all of them
-	twice := make(chan struct{})
-	s := &script{silent: true, renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
-		for _, c := range claims {
-			report(c, clock.Now().Add(c.TTL), nil)
-		}
-		if len(claims) > many && full.Add(1) == 2 {
-			close(twice)
-		}
-	}}
-	l := open(t, s, WithClock(clock), WithTTL(6*time.Second))
-	acquire(t, l, "first")
-	goroutines, before := runtime.NumGoroutine(), heap()
-	locks := make([]*Lock, many)
-	for i := range locks {
-		locks[i] = acquire(t, l, "job/"+strconv.Itoa(i))
-	}
-	each := (heap() - before) / many
-	t.Logf("%d bytes of heap each", each)
-	if each >= 2048 {
-		t.Errorf("%d bytes of heap for each lock, want less than 2,048", each)
-	}
-	if n := runtime.NumGoroutine() - goroutines; n > renewals {
-		t.Errorf("%d goroutines more", n)
-	}
-	deadline := locks[0].Deadline()
-	select {
-	case <-twice:
-	case <-time.After(time.Minute):
-		t.Errorf("%d renewals of all of them in a minute", full.Load())
-	}
-	for _, lock := range locks {
-		if lock.Context().Err() != nil || !lock.Deadline().After(deadline) {
-			t.Fatalf("%s was not renewed in time", lock.Name())
-		}
-	}
-	closeAll(t, l)
-}
-
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -1,0 +1,74 @@
+package memory
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+)
+
+func BenchmarkAlone(b *testing.B) {
+	l, err := New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		lock, err := l.Acquire(ctx, "orders/42")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := lock.Release(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Ten thousand locks are held by one Locker in little memory, the store's part of it
+// included, without a goroutine each, and all are renewed in time.
+func TestManyLocksHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 10_000
+		const ttl = 3 * time.Second
+		s := NewStore(locker.WithTTL(ttl))
+		l := open(t, s)
+		acquire(t, l, "first") // what a Locker sets up with its first lock does not count
+		goroutines, before := runtime.NumGoroutine(), heap()
+		locks := make([]*locker.Lock, many)
+		for i := range locks {
+			locks[i] = acquire(t, l, "job/"+strconv.Itoa(i))
+		}
+		each := (heap() - before) / many
+		t.Logf("%d bytes of heap each", each)
+		if each >= 2048 {
+			t.Errorf("%d bytes of heap for each lock, want less than 2,048", each)
+		}
+		if n := runtime.NumGoroutine() - goroutines; n > 0 {
+			t.Errorf("%d goroutines more", n)
+		}
+		time.Sleep(3 * ttl)
+		for _, lock := range locks {
+			if lock.Context().Err() != nil {
+				t.Fatalf("%s: %v", lock.Name(), context.Cause(lock.Context()))
+			}
+		}
+		if n := len(s.Holders()); n != many+1 {
+			t.Errorf("the store knows %d holders", n)
+		}
+	})
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
