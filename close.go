@@ -71,17 +71,10 @@ func (c *core) releaseAll(ctx context.Context) error {
 
 // closeDriver closes the driver, but does not wait for it longer than ctx.
 func (c *core) closeDriver(ctx context.Context) error {
-	closed := make(chan error, 1)
-	go func() { closed <- c.driver.Close(ctx) }()
-	select {
-	case err := <-closed:
-		return err
-	case <-ctx.Done():
-	}
 	e := ending{done: make(chan struct{})}
 	go func() {
-		e.err = <-closed
-		close(e.done)
+		defer close(e.done)
+		e.err = c.driver.Close(ctx)
 	}()
 	return e.wait(ctx)
 }

@@ -65,12 +65,14 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Close returns by its context also when the server does not answer.
+// Close returns by its context also when the server does not answer, and when the
+// client library does not come back.
 func TestCloseWithoutServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{
 			release: func(ctx context.Context, _ *driver.Claim) error { <-ctx.Done(); return ctx.Err() },
 			abandon: func(context.Context, *driver.Claim) error { return errBroken },
+			close:   func(context.Context) error { time.Sleep(time.Minute); return nil },
 		}
 		l := open(t, s)
 		for i := range 1000 {
@@ -86,6 +88,7 @@ func TestCloseWithoutServer(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Close: %v", err)
 		}
+		time.Sleep(time.Minute) // the driver comes back
 	})
 }
 

@@ -17,6 +17,7 @@ type script struct {
 	renew   func(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error))
 	release func(ctx context.Context, c *driver.Claim) error
 	abandon func(ctx context.Context, c *driver.Claim) error
+	close   func(ctx context.Context) error
 
 	mu     sync.Mutex
 	calls  []string // "acquire x", "renew x y", ...
@@ -80,8 +81,11 @@ func (s *script) Abandon(ctx context.Context, c *driver.Claim) error {
 	return nil
 }
 
-func (s *script) Close(context.Context) error {
+func (s *script) Close(ctx context.Context) error {
 	s.note("close")
+	if s.close != nil {
+		return s.close(ctx)
+	}
 	return nil
 }
 

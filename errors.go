@@ -37,7 +37,7 @@ var (
 // being done and wraps the reason: one of the sentinel errors above, the error of
 // the caller's context, or the error of the client library.
 type Error struct {
-	// Op is what was being done: "acquire", "try", "release", "renew", "close", "open".
+	// Op is what was being done: "acquire", "try", "release", "close", "open".
 	Op string
 	// Backend is the kind of server: "redis", "etcd".
 	Backend string

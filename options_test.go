@@ -3,8 +3,12 @@ package locker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Bad input is refused before anything is sent.
@@ -51,6 +55,18 @@ func TestRefused(t *testing.T) {
 		if _, err := NewConfig(opt); !errors.Is(err, ErrInvalidOption) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Without options a lock outlives its holder by 15 seconds and names the process.
+func TestDefaults(t *testing.T) {
+	cfg, err := NewConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _ := os.Hostname()
+	if cfg.TTL != 15*time.Second || !strings.Contains(cfg.Owner, host) || !strings.HasSuffix(cfg.Owner, fmt.Sprintf(":%d", os.Getpid())) {
+		t.Errorf("TTL %v, owner %q", cfg.TTL, cfg.Owner)
 	}
 }
 
