@@ -50,7 +50,7 @@ var absences = map[string][]absence{
 	"32-all-restarted":                 {{[]string{"redis-empty"}, "row 18"}},
 	"33-leader-killed":                 {{nil, noLeader}},
 	"34-parent-deleted":                {{nil, otherServer}},
-	"35-numbers-used-up":               {{[]string{"zookeeper-3"}, "the number is changed in the snapshots of servers that are down, which an ensemble does not take back"}, {nil, otherServer}},
+	"35-numbers-used-up":               {{nil, otherServer}},
 	"35-foreign-children":              {{nil, "queues are not in a tree that others can write to"}},
 	"37-slot-migrated":                 {{nil, "there are no slots"}},
 	"44-failover":                      {{[]string{etcdFamily, zooKeeperFamily}, "row 33"}, {nil, noReplica}},

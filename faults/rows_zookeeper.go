@@ -3,6 +3,7 @@ package faults
 import (
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ import (
 var zooKeeperRows = []Row{
 	{Number: 34, Shows: []int{14}, Name: "parent-deleted", Run: parentDeleted, For: []string{zooKeeperFamily},
 		See: "it is made again, nobody is stuck"},
-	{Number: 35, Shows: []int{1, 9}, Name: "numbers-used-up", Run: numbersUsedUp, Fresh: true, For: []string{"zookeeper-1"}, Backend: withoutDigest,
+	{Number: 35, Shows: []int{1, 9}, Name: "numbers-used-up", Run: numbersUsedUp, Fresh: true, For: []string{zooKeeperFamily}, Backend: withoutDigest,
 		See: "a server gives its greatest number again and again; nobody holds by it, and waiters go on in a new queue"},
 	{Number: 35, Shows: []int{1, 9}, Name: "foreign-children", Run: foreignChildren, For: []string{zooKeeperFamily},
 		See: "they are in nobody's way"},
@@ -111,10 +112,20 @@ func numbersUsedUp(x *Exam) {
 		x.Must(err)
 	}
 	c.Close()
-	x.restartAll(x.All) // they write a snapshot when they start
+	x.restartAll(x.All) // a leader, or one that is alone, writes a snapshot when it starts
+	leader := 0
+	if x.Leader != nil {
+		leader, err = x.Leader(x.Within(20 * time.Second))
+		x.Must(err)
+	}
 	x.Must(together(x.All, (*servers.Server).Kill))
-	for _, s := range x.All {
-		x.Must(setChildVersion(filepath.Join(s.Dir(), "data"), queue, math.MaxInt32-1))
+	data := func(s *servers.Server) string { return filepath.Join(s.Dir(), "data", "version-2") }
+	x.Must(setChildVersion(data(x.All[leader]), queue, math.MaxInt32-1))
+	for i, s := range x.All {
+		if i != leader { // followers have it in their logs only
+			x.Must(os.RemoveAll(data(s)))
+			x.Must(os.CopyFS(data(s), os.DirFS(data(x.All[leader]))))
+		}
 	}
 	x.restartAll(x.All)
 

@@ -10,15 +10,15 @@ import (
 	"path/filepath"
 )
 
-// setChildVersion makes the next child of a node get the given number, on servers that
-// are down and that wrote a snapshot since the node is there. Nobody waits for two
+// setChildVersion makes the next child of a node get the given number, on a server that is
+// down and that wrote a snapshot to the folder data since the node is there. Nobody waits for two
 // thousand million children: the number is changed in the snapshots.
 //
 // A snapshot has for each node its path, its data (both with their length before them), its
 // ACL (8 bytes) and then czxid, mzxid, ctime, mtime (8 bytes each), version and cversion
 // (4 each). It ends with an Adler-32 sum of all before, as 8 bytes, and the string "/".
 func setChildVersion(data, path string, version int32) error {
-	files, err := filepath.Glob(filepath.Join(data, "version-2", "snapshot.*"))
+	files, err := filepath.Glob(filepath.Join(data, "snapshot.*"))
 	if err != nil {
 		return err
 	}
