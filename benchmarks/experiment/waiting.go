@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/measure"
 )
 
 func waiting() Experiment {
@@ -53,8 +54,8 @@ func waiting() Experiment {
 	}
 }
 
-// beat is how often a client of ZooKeeper or etcd keeps its session or lease alive: three
-// times within its TTL. The window for counting is a whole number of beats, so that
+// beat is how often a client of ZooKeeper or etcd keeps its session or lease alive: about
+// three times within its TTL. The window for counting is a whole number of beats, so that
 // it sees the same number of them wherever it begins.
 const beat = time.Second
 
@@ -76,44 +77,68 @@ func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (float6
 	if err != nil {
 		return 0, fmt.Errorf("holder alone: %w", err)
 	}
-	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, beat) })
-	return float64(requests) / beat.Seconds(), errors.Join(err, held.Release(ctx))
+	beat, err := c.Site.Heartbeat(ctx)
+	if err != nil {
+		return 0, err
+	}
+	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, 2*beat) })
+	return float64(requests) / (2 * beat).Seconds(), errors.Join(err, held.Release(ctx))
 }
 
 // countIdle counts what the waiters ask while nothing happens, besides a holder that
 // makes so many requests a second.
 func (c *Cell) countIdle(ctx context.Context, holder float64) error {
-	window := c.longer(beat)
-	keepAlives, err := c.Site.KeepAlives(ctx)
+	n := float64(c.Case.N)
+	put := func(all, beyond float64) {
+		c.Put("requests", all)
+		c.Put("requests per waiter", all/n)
+		if c.Contender.Setup.Service != contender.Redis {
+			c.Put("beyond keep-alives", max(0, beyond)/n)
+		}
+	}
+	if c.Contender.Setup.Service == contender.ZooKeeper {
+		all, beyond, err := c.countPinged(ctx)
+		put(all, beyond-holder)
+		return err
+	}
+	before, err := c.Site.KeepAlives(ctx)
 	if err != nil {
 		return err
 	}
-	start := time.Now()
+	window := c.longer(beat)
 	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, window) })
 	if err != nil {
 		return err
 	}
-	took := time.Since(start).Seconds()
-	n := float64(c.Case.N)
-	c.Put("requests", float64(requests)/took)
-	c.Put("requests per waiter", float64(requests)/took/n)
+	after, err := c.Site.KeepAlives(ctx)
+	put(float64(requests)/window.Seconds(), float64(requests-(after-before))/window.Seconds())
+	return err
+}
 
-	switch c.Contender.Setup.Service {
-	case contender.ZooKeeper:
-		sessions := n
-		if c.Case.How == oneClient {
-			sessions = 1
-		}
-		pings := sessions * took / beat.Seconds()
-		c.Put("beyond keep-alives", max(0, float64(requests)-holder*took-pings)/took/n)
-	case contender.Etcd:
-		after, err := c.Site.KeepAlives(ctx)
-		if err != nil {
-			return err
-		}
-		c.Put("beyond keep-alives", max(0, float64(requests-(after-keepAlives)))/took/n)
+// countPinged counts at a ZooKeeper, which does not count pings apart, how many requests
+// a second there are, and how many beyond a ping of each session within a heartbeat. After a
+// moment in which the machine stood still there are two of these in one: the median of
+// three is taken.
+func (c *Cell) countPinged(ctx context.Context) (all, beyond float64, err error) {
+	beat, err := c.Site.Heartbeat(ctx)
+	if err != nil {
+		return 0, 0, err
 	}
-	return nil
+	sessions := float64(c.Case.N)
+	if c.Case.How == oneClient {
+		sessions = 1
+	}
+	var counts []float64
+	for range 3 {
+		start := time.Now()
+		requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, beat) })
+		if err != nil {
+			return 0, 0, err
+		}
+		counts = append(counts, float64(requests)/time.Since(start).Seconds())
+	}
+	all = measure.Median(counts)
+	return all, all - sessions/beat.Seconds(), nil
 }
 
 func doWaiting(ctx context.Context, c *Cell) error {

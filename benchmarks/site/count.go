@@ -186,6 +186,22 @@ func (s *Site) KeepAlives(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
+// Heartbeat returns how often the clients of a ZooKeeper, all opened with the same TTL, ping it:
+// three times within the timeout that it has granted their sessions.
+func (s *Site) Heartbeat(ctx context.Context) (time.Duration, error) {
+	text, err := s.ZooKeeper.Members[0].Word(ctx, "cons")
+	if err != nil {
+		return 0, err
+	}
+	_, after, found := strings.Cut(text, ",to=")
+	millis, _, _ := strings.Cut(after, ",")
+	timeout, err := strconv.Atoi(millis)
+	if !found || err != nil {
+		return 0, fmt.Errorf("no session's timeout in %q", text)
+	}
+	return time.Duration(timeout) * time.Millisecond / 3, nil
+}
+
 // Notifications returns how many messages the servers sent to clients unasked while f
 // ran: for Redis and ZooKeeper what they sent less what they received, for etcd the
 // messages on watches less the requests for such. It is right to within the few that

@@ -88,6 +88,28 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%d more are stored, %v; 2 are", after-before, err)
 		}
 	})
+	t.Run("zookeeper", func(t *testing.T) {
+		s := start(t, contender.Setup{Service: contender.ZooKeeper, Nodes: 1})
+		conn, err := dial.ZooKeeper(ctx, s.Addrs, 9*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if beat, err := s.Heartbeat(ctx); err != nil || beat != 3*time.Second {
+			t.Errorf("a session of 9 s is pinged every %v, %v", beat, err)
+		}
+		n, err := s.Requests(ctx, func() error {
+			for range 3 {
+				if _, _, err := conn.Exists("/nothing"); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || n != 3 {
+			t.Errorf("counted %d, %v; 3 were sent", n, err)
+		}
+	})
 }
 
 func TestBlackHole(t *testing.T) {
