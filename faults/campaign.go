@@ -220,7 +220,7 @@ func (k *campaign) do(s Step) error {
 		}
 		// A master that is silent for long is failed over, and for a while after it goes on
 		// there are two.
-		return k.destroy(s.String(), "", func() error {
+		return x.did(s.String(), true, "", func() error {
 			return errors.Join(pause(), x.oneMaster(x.Within(time.Minute)))
 		})
 	case moveLeader:
@@ -228,7 +228,7 @@ func (k *campaign) do(s Step) error {
 		return x.MoveLeader(x.Within(time.Minute))
 	case failOver:
 		var rejoin func() error
-		return k.destroy(s.Fault, "", func() (err error) {
+		return x.did(s.Fault, true, "", func() (err error) {
 			if rejoin, err = x.Failover(x.Within(time.Minute), k.nets); err != nil {
 				return err
 			}
@@ -241,7 +241,7 @@ func (k *campaign) do(s Step) error {
 			take = x.Destroy
 		}
 		// While servers are away it cannot be done, and need not.
-		_ = k.destroy(s.Fault, name, func() error { return take(x.Within(5*time.Second), name) })
+		_ = x.did(s.Fault, true, name, func() error { return take(x.Within(5*time.Second), name) })
 		return nil
 	}
 	return fmt.Errorf("nobody knows how to %s", s.Fault)
@@ -250,12 +250,4 @@ func (k *campaign) do(s Step) error {
 // note puts a fault that destroys nothing into the history.
 func (k *campaign) note(s Step) {
 	k.x.rec.Add(history.Event{Kind: history.Fault, Err: s.String()})
-}
-
-// destroy puts one into the history that does.
-func (k *campaign) destroy(what, name string, do func() error) error {
-	t := history.Now()
-	err := do()
-	k.x.rec.Add(history.Event{Kind: history.Fault, T: t, Until: history.Now(), Err: what, Name: name, Destroys: true})
-	return err
 }

@@ -170,10 +170,14 @@ func (x *Exam) Kill(p *Process) (at int64) {
 // were may be gone at the servers, of all names if that is "".
 func (x *Exam) Did(what string, destroys bool, name string, do func() error) {
 	x.Helper()
+	if err := x.did(what, destroys, name, do); err != nil {
+		x.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (x *Exam) did(what string, destroys bool, name string, do func() error) error {
 	t := history.Now()
 	err := do()
 	x.rec.Add(history.Event{Kind: history.Fault, T: t, Until: history.Now(), Err: what, Name: name, Destroys: destroys})
-	if err != nil {
-		x.Fatalf("%s: %v", what, err)
-	}
+	return err
 }

@@ -36,6 +36,15 @@ type Tally struct {
 	Wrong []string `json:",omitempty"`
 }
 
+func (t *Tally) add(o Tally) {
+	t.Acquired += o.Acquired
+	t.Taken += o.Taken
+	t.Failed += o.Failed
+	t.Lost += o.Lost
+	t.Late = append(t.Late, o.Late...)
+	t.Wrong = append(t.Wrong, o.Wrong...)
+}
+
 // late is how long after the end of its ctx a call may return on a loaded machine. The
 // promise is 100 ms; conformance tests that, on a machine that is quiet.
 const late = time.Second
@@ -161,3 +170,50 @@ func (w *worker) judge(ctx context.Context, op string, err error) {
 }
 
 func pause(ns int64) { time.Sleep(time.Duration(ns)) }
+
+// load has a process begin to work.
+func (x *Exam) load(p *Process, l Load) {
+	x.Helper()
+	_, err := p.do(order{Op: "load", Load: &l})
+	x.Must(err)
+}
+
+// acquired asks processes how far they are.
+func (x *Exam) acquired(procs []*Process) (n int) {
+	x.Helper()
+	for _, p := range procs {
+		a, err := p.do(order{Op: "count"})
+		if err != nil {
+			x.Fatalf("%s: %v", p.Name, err)
+		}
+		n += a.Tally.Acquired
+	}
+	return n
+}
+
+// unload ends the work of processes, and asserts that nothing was late or wrong.
+func (x *Exam) unload(procs ...*Process) (sum Tally) {
+	x.Helper()
+	answers := make([]<-chan answer, len(procs))
+	for i, p := range procs {
+		answers[i] = p.send(order{Op: "stop"})
+	}
+	for i, c := range answers {
+		select {
+		case a, ok := <-c:
+			if !ok {
+				x.Fatalf("%s has ended: %v\n%s", procs[i].Name, procs[i].err, procs[i].stderr)
+			}
+			sum.add(a.Tally)
+		case <-time.After(30*time.Second + 4*x.Backend.TTL):
+			x.Fatalf("%s is stuck", procs[i].Name)
+		}
+	}
+	for _, l := range sum.Late {
+		x.Errorf("late: %s", l)
+	}
+	for _, w := range sum.Wrong {
+		x.Errorf("wrong: %s", w)
+	}
+	return sum
+}
