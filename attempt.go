@@ -28,7 +28,7 @@ type answer struct {
 func (c *core) attempt(ctx context.Context, name string, a acquisition, wait bool) (*Lock, error) {
 	lock := newLock(ctx, c, c.newClaim(name, a, wait))
 	c.keeper.start()
-	ans, late := c.ask(ctx, lock.claim)
+	ans, late := c.ask(ctx, &lock.claim)
 	over := ctx.Err() != nil || c.isClosing()
 	switch {
 	case late:
@@ -37,13 +37,13 @@ func (c *core) attempt(ctx context.Context, name string, a acquisition, wait boo
 		return lock, nil
 	case ans.err == nil:
 		ans.err = errTooLate
-		c.undo(lock.claim)
+		c.undo(&lock.claim)
 	case errors.Is(ans.err, driver.ErrTaken):
 		ans.err = ErrNotAcquired
 	default:
-		c.undo(lock.claim)
+		c.undo(&lock.claim)
 	}
-	lock.drop(ans.err)
+	lock.drop()
 	switch {
 	case ctx.Err() != nil:
 		return nil, ended(ctx, ans.err)

@@ -50,13 +50,13 @@ func (c *core) releaseAll(ctx context.Context) error {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			e, _, err := l.end(ctx, errClosing)
+			_, err := l.end(ctx, errClosing)
 			if err != nil {
 				return // lost before
 			}
 			select {
-			case <-e.done:
-				err = e.err
+			case <-l.ending.waited():
+				err, _ = l.ending.result()
 			case <-ctx.Done():
 				err = errUnconfirmed
 			}
@@ -71,10 +71,7 @@ func (c *core) releaseAll(ctx context.Context) error {
 
 // closeDriver closes the driver, but does not wait for it longer than ctx.
 func (c *core) closeDriver(ctx context.Context) error {
-	e := ending{done: make(chan struct{})}
-	go func() {
-		defer close(e.done)
-		e.err = c.driver.Close(ctx)
-	}()
+	var e ending
+	go func() { e.finish(c.driver.Close(ctx)) }()
 	return e.wait(ctx)
 }

@@ -161,12 +161,14 @@ func (c *core) fail(op, name string, err error) error {
 	return &Error{Op: op, Backend: c.traits.Backend, Name: name, Err: err}
 }
 
-func (c *core) newClaim(name string, a acquisition, wait bool) *driver.Claim {
+func (c *core) newClaim(name string, a acquisition, wait bool) driver.Claim {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails: the program would have ended
-	claim := &driver.Claim{
+	var text [2 * len(id)]byte
+	hex.Encode(text[:], id[:])
+	claim := driver.Claim{
 		Name:  name,
-		ID:    hex.EncodeToString(id[:]),
+		ID:    string(text[:]),
 		Owner: c.cfg.Owner,
 		TTL:   c.cfg.TTL,
 		Wait:  wait,

@@ -64,7 +64,7 @@ func (k *keeper) add(l *Lock) bool {
 	if k.closed {
 		return false
 	}
-	k.held[l.claim] = l
+	k.held[&l.claim] = l
 	if k.parked {
 		k.parked = false
 		k.next = k.core.clock.Now().Add(k.interval)
@@ -82,7 +82,7 @@ func (k *keeper) rouse() {
 
 func (k *keeper) remove(l *Lock) {
 	k.mu.Lock()
-	delete(k.held, l.claim)
+	delete(k.held, &l.claim)
 	k.mu.Unlock()
 }
 
@@ -110,7 +110,7 @@ func (k *keeper) tend() time.Duration {
 	renewable := make([]*driver.Claim, 0, len(locks))
 	for _, l := range locks {
 		if l.look() && l.renewable() {
-			renewable = append(renewable, l.claim)
+			renewable = append(renewable, &l.claim)
 		}
 	}
 	session := k.core.traits.Session

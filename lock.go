@@ -13,18 +13,19 @@ import (
 // Lock is one holding of a name, from its acquisition to its release or loss. It
 // is never used again after that. All methods may be called from any goroutine.
 type Lock struct {
-	core  *core
-	claim *driver.Claim
-	token int64
-
-	ctx holdContext
+	core   *core
+	claim  driver.Claim
+	caller context.Context // of Acquire: its values are those of the lock's context
+	token  int64
 
 	mu       sync.Mutex
 	state    state
+	cause    error          // why it is no longer held
+	ctx      *holdContext   // nil as long as nobody asked for it
 	deadline driver.Instant // of the holding, margin taken off
 	leaseEnd driver.Instant // not to be extended beyond; 0 if there is no such moment
 	alarm    *time.Timer    // fires at the deadline
-	ending   *ending        // once Release has been called
+	ending   ending         // of the release
 }
 
 type state int
@@ -37,11 +38,9 @@ const (
 	dropped               // never granted
 )
 
-func newLock(ctx context.Context, c *core, claim *driver.Claim) *Lock {
-	l := &Lock{core: c, claim: claim}
-	l.ctx.lock = l
-	l.ctx.Context, l.ctx.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	claim.Lost = l.lose
+func newLock(ctx context.Context, c *core, claim driver.Claim) *Lock {
+	l := &Lock{core: c, claim: claim, caller: ctx}
+	l.claim.Lost = l.lose
 	return l
 }
 
@@ -64,7 +63,18 @@ func (l *Lock) Token() int64 { return l.token }
 // Its Done and Err (and so context.Cause) compare the clock themselves, so that a process that
 // was stopped and goes on learns of the loss at the first look. It carries the
 // values of the context given to Acquire, but does not end with it.
-func (l *Lock) Context() context.Context { return &l.ctx }
+func (l *Lock) Context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx = &holdContext{lock: l}
+		l.ctx.Context, l.ctx.cancel = context.WithCancelCause(context.WithoutCancel(l.caller))
+		if l.state != held {
+			l.ctx.cancel(l.cause)
+		}
+	}
+	return l.ctx
+}
 
 // Deadline is the moment at which the lock is lost unless it is renewed before,
 // which happens by itself except with WithLease.
@@ -95,20 +105,22 @@ func (l *Lock) hold(g driver.Grant) bool {
 	return true
 }
 
-// drop ends a lock that was never granted.
-func (l *Lock) drop(reason error) {
+// drop ends a lock that was never granted, nor given to anybody.
+func (l *Lock) drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state == asking {
-		l.become(dropped, reason)
+		l.state = dropped
 	}
 }
 
 // become ends the lock. The state and the context change in one step: a process
 // that is stopped between the two would see a lock that is lost as held.
 func (l *Lock) become(s state, cause error) {
-	l.state = s
-	l.ctx.cancel(cause)
+	l.state, l.cause = s, cause
+	if l.ctx != nil {
+		l.ctx.cancel(cause)
+	}
 }
 
 // extend moves the deadline after a renewal, which never brings a lost lock back.
@@ -178,7 +190,7 @@ func (l *Lock) lose(reason error) {
 	c := l.core
 	c.keeper.remove(l)
 	c.cfg.Logger.Warn("locker: lock lost", "backend", c.traits.Backend, "name", l.Name(), "token", l.token, "reason", reason)
-	c.undo(l.claim)
+	c.undo(&l.claim)
 }
 
 // holdContext is the context of a Lock.
@@ -202,15 +214,15 @@ func (h *holdContext) Err() error {
 type withinContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
-	lock   *Lock
+	lock   context.Context
 }
 
 // within returns a context that ends when ctx does, when the lock does, or when
 // end is called.
 func (l *Lock) within(ctx context.Context) (within context.Context, end func()) {
-	w := &withinContext{lock: l}
+	w := &withinContext{lock: l.Context()}
 	w.Context, w.cancel = context.WithCancelCause(ctx)
-	stop := context.AfterFunc(&l.ctx, func() { w.look() })
+	stop := context.AfterFunc(w.lock, w.look)
 	return w, func() {
 		stop()
 		w.cancel(ErrReleased)
@@ -218,8 +230,8 @@ func (l *Lock) within(ctx context.Context) (within context.Context, end func()) 
 }
 
 func (w *withinContext) look() {
-	if w.lock.ctx.Err() != nil {
-		w.cancel(context.Cause(&w.lock.ctx))
+	if w.lock.Err() != nil {
+		w.cancel(context.Cause(w.lock))
 	}
 }
 
