@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -21,7 +22,8 @@ func TestDefects(t *testing.T) {
 	}
 	lag := newLag()
 	defer lag.start()()
-	var wg sync.WaitGroup
+	var all, together sync.WaitGroup
+	var alone sync.Mutex
 	slots := make(chan struct{}, 4*atOnce) // most of them wait
 	covered := make(map[string]bool)
 	for _, d := range defects() {
@@ -29,13 +31,31 @@ func TestDefects(t *testing.T) {
 			covered[name] = true
 			cs := caseNamed(t, name)
 			slots <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-slots }()
-				t.Run(d.name+"/"+name, func(t *testing.T) { finds(t, &d, cs, lag) })
+			together.Add(1)
+			leave := sync.OnceFunc(func() {
+				<-slots
+				together.Done()
+			})
+			all.Go(func() {
+				defer leave()
+				t.Run(d.name+"/"+name, func(t *testing.T) {
+					if finds(t, &d, cs, lag, 7*time.Second) {
+						return
+					}
+					// On a machine under load the suite gives more time, to be fair, and may
+					// miss a defect of time. It is looked for again without company.
+					leave()
+					together.Wait()
+					alone.Lock()
+					defer alone.Unlock()
+					if !finds(t, &d, cs, lag, 12*time.Second) && !finds(t, &d, cs, lag, 17*time.Second) {
+						t.Errorf("%s passes although: %s", cs.name, d.name)
+					}
+				})
 			})
 		}
 	}
-	wg.Wait()
+	all.Wait()
 	for _, cs := range cases {
 		if !covered[cs.name] {
 			t.Errorf("no defect shows that %s can fail", cs.name)
@@ -43,29 +63,24 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// finds runs the case against the defect. On a machine under load the suite gives
-// more time, to be fair, and may miss a defect of time once.
-func finds(t *testing.T, d *defect, cs *testCase, lag *lag) {
-	for attempt := range 3 {
-		b := d.apply()
-		b.check(t)
-		r := newRunner(&b)
-		r.lag, r.limit = lag, time.Duration(7+5*attempt)*time.Second
-		rec := &recorder{TB: t}
-		r.run(rec, cs)
-		rec.clean()
-		switch {
-		case !rec.fail:
-			t.Logf("attempt %d: %s passes although: %s (late by %v) %s", attempt+1, cs.name, d.name, lag.since(time.Now().Add(-5*time.Second)), rec.text())
-			continue
-		case !strings.Contains(rec.text(), cs.says):
-			t.Errorf("the failure does not say what was broken:\n%s", rec.text())
-		default:
-			t.Log(rec.text())
-		}
-		return
+// finds runs the case against the defect and reports whether it failed.
+func finds(t *testing.T, d *defect, cs *testCase, lag *lag, limit time.Duration) bool {
+	b := d.apply()
+	b.check(t)
+	r := newRunner(&b)
+	r.lag, r.limit = lag, limit
+	rec := &recorder{TB: t}
+	r.run(rec, cs)
+	rec.clean()
+	text := rec.text()
+	switch {
+	case !rec.fail:
+		text = fmt.Sprintf("%s passes although: %s (late by %v) %s", cs.name, d.name, lag.since(time.Now().Add(-5*time.Second)), text)
+	case !strings.Contains(text, cs.says):
+		t.Errorf("the failure does not say what was broken:\n%s", text)
 	}
-	t.Errorf("%s passes although: %s", cs.name, d.name)
+	t.Log(text)
+	return rec.fail
 }
 
 func caseNamed(t testing.TB, name string) *testCase {
