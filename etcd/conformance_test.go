@@ -200,17 +200,7 @@ func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client,
 			}
 			return left, nil
 		},
-		Requests: func(ctx context.Context) (int64, error) {
-			var sum int64
-			for _, m := range cluster.Members {
-				n, err := m.Requests(ctx)
-				if err != nil {
-					return 0, err
-				}
-				sum += n
-			}
-			return sum, nil
-		},
+		Requests: func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, cluster.Members) },
 		Stop: func(context.Context) error {
 			for _, m := range cluster.Members {
 				if err := m.Kill(); err != nil {

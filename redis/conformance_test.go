@@ -161,14 +161,7 @@ func TestConformanceCluster(t *testing.T) {
 				l, err := own(t, goredis.NewClusterClient(clusterOptions(group.Addrs(), via)), opts)
 				return l, linkTo(slices.Collect(maps.Values(via))...), err
 			}
-			h.Requests = func(ctx context.Context) (sum int64, err error) {
-				err = each(group.Nodes, func(r *servers.Redis) error {
-					n, err := r.Requests(ctx)
-					sum += n
-					return err
-				})
-				return sum, err
-			}
+			h.Requests = func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, group.Nodes) }
 			h.Stop = func(context.Context) error {
 				return each(group.Nodes, func(r *servers.Redis) error { return r.Kill() })
 			}

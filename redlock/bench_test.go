@@ -192,12 +192,9 @@ func TestIdleWaitersCostLittle(t *testing.T) {
 			return counts[i] >= waiters-1 // one may have the node that the holder did not get
 		})
 	}
-	requests := func() (sum int64) {
-		for _, r := range set {
-			n, err := r.Requests(within(t, 30*time.Second))
-			must(t, err)
-			sum += n
-		}
+	requests := func() int64 {
+		sum, err := servers.SumRequests(within(t, 30*time.Second), set)
+		must(t, err)
 		return sum
 	}
 	time.Sleep(time.Second) // let what they have to say to begin with be said

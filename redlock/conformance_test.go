@@ -164,15 +164,8 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis) *conformance.
 			}
 			return left, err
 		},
-		Requests: func(ctx context.Context) (sum int64, err error) {
-			err = each(func(r *servers.Redis) error {
-				n, err := r.Requests(ctx)
-				sum += n
-				return err
-			})
-			return sum, err
-		},
-		Stop: func(context.Context) error { return each(func(r *servers.Redis) error { return r.Kill() }) },
+		Requests: func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, alive) },
+		Stop:     func(context.Context) error { return each(func(r *servers.Redis) error { return r.Kill() }) },
 		Start: func(ctx context.Context) error {
 			return each(func(r *servers.Redis) error { return r.Restart(ctx) })
 		},

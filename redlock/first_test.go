@@ -37,12 +37,9 @@ func TestRequestsAlone(t *testing.T) {
 	b := lingering(t, nodes)
 	ctx := within(t, 30*time.Second)
 	must(t, cycle(ctx, b, t.Name()))
-	requests := func() (sum int64) {
-		for _, r := range set {
-			n, err := r.Requests(ctx)
-			must(t, err)
-			sum += n
-		}
+	requests := func() int64 {
+		sum, err := servers.SumRequests(ctx, set)
+		must(t, err)
 		return sum
 	}
 	before := requests()

@@ -77,13 +77,7 @@ func TestConformanceOfEnsemble(t *testing.T) {
 			tb.SkipNow()
 		}
 		return harness(tb, e.Addrs(),
-			func(ctx context.Context) (n int64, err error) {
-				for _, z := range e.Members {
-					m, merr := z.Requests(ctx)
-					n, err = n+m, errors.Join(err, merr)
-				}
-				return n, err
-			},
+			func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, e.Members) },
 			func(ctx context.Context) error {
 				for _, z := range e.Members {
 					if err := z.Kill(); err != nil {

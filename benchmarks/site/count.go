@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // Requests returns how many requests of clients the servers handled while f ran, as
@@ -39,26 +40,13 @@ func (s *Site) Requests(ctx context.Context, f func() error) (int64, error) {
 
 // received is the sum over all servers since they started.
 func (s *Site) received(ctx context.Context) (int64, error) {
-	var sum int64
-	if s.ZooKeeper != nil {
-		for _, z := range s.ZooKeeper.Members {
-			n, err := z.Requests(ctx)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
-		}
+	switch {
+	case s.ZooKeeper != nil:
+		return servers.SumRequests(ctx, s.ZooKeeper.Members)
+	case s.Etcd != nil:
+		return servers.SumRequests(ctx, s.Etcd.Members)
 	}
-	if s.Etcd != nil {
-		for _, e := range s.Etcd.Members {
-			n, err := e.Requests(ctx)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
-		}
-	}
-	return sum, nil
+	return 0, nil
 }
 
 func (s *Site) redisRequests(ctx context.Context, f func() error) (int64, error) {
