@@ -2,17 +2,28 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
+
+func Benchmark(b *testing.B) {
+	server := servers.NewRedis(b, servers.RedisOptions{})
+	conformance.Benchmark(b, func(t testing.TB) *conformance.Harness {
+		h := site{addrs: []string{server.Addr()}}.harness(t, single)
+		// The usual way to count, by MONITOR, slows the server down.
+		h.Requests = func(ctx context.Context) (int64, error) {
+			commands, err := server.Commands(ctx)
+			return commands["evalsha"] + commands["eval"] + commands["subscribe"], err
+		}
+		return h
+	})
+}
 
 // The least that a lock with a random value can do: SET NX PX and a release that
 // compares, both as scripts. It has no token, no queue and no renewal.
@@ -68,78 +79,4 @@ func BenchmarkAlone(b *testing.B) {
 	b.ReportMetric(float64(time.Second)/float64(m), "acq/s")
 	b.ReportMetric(float64(f)/float64(m), "of-floor")
 	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkContended has 16 take one name in turn, as clients of their own and as
-// goroutines of one Locker.
-func BenchmarkContended(b *testing.B) {
-	for _, how := range []string{"clients", "goroutines"} {
-		b.Run(how, func(b *testing.B) {
-			r := servers.SharedRedis(b)
-			const n = 16
-			lockers := make([]locker.Locker, n)
-			for i := range lockers {
-				if how == "goroutines" && i > 0 {
-					lockers[i] = lockers[0]
-					continue
-				}
-				lockers[i] = open(b, connect(b, r.Addr()))
-			}
-			name := freshName(b)
-			counts := make([]int, n)
-			waits := make([][]time.Duration, n)
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			var wg sync.WaitGroup
-			left := make(chan struct{}, b.N)
-			for range b.N {
-				left <- struct{}{}
-			}
-			b.ResetTimer()
-			for i, l := range lockers {
-				wg.Go(func() {
-					for {
-						select {
-						case <-left:
-						default:
-							return
-						}
-						began := time.Now()
-						lock, err := l.Acquire(ctx, name)
-						if err != nil {
-							b.Error(err)
-							return
-						}
-						waits[i] = append(waits[i], time.Since(began))
-						counts[i]++
-						if err := lock.Release(ctx); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
-			b.StopTimer()
-			all := slices.Concat(waits...)
-			slices.Sort(all)
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "acq/s")
-			b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
-			if least := slices.Min(counts); least > 0 {
-				b.ReportMetric(float64(slices.Max(counts))/float64(least), "largest/smallest")
-			}
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
-// BenchmarkRenew renews many locks that are held.
-func BenchmarkRenew(b *testing.B) {
-	r := servers.SharedRedis(b)
-	l := open(b, connect(b, r.Addr()))
-	for i := range 10000 {
-		if _, err := l.Acquire(context.Background(), fmt.Sprint(b.Name(), i)); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -26,101 +26,174 @@ import (
 // one that is killed then has lost a lock that it granted.
 var durable = servers.RedisOptions{Args: []string{"--appendonly", "yes", "--appendfsync", "no"}}
 
-// turn lets two of the three runs of the suite go at a time: together they leave two
-// cores so little that waits are long.
-var turn = make(chan struct{}, 2)
-
 func TestConformance(t *testing.T) {
-	t.Parallel()
-	turn <- struct{}{}
-	defer func() { <-turn }()
-	b := backendUnderTest
-	if conformance.InChild() {
-		b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
-	} else {
+	broken := sync.OnceValue(func() misconfigured { return newMisconfigured(t) })
+	conform(t, single, true, func(t testing.TB) site {
 		server := servers.NewRedis(t, durable)
-		admin := connect(t, server.Addr())
-		broken := newMisconfigured(t)
-		b.New = func(t testing.TB) *conformance.Harness {
-			h := harness(t, admin)
-			h.Address = server.Addr()
-			h.Open = func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-				return openOwned(t, options(server.Addr()), opts)
-			}
-			h.OpenLink = func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
-				p := front(t, server.Addr())
-				l, err := openOwned(t, options(p.Addr()), opts)
-				return l, linkTo(p), err
-			}
-			h.Requests = server.Requests
-			h.Stop = func(context.Context) error { return server.Kill() }
-			h.Start = server.Restart
-			h.Misconfigured = broken
-			return h
+		all := []*servers.Redis{server}
+		return site{
+			addrs: []string{server.Addr()}, all: all, counted: all, broken: broken(),
+			admin: connect(t, server.Addr()),
+			stop:  func() error { return server.Kill() },
+			start: server.Restart,
 		}
-	}
-	conformance.Run(t, b)
+	})
 }
 
-// TestConformanceSentinel has Sentinels tell where the master is. To break a client's
-// connections both to them and to the servers there are proxies before all of them.
+// TestConformanceSentinel has Sentinels tell where the master is.
 func TestConformanceSentinel(t *testing.T) {
-	t.Parallel()
-	turn <- struct{}{}
-	defer func() { <-turn }()
-	b := backendUnderTest
-	b.Dial = func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
-		return New(goredis.NewFailoverClient(failoverOptions(strings.Split(address, ","), nil)), opts...)
+	client := func(addrs []string, via map[string]*proxy.Proxy) goredis.UniversalClient {
+		return goredis.NewFailoverClient(failoverOptions(addrs, via))
 	}
-	if conformance.InChild() {
-		b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
-	} else {
+	conform(t, client, false, func(t testing.TB) site {
 		group := servers.NewRedisSentinel(t, durable)
-		admin := closing(t, goredis.NewFailoverClient(failoverOptions(group.SentinelAddrs(), nil)))
-		broken := misconfigured{"no such master": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-			o := failoverOptions(group.SentinelAddrs(), nil)
-			o.MasterName = "nobody"
-			return own(t, goredis.NewFailoverClient(o), opts)
-		}}
-		b.New = func(t testing.TB) *conformance.Harness {
-			h := harness(t, admin)
-			h.Address = strings.Join(group.SentinelAddrs(), ",")
-			h.Open = func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-				return own(t, goredis.NewFailoverClient(failoverOptions(group.SentinelAddrs(), nil)), opts)
-			}
-			h.OpenLink = func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
-				via := make(map[string]*proxy.Proxy)
-				for _, r := range append(group.All(), group.Sentinels...) {
-					via[r.Addr()] = front(t, r.Addr())
-				}
-				l, err := own(t, goredis.NewFailoverClient(failoverOptions(group.SentinelAddrs(), via)), opts)
-				return l, linkTo(slices.Collect(maps.Values(via))...), err
-			}
-			h.Requests = group.Master.Requests
+		addrs := group.SentinelAddrs()
+		return site{
+			addrs: addrs, all: append(group.All(), group.Sentinels...), counted: []*servers.Redis{group.Master},
+			admin: closing(t, goredis.NewFailoverClient(failoverOptions(addrs, nil))),
 			// The Sentinels are away at the same time, so that nothing is failed over.
-			h.Stop = func(context.Context) error {
-				return each(append(group.Sentinels, group.Master), func(r *servers.Redis) error { return r.Kill() })
-			}
-			h.Start = func(ctx context.Context) error {
+			stop: func() error {
+				return each(append(group.Sentinels, group.Master), (*servers.Redis).Kill)
+			},
+			start: func(ctx context.Context) error {
 				return each(append([]*servers.Redis{group.Master}, group.Sentinels...), func(r *servers.Redis) error { return r.Restart(ctx) })
+			},
+			broken: misconfigured{"no such master": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+				o := failoverOptions(addrs, nil)
+				o.MasterName = "nobody"
+				return own(t, goredis.NewFailoverClient(o), opts)
+			}},
+		}
+	})
+}
+
+func TestConformanceCluster(t *testing.T) {
+	client := func(addrs []string, via map[string]*proxy.Proxy) goredis.UniversalClient {
+		return goredis.NewClusterClient(clusterOptions(addrs, via))
+	}
+	conform(t, client, false, func(t testing.TB) site {
+		group := servers.NewRedisCluster(t, 3, durable)
+		guarded := servers.NewRedisCluster(t, 1, servers.RedisOptions{Password: "secret"})
+		return site{
+			addrs: group.Addrs(), all: group.Nodes, counted: group.Nodes,
+			admin: clusterAdmin{closing(t, goredis.NewClusterClient(clusterOptions(group.Addrs(), nil)))},
+			stop:  func() error { return each(group.Nodes, (*servers.Redis).Kill) },
+			start: func(ctx context.Context) error {
+				if err := each(group.Nodes, func(r *servers.Redis) error { return r.RestartNoWait(ctx) }); err != nil {
+					return err
+				}
+				return group.WaitReady(ctx)
+			},
+			broken: misconfigured{"no password": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+				return own(t, goredis.NewClusterClient(clusterOptions(guarded.Addrs(), nil)), opts)
+			}},
+		}
+	})
+}
+
+// opener makes a client that is given these addresses and led through the proxies.
+type opener func(addrs []string, via map[string]*proxy.Proxy) goredis.UniversalClient
+
+func single(addrs []string, via map[string]*proxy.Proxy) goredis.UniversalClient {
+	o := options(addrs[0])
+	o.Dialer = through(via)
+	return goredis.NewClient(o)
+}
+
+// site is one kind of Redis and the ways to break it.
+type site struct {
+	addrs   []string         // what a client is given
+	all     []*servers.Redis // what a client may connect to
+	counted []*servers.Redis // where its requests are counted
+	admin   goredis.UniversalClient
+	stop    func() error
+	start   func(ctx context.Context) error
+	broken  misconfigured
+}
+
+// conform runs the suite with clients as client makes them: on one site, or, where one
+// is started quickly, on one for each case.
+func conform(t *testing.T, client opener, private bool, newSite func(t testing.TB) site) {
+	t.Parallel()
+	b := conformance.Backend{
+		New: func(testing.TB) *conformance.Harness { panic("not in a child") },
+		Dial: func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
+			return New(client(strings.Split(address, ","), nil), opts...) // the process ends with the test
+		},
+		Fair:       true,
+		Fenced:     true,
+		Durable:    true,
+		TTL:        time.Second,
+		IdleRate:   0.2,
+		Private:    private,
+		RequireAll: true,
+	}
+	if !conformance.InChild() {
+		var shared site
+		if !private {
+			shared = newSite(t)
+		}
+		b.New = func(t testing.TB) *conformance.Harness {
+			s := shared
+			if private {
+				s = newSite(t)
 			}
-			h.Misconfigured = broken
-			return h
+			return s.harness(t, client)
 		}
 	}
 	conformance.Run(t, b)
 }
 
-// failoverOptions leads connections through the proxies, if there are any.
-func failoverOptions(sentinels []string, via map[string]*proxy.Proxy) *goredis.FailoverOptions {
-	o := &goredis.FailoverOptions{MasterName: "locker", SentinelAddrs: sentinels}
-	if via != nil {
-		o.Dialer = through(via)
+func (s site) harness(t testing.TB, client opener) *conformance.Harness {
+	return &conformance.Harness{
+		Address: strings.Join(s.addrs, ","),
+		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			return own(t, client(s.addrs, nil), opts)
+		},
+		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
+			via := make(map[string]*proxy.Proxy)
+			for _, r := range s.all {
+				via[r.Addr()] = front(t, r.Addr())
+			}
+			l, err := own(t, client(s.addrs, via), opts)
+			return l, linkTo(slices.Collect(maps.Values(via))...), err
+		},
+		Requests: func(ctx context.Context) (sum int64, err error) {
+			err = each(s.counted, func(r *servers.Redis) error {
+				n, err := r.Requests(ctx)
+				sum += n
+				return err
+			})
+			return sum, err
+		},
+		Stop:          func(context.Context) error { return s.stop() },
+		Start:         s.start,
+		Misconfigured: s.broken,
+		Destroy: func(ctx context.Context, name string) error {
+			n, err := s.admin.Del(ctx, lockKey(name)).Result()
+			if err == nil && n != 1 {
+				err = fmt.Errorf("nobody holds %q", name)
+			}
+			return err
+		},
+		Leftovers: func(ctx context.Context, text string) ([]string, error) {
+			all, err := s.admin.Keys(ctx, "*").Result()
+			var left []string
+			for _, key := range all {
+				if strings.Contains(key, text) && !ofTheDead(ctx, s.admin, key) {
+					left = append(left, key)
+				}
+			}
+			return left, err
+		},
 	}
-	return o
 }
 
+// through leads connections through the proxies, if there are any.
 func through(via map[string]*proxy.Proxy) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	if via == nil {
+		return nil
+	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if p := via[addr]; p != nil {
 			addr = p.Addr()
@@ -130,63 +203,16 @@ func through(via map[string]*proxy.Proxy) func(ctx context.Context, network, add
 	}
 }
 
-func TestConformanceCluster(t *testing.T) {
-	t.Parallel()
-	turn <- struct{}{}
-	defer func() { <-turn }()
-	b := backendUnderTest
-	b.Dial = func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
-		return New(goredis.NewClusterClient(clusterOptions(strings.Split(address, ","), nil)), opts...)
-	}
-	if conformance.InChild() {
-		b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
-	} else {
-		group := servers.NewRedisCluster(t, 3, durable)
-		admin := clusterAdmin{closing(t, goredis.NewClusterClient(clusterOptions(group.Addrs(), nil)))}
-		guarded := servers.NewRedisCluster(t, 1, servers.RedisOptions{Password: "secret"})
-		broken := misconfigured{"no password": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-			return own(t, goredis.NewClusterClient(clusterOptions(guarded.Addrs(), nil)), opts)
-		}}
-		b.New = func(t testing.TB) *conformance.Harness {
-			h := harness(t, admin)
-			h.Address = strings.Join(group.Addrs(), ",")
-			h.Open = func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-				return own(t, goredis.NewClusterClient(clusterOptions(group.Addrs(), nil)), opts)
-			}
-			h.OpenLink = func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
-				via := make(map[string]*proxy.Proxy)
-				for _, r := range group.Nodes {
-					via[r.Addr()] = front(t, r.Addr())
-				}
-				l, err := own(t, goredis.NewClusterClient(clusterOptions(group.Addrs(), via)), opts)
-				return l, linkTo(slices.Collect(maps.Values(via))...), err
-			}
-			h.Requests = func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, group.Nodes) }
-			h.Stop = func(context.Context) error {
-				return each(group.Nodes, func(r *servers.Redis) error { return r.Kill() })
-			}
-			h.Start = func(ctx context.Context) error {
-				if err := each(group.Nodes, func(r *servers.Redis) error { return r.RestartNoWait(ctx) }); err != nil {
-					return err
-				}
-				return group.WaitReady(ctx)
-			}
-			h.Misconfigured = broken
-			return h
-		}
-	}
-	conformance.Run(t, b)
+func failoverOptions(sentinels []string, via map[string]*proxy.Proxy) *goredis.FailoverOptions {
+	return &goredis.FailoverOptions{MasterName: "locker", SentinelAddrs: sentinels, Dialer: through(via)}
 }
 
 func clusterOptions(addrs []string, via map[string]*proxy.Proxy) *goredis.ClusterOptions {
-	o := &goredis.ClusterOptions{
+	return &goredis.ClusterOptions{
 		Addrs:                    addrs,
+		Dialer:                   through(via),
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	if via != nil {
-		o.Dialer = through(via)
-	}
-	return o
 }
 
 // clusterAdmin asks all masters for their keys.
@@ -217,27 +243,11 @@ func each(all []*servers.Redis, do func(*servers.Redis) error) error {
 	return nil
 }
 
-var backendUnderTest = conformance.Backend{
-	Dial: func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
-		return New(goredis.NewClient(options(address)), opts...) // the process ends with the test
-	},
-	Fair:       true,
-	Fenced:     true,
-	Durable:    true,
-	TTL:        time.Second,
-	IdleRate:   0.2,
-	RequireAll: true,
-}
-
 // owned is a Locker that has a client to itself and closes it.
 type owned struct {
 	locker.Locker
 	client  goredis.UniversalClient
 	closing sync.Mutex // the first Close needs the client until it is done
-}
-
-func openOwned(t testing.TB, o *goredis.Options, opts []locker.Option) (locker.Locker, error) {
-	return own(t, goredis.NewClient(o), opts)
 }
 
 func own(t testing.TB, c goredis.UniversalClient, opts []locker.Option) (locker.Locker, error) {
@@ -251,30 +261,6 @@ func (o *owned) Close(ctx context.Context) error {
 	defer o.closing.Unlock()
 	defer o.client.Close()
 	return o.Locker.Close(ctx)
-}
-
-// harness has the hooks that are the same for every kind of Redis.
-func harness(_ testing.TB, admin goredis.UniversalClient) *conformance.Harness {
-	keys := newLayout(DefaultPrefix, "", false)
-	return &conformance.Harness{
-		Destroy: func(ctx context.Context, name string) error {
-			n, err := admin.Del(ctx, keys.of(name).lock(name)).Result()
-			if err == nil && n != 1 {
-				err = fmt.Errorf("nobody holds %q", name)
-			}
-			return err
-		},
-		Leftovers: func(ctx context.Context, text string) ([]string, error) {
-			all, err := admin.Keys(ctx, "*").Result()
-			var left []string
-			for _, key := range all {
-				if strings.Contains(key, text) && !ofTheDead(ctx, admin, key) {
-					left = append(left, key)
-				}
-			}
-			return left, err
-		},
-	}
 }
 
 // ofTheDead reports whether key is a queue in which only processes that are gone
@@ -348,7 +334,7 @@ func newMisconfigured(t testing.TB) misconfigured {
 		return func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
 			o := options(addr)
 			change(o)
-			return openOwned(t, o, opts)
+			return own(t, goredis.NewClient(o), opts)
 		}
 	}
 	as := func(user, password string) func(o *goredis.Options) {
