@@ -318,10 +318,7 @@ func TestLeastPermission(t *testing.T) {
 	cancel()
 	<-late.done
 	queued(t, admin, name, 1)
-	time.Sleep(2500 * time.Millisecond) // renewed
-	if lock.Context().Err() != nil {
-		t.Error(context.Cause(lock.Context()))
-	}
+	eventually(t, "renewed", renewal(t, lock))
 	release(t, lock)
 	release(t, w.holds(t, slack))
 	nothingLeft(t, admin, name)
