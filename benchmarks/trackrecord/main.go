@@ -4,8 +4,8 @@
 //
 //	go -C benchmarks run ./trackrecord
 //
-// It takes about ten minutes. With -from it reads what an earlier run wrote with
-// -events.
+// It takes about twenty minutes. With -from it reads what earlier runs wrote with
+// -events, so that what is new can be asked by itself, with -only and -checks.
 package main
 
 import (
@@ -31,26 +31,39 @@ func main() {
 	times := flag.Int("times", 3, "how often a check is run that a library does not keep")
 	out := flag.String("o", "../docs/track-record.md", "where the table goes")
 	events := flag.String("events", "", "also write what go test said to this `file`")
-	from := flag.String("from", "", "read what go test said from this `file` instead of running it")
+	from := flag.String("from", "", "read what go test said from these `files`, with commas between, instead of running it")
 	atOnce := flag.Int("at-once", 4, "how many libraries are asked at the same time")
 	only := flag.String("only", "", "ask only these `libraries`, by their names in the table with commas between")
+	like := flag.String("checks", "", "ask only what matches this `pattern`, by their names in the last part of -run")
 	note := flag.String("note", "", "a sentence on how this was measured, for the page")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *times, *atOnce, *only, *out, *events, *from, *note); err != nil {
+	asking := asking{times: *times, atOnce: *atOnce, only: *only}
+	var err error
+	if asking.like, err = regexp.Compile(*like); err == nil {
+		err = run(ctx, asking, *out, *events, *from, *note)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "trackrecord:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, times, atOnce int, only, out, events, from, note string) error {
+// asking is what is asked, and how often.
+type asking struct {
+	times, atOnce int
+	only          string
+	like          *regexp.Regexp
+}
+
+func run(ctx context.Context, a asking, out, events, from, note string) error {
 	var said []byte
 	var err error
 	if from != "" {
-		said, err = os.ReadFile(from)
+		said, err = readAll(strings.Split(from, ","))
 	} else {
-		said, err = test(ctx, times, atOnce, only)
+		said, err = a.test(ctx)
 	}
 	if err != nil {
 		return err
@@ -71,13 +84,24 @@ func run(ctx context.Context, times, atOnce int, only, out, events, from, note s
 		return err
 	}
 	var page bytes.Buffer
-	r.write(&page, times, note)
+	r.write(&page, a.times, note)
 	return os.WriteFile(out, page.Bytes(), 0o644)
+}
+
+func readAll(files []string) (all []byte, err error) {
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text...)
+	}
+	return all, nil
 }
 
 // test runs the checks, in a process for each library: what one of them does to its process
 // (some panic) shall not end the others. That some fail is what it is about.
-func test(ctx context.Context, times, atOnce int, only string) ([]byte, error) {
+func (a asking) test(ctx context.Context) ([]byte, error) {
 	bin, err := build(ctx)
 	if err != nil {
 		return nil, err
@@ -87,10 +111,10 @@ func test(ctx context.Context, times, atOnce int, only string) ([]byte, error) {
 		mu    sync.Mutex
 		said  bytes.Buffer
 		all   sync.WaitGroup
-		slots = make(chan struct{}, atOnce)
+		slots = make(chan struct{}, a.atOnce)
 	)
 	for _, l := range checks.Libraries() {
-		if only != "" && !slices.Contains(strings.Split(only, ","), l.Name) {
+		if a.only != "" && !slices.Contains(strings.Split(a.only, ","), l.Name) {
 			continue
 		}
 		all.Go(func() {
@@ -99,7 +123,7 @@ func test(ctx context.Context, times, atOnce int, only string) ([]byte, error) {
 			if ctx.Err() != nil {
 				return
 			}
-			out := testLibrary(ctx, bin, l, times)
+			out := a.testLibrary(ctx, bin, l)
 			mu.Lock()
 			defer mu.Unlock()
 			said.Write(out)
@@ -123,10 +147,14 @@ func build(ctx context.Context) (string, error) {
 
 // testLibrary asks a library everything once, and what it did not keep again until it was
 // asked so many times. It returns what go test said, as events.
-func testLibrary(ctx context.Context, bin string, l checks.Library, times int) []byte {
-	said := goTest(ctx, bin, pattern(l), 1)
+func (a asking) testLibrary(ctx context.Context, bin string, l checks.Library) []byte {
+	all := a.of(l)
+	if all == "" {
+		return nil
+	}
+	said := goTest(ctx, bin, all, 1)
 	first, err := read(said)
-	if err != nil || times < 2 {
+	if err != nil || a.times < 2 {
 		return said
 	}
 	var again []string
@@ -138,22 +166,19 @@ func testLibrary(ctx context.Context, bin string, l checks.Library, times int) [
 	if len(again) == 0 {
 		return said
 	}
-	return append(said, goTest(ctx, bin, strings.Join(again, "|"), times-1)...)
+	return append(said, goTest(ctx, bin, strings.Join(again, "|"), a.times-1)...)
 }
 
-// pattern is the -run of all that is asked of a library.
-func pattern(l checks.Library) string {
-	all := exactly("TestTrack/" + l.Name)
-	if l.Ours {
-		return all
-	}
-	all += "|" + exactly("TestRow/"+l.Name)
-	for _, c := range checks.Suite {
-		if l.Offers(c) {
-			all += "|" + exactly("TestConformance/"+l.Name+"/"+c.ID)
+// of is the -run of all that is asked of a library.
+func (a asking) of(l checks.Library) string {
+	var tests []string
+	for _, c := range everything {
+		elsewhere := l.Ours && testOf(c) != "TestTrack" // their own packages do this
+		if l.Offers(c) && !elsewhere && a.like.MatchString(c.ID) {
+			tests = append(tests, exactly(testOf(c)+"/"+l.Name+"/"+c.ID))
 		}
 	}
-	return all
+	return strings.Join(tests, "|")
 }
 
 // exactly is the -run of one test.

@@ -184,21 +184,23 @@ func (r results) write(w io.Writer, times int, note string) {
 		}
 		r.table(w, columns, checks.All, times)
 		if !ours {
-			fmt.Fprintf(w, suiteHead, len(conformance.Cases()))
+			fmt.Fprintf(w, suiteHead, len(conformance.Cases()), len(checks.Suite))
 			r.table(w, columns, checks.Suite, times)
+			unasked(w, checks.Unasked)
 			fmt.Fprint(w, rowsHead)
 			r.table(w, columns, checks.Rows, times)
+			unasked(w, checks.UnaskedRows)
 		}
 	}
 	r.breaks(w, libraries, times)
+	r.known(w, times)
 	lacks(w, libraries)
 }
 
 const suiteHead = `### The conformance suite
 
-The same suite that this project's backends pass, on others. Of its %d cases these ask for nothing but
-what others claim, too. The rest is about what only this project promises: errors and options, leases,
-fencing tokens, Close, litter, odd names, and going on by itself after an outage.
+The same suite that this project's backends pass, on others. Of its %d cases these %d ask for nothing but
+what others claim, too; what is not asked, and why, is said below the table.
 
 `
 
@@ -259,6 +261,25 @@ func (r results) breaks(w io.Writer, libraries []checks.Library, times int) {
 	fmt.Fprintln(w)
 }
 
+// known says what has become of breaks that were known before.
+func (r results) known(w io.Writer, times int) {
+	fmt.Fprintf(w, "## What was known before\n\nBreaks that were seen before there was this table, by other means.\n\n| | -run | now |\n|---|---|---|\n")
+	for _, k := range checks.Known {
+		library, check, _ := parts(k.Test)
+		fmt.Fprintf(w, "| %s | `%s$` | %s |\n", k.What, k.Test, r[library][check].cell(times))
+	}
+	fmt.Fprintln(w)
+}
+
+// unasked says what is not put to others.
+func unasked(w io.Writer, all []checks.Absence) {
+	fmt.Fprint(w, "Not put to others:\n\n")
+	for _, a := range all {
+		fmt.Fprintf(w, "- %s: %s\n", a.Why, strings.Join(a.Cases, ", "))
+	}
+	fmt.Fprintln(w)
+}
+
 func escape(s string) string {
 	s = strings.ReplaceAll(s, "|", `\|`)
 	// Names and numbers of a run mean nothing to a reader.
@@ -272,10 +293,12 @@ func lacks(w io.Writer, libraries []checks.Library) {
 	for _, l := range libraries {
 		var said []string
 		for _, c := range everything {
-			if why, ok := l.Lacks[c.Claim]; ok {
-				text := fmt.Sprintf("%s (%s)", c.Claim, why)
-				if !slices.Contains(said, text) {
-					said = append(said, text)
+			for _, claim := range []checks.Claim{c.Claim, c.Also} {
+				if why, ok := l.Lacks[claim]; ok {
+					text := fmt.Sprintf("%s (%s)", claim, why)
+					if !slices.Contains(said, text) {
+						said = append(said, text)
+					}
 				}
 			}
 		}

@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/seed80cd6120/locker/benchmarks/trackrecord/checks"
 )
 
 // The table says of each check what go test said of it.
@@ -47,12 +50,45 @@ func TestTableOfEvents(t *testing.T) {
 			t.Errorf("%s %s: %q, want %q", c.library, c.check, got, c.want)
 		}
 	}
-	var page strings.Builder
-	r.write(&page, 3, "A note.")
+	var written strings.Builder
+	r.write(&written, 3, "A note.")
 	for _, want := range []string{"A note.", "`TestTrack/etcd.Mutex-1/neighbours$` | 3 of 3 | \"x\" is taken |",
 		"`TestRow/etcd.Mutex-1/row/03-cut-off$` | 3 of 3 | told late |", "`TestConformance/redislock/Prompt/Deadline$` | 1 of 3 | late |"} {
-		if !strings.Contains(page.String(), want) {
+		if !strings.Contains(written.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+}
+
+const page = "../../docs/track-record.md"
+
+// The page in docs has a cell for everything that is asked, and shows at least twelve of the
+// breaks that were known before.
+func TestPage(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range everything {
+		if !strings.Contains(string(text), "| "+c.Sentence+" |") {
+			t.Errorf("%s has no line for %s: go -C benchmarks run ./trackrecord", page, c.ID)
+		}
+	}
+	if strings.Contains(string(text), "| ? |") {
+		t.Errorf("%s has cells for what was not run", page)
+	}
+	show := 0
+	for _, k := range checks.Known {
+		if _, _, ok := parts(k.Test); !ok {
+			t.Errorf("there is no %s", k.Test)
+		}
+		if strings.Contains(string(text), "| `"+k.Test+"$` | 3 of 3 |") {
+			show++
+		} else {
+			t.Logf("does not show 3 times of 3: %s", k.What)
+		}
+	}
+	if show < 12 {
+		t.Errorf("%d of %d breaks that were known before show, want 12", show, len(checks.Known))
 	}
 }

@@ -50,14 +50,9 @@ func noGhostCancelled(x *faults.Exam) {
 	time.Sleep(3 * time.Second) // for what is cleaned up in the background
 	stuck := 0
 	for _, name := range names {
-		ctx, cancel := context.WithTimeout(x.Ctx, time.Second)
-		h, err := b.Acquire(ctx, name)
-		cancel()
-		if err != nil {
+		if !granted(x, b, name) {
 			stuck++
-			continue
 		}
-		_ = h.Release(x.Ctx)
 	}
 	if stuck > 0 {
 		x.Errorf("%d of %d names whose acquisition was cancelled are still taken three seconds later", stuck, len(names))
@@ -85,31 +80,23 @@ func lostReply(x *faults.Exam) {
 }
 
 func promptWaiting(x *faults.Exam) {
-	x.Access.TTL = long
-	a, net := x.Player("A")
-	b, _ := x.Player("B")
-	x.Warm(a)
-	name := x.Lock()
-	h := x.Acquired(b, name, 10*time.Second)
-	net.Freeze()
-	prompt(x, "the wait", time.Second, func(ctx context.Context) {
-		if got, err := a.Acquire(ctx, name); err == nil {
-			_ = got.Release(x.Ctx)
-		}
-	})
-	net.Heal()
-	_ = h.Release(x.Ctx)
+	promptWait(x, time.Second, (*faults.Network).Freeze)
 }
 
 func promptCutOffWaiting(x *faults.Exam) {
+	promptWait(x, 2*time.Second, func(net *faults.Network) { time.AfterFunc(time.Second, net.Freeze) })
+}
+
+// promptWait waits for a lock that is held, over a network that is cut off.
+func promptWait(x *faults.Exam, within time.Duration, cut func(net *faults.Network)) {
 	x.Access.TTL = long
 	a, net := x.Player("A")
 	b, _ := x.Player("B")
 	x.Warm(a)
 	name := x.Lock()
 	h := x.Acquired(b, name, 10*time.Second)
-	time.AfterFunc(time.Second, net.Freeze)
-	prompt(x, "the wait", 2*time.Second, func(ctx context.Context) {
+	cut(net)
+	prompt(x, "the wait", within, func(ctx context.Context) {
 		if got, err := a.Acquire(ctx, name); err == nil {
 			_ = got.Release(x.Ctx)
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
+	"strings"
 	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
@@ -17,11 +19,9 @@ import (
 // the whole of it. It asks for more than any of them offers: the table leaves out the
 // promises that a library does not make.
 func TestConformance(t *testing.T) {
+	others(t)
 	if !conformance.InChild() {
 		servers.Need(t)
-	}
-	if os.Getenv("LOCKER_TRACK") == "" {
-		t.Skip("takes minutes; run with LOCKER_TRACK=1, as ./trackrecord does")
 	}
 	for _, l := range Libraries() {
 		if l.Ours {
@@ -100,8 +100,34 @@ func harness(t testing.TB, s *faults.Servers) *conformance.Harness {
 			return errors.Join(errs...)
 		},
 	}
+	switch {
+	case s.Redis != nil:
+		h.Leftovers = s.Litter // of all names that contain what it is given
+	case s.Etcd != nil:
+		h.Leftovers = func(ctx context.Context, text string) ([]string, error) { return keysOfEtcd(ctx, s.Access, text) }
+	}
 	if len(s.All) == 1 {
 		h.Requests = s.All[0].Requests
 	}
 	return h
+}
+
+// keysOfEtcd lists the keys that contain text.
+func keysOfEtcd(ctx context.Context, a faults.Access, text string) ([]string, error) {
+	c, err := faults.EtcdClient(a)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	all, err := c.Get(ctx, "", clientv3.WithFromKey(), clientv3.WithKeysOnly())
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, kv := range all.Kvs {
+		if strings.Contains(string(kv.Key), text) {
+			found = append(found, string(kv.Key))
+		}
+	}
+	return found, nil
 }

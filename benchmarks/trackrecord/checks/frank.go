@@ -2,6 +2,9 @@ package checks
 
 import (
 	"context"
+	"errors"
+
+	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
@@ -9,7 +12,8 @@ import (
 
 // frank is a client of a library that tells of a loss by ending a context. Its users see
 // that as the suite expects it to be said: with locker.ErrLost for the cause, unless the
-// lock was given back before. Nothing is told later than by the library.
+// lock was given back before. Nothing is told later than by the library. So it is with
+// the error of a library that was closed.
 type frank struct{ conformance.Client }
 
 func (f frank) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
@@ -21,6 +25,9 @@ func (f frank) TryAcquire(ctx context.Context, name string, opts ...locker.Acqui
 }
 
 func tells(h conformance.Holding, err error) (conformance.Holding, error) {
+	if errors.Is(err, rueidislock.ErrLockerClosed) {
+		err = errors.Join(locker.ErrClosed, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +43,10 @@ type telling struct {
 }
 
 func (t *telling) Context() context.Context { return t.ctx }
+
+// Token is none: no library claims that a number of its own is one, and what is not claimed
+// is not held against it.
+func (t *telling) Token() int64 { return 0 }
 
 func (t *telling) Release(ctx context.Context) error {
 	_ = t.ctx.Err() // it may be lost already

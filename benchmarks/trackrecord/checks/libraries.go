@@ -28,7 +28,8 @@ type Library struct {
 // Offers reports whether the library claims what a check asks for.
 func (l Library) Offers(c Check) bool {
 	_, lacks := l.Lacks[c.Claim]
-	return !lacks
+	_, lacksAlso := l.Lacks[c.Also]
+	return !lacks && !lacksAlso
 }
 
 // Libraries are the columns.
@@ -39,15 +40,16 @@ func Libraries() []Library {
 		rival("redislock", redis(1), noRedis, map[Claim]string{Majority: "one server"}),
 		rival("rueidislock", redis(1), map[Claim]string{
 			Tokens: "none", Releases: "release is a CancelFunc", Knows: "release is a CancelFunc", Majority: "one server here",
-			Session: "no sessions", inTree: "no tree", OneByOne: "all waiters are notified", Queues: "whoever is first",
+			Session: "no sessions", inTree: "no tree", OneByOne: "all waiters are notified", Queues: "whoever is first", Ends: "no sessions",
 		}, nil),
 		rival("etcd.Mutex-1", etcd(1), map[Claim]string{
 			Tokens: "not documented as such", Majority: "one member here", Deletes: "the signal is that of the session", inTree: "keys of its own prefix",
-			Expires: "locks live by the session",
+			Expires: "locks live by the session", Names: "a prefix of keys is asked for", Closes: "not documented",
 		}, nil),
 		rival("zk.Lock-1", zooKeeper(1), map[Claim]string{
 			Ctx: "Lock takes no ctx", CtxError: "Lock takes no ctx", Releases: "Unlock takes no ctx", Told: "none", Deletes: "no signal of loss",
 			Tokens: "none", Majority: "one server here", Expires: "locks live by the session", Tries: "Lock waits",
+			Names: "a path is asked for", Cleans: "the folders of its queues stay", Closes: "not documented",
 		}, nil),
 	}
 	for _, b := range []faults.Backend{faults.Redis1, faults.RedLock5, faults.Etcd1, faults.ZooKeeper1} {
@@ -74,6 +76,7 @@ const inTree Claim = "a queue in a shared tree"
 var noRedis = map[Claim]string{
 	Told: "none", Deletes: "no signal of loss", Tokens: "none", Session: "no sessions", inTree: "no tree",
 	Wakes: "waiters ask again and again", OneByOne: "waiters ask again and again", Queues: "whoever asks at the right moment",
+	Ends: "no sessions", Closes: "the client's own",
 }
 
 // setup makes the servers for a kind of lock.
