@@ -158,14 +158,7 @@ func (s site) harness(t testing.TB, client opener) *conformance.Harness {
 			l, err := own(t, client(s.addrs, via), opts)
 			return l, linkTo(slices.Collect(maps.Values(via))...), err
 		},
-		Requests: func(ctx context.Context) (sum int64, err error) {
-			err = each(s.counted, func(r *servers.Redis) error {
-				n, err := r.Requests(ctx)
-				sum += n
-				return err
-			})
-			return sum, err
-		},
+		Requests: func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, s.counted) },
 		Stop:          func(context.Context) error { return s.stop() },
 		Start:         s.start,
 		Misconfigured: s.broken,
