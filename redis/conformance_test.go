@@ -158,7 +158,7 @@ func (s site) harness(t testing.TB, client opener) *conformance.Harness {
 			l, err := own(t, client(s.addrs, via), opts)
 			return l, linkTo(slices.Collect(maps.Values(via))...), err
 		},
-		Requests: func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, s.counted) },
+		Requests:      func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, s.counted) },
 		Stop:          func(context.Context) error { return s.stop() },
 		Start:         s.start,
 		Misconfigured: s.broken,
