@@ -261,7 +261,8 @@ func (cl *client) queue(name string, opts ...locker.AcquireOption) *pending {
 }
 
 // settle gives requests under way the time to arrive. No case depends on it to
-// pass, only to be strict.
+// pass, only to be strict. Every other pause in a case is the length of a fault, of a holding,
+// or of a look at what must not happen, or a moment picked at random.
 func (c *C) settle() {
 	time.Sleep(60*time.Millisecond + min(2*c.lag.since(time.Now().Add(-time.Second)), 200*time.Millisecond))
 }
