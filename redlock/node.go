@@ -195,20 +195,6 @@ func (n *node) silent() time.Duration {
 	return time.Since(n.since)
 }
 
-// idle is 2 when the node could send something now and has to anyway, 1 when it
-// could, 0 when it is waiting for an answer.
-func (n *node) idle() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case n.running || n.failedLocked():
-		return 0
-	case len(n.queue) > 0:
-		return 2
-	}
-	return 1
-}
-
 // busy says whether a batch is under way.
 func (n *node) busy() bool {
 	n.mu.Lock()

@@ -1,0 +1,43 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+)
+
+// Who could not stand in any queue yet asks all nodes again once it can: one node would
+// know as little of the others as before.
+func TestWaiterAsksAllOnceItListens(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	clients := connect(t, nodes...)
+	ctx := within(t, 60*time.Second)
+	b := newDriver(t, nodes)
+	listen := make(chan struct{})
+	go b.bell.start.Do(func() {
+		<-listen
+		b.bell.subscribe()
+	})
+	// Somebody has the lock, and gives it up on all nodes but one before b listens.
+	other := foreign(t, b, t.Name())
+	for _, c := range clients {
+		must(t, c.Set(ctx, lockKey(t.Name()), other, 20*time.Second).Err())
+	}
+	dc := newDriverClaim(t.Name(), 20*time.Second, true)
+	got := await(t, ctx, b, dc)
+	eventually(t, 20*time.Second, "it has asked", func() bool {
+		c := b.claim(dc.ID)
+		return c != nil && c.traces().len() >= b.quorum
+	})
+	for _, c := range clients[1:] {
+		must(t, c.Del(ctx, lockKey(t.Name())).Err())
+	}
+	begin := time.Now()
+	close(listen)
+	<-got
+	if took := time.Since(begin); took > 1500*time.Millisecond { // it would look at another node after 2.2 s
+		t.Errorf("it took %v", took)
+	}
+	must(t, b.Release(ctx, dc))
+	must(t, clients[0].Del(ctx, lockKey(t.Name())).Err())
+}
