@@ -164,7 +164,7 @@ func (d *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	}
 	d.session.drop(p)
 	p.finish()
-	if p.node == "" && !p.doubt && !p.repeated {
+	if p.node == "" && !p.doubt && !p.repeated && !p.made {
 		return nil // nothing was made, and nothing will be
 	}
 	w, err := d.session.usable(ctx, true)

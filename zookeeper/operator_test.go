@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -169,4 +170,28 @@ func TestQueueDeletedWithAllInIt(t *testing.T) {
 		t.Errorf("release: %v", err)
 	}
 	b.releases()
+}
+
+// Who may make the queue but nothing in it leaves none: servers remove no container that
+// was never used.
+func TestQueueMadeInVainIsRemoved(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	chroot := fmt.Sprintf("/vain%d", counter.Add(1))
+	for _, path := range []string{chroot, chroot + folder} {
+		if _, err := op.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := raw(t, []string{z.Addr()}, WithChroot(chroot), WithACL(zk.WorldACL(zk.PermRead|zk.PermCreate)...))
+	c, _ := claim(t, name(t))
+	if _, err := d.Acquire(within(t, time.Minute), c); !errors.Is(err, zk.ErrNoAuth) {
+		t.Fatalf("acquire: %v", err)
+	}
+	if err := d.Abandon(within(t, time.Minute), c); err != nil {
+		t.Fatal(err)
+	}
+	if there, _, err := op.Exists(queuePath(chroot+folder, c.Name)); err != nil || there {
+		t.Errorf("the queue is left: %v, %v", there, err)
+	}
 }
