@@ -43,8 +43,7 @@ func (d *backend) try(ctx context.Context, w *wire, p *place) (driver.Grant, err
 		l := lineUp(children, p.claim.ID)
 		switch {
 		case l.own == "" || p.node != p.queue+"/"+l.own:
-			p.forget()
-			p.doubt = true
+			p.mislay()
 			return driver.Grant{}, errAgain
 		case usedUp(number(l.own)):
 			return driver.Grant{}, d.renumber(ctx, w, p)
@@ -65,8 +64,7 @@ func (d *backend) try(ctx context.Context, w *wire, p *place) (driver.Grant, err
 		}
 	}
 	if errors.Is(err, zk.ErrNoNode) { // the queue was deleted with all in it
-		p.forget()
-		p.doubt = true
+		p.mislay()
 		err = errAgain
 	}
 	return driver.Grant{}, err
@@ -97,8 +95,7 @@ func (d *backend) leave(ctx context.Context, w *wire, p *place) error {
 func (d *backend) grant(ctx context.Context, w *wire, p *place) (driver.Grant, error) {
 	if !p.grant() || !d.session.hold(p) {
 		p.ungrant()
-		p.forget()
-		p.doubt = true
+		p.mislay()
 		return driver.Grant{}, errAgain
 	}
 	if d.session.contact.spent(d.clock.Now()) {
@@ -162,8 +159,7 @@ func (d *backend) await(ctx context.Context, w *wire, p *place, l line) (first b
 		case passed.Load():
 			return true, nil
 		case p.lost() != nil:
-			p.forget()
-			p.doubt = true
+			p.mislay()
 			return false, errAgain
 		case left.Load():
 			return l.second, nil

@@ -41,7 +41,6 @@ func placeOf(c *driver.Claim) *place {
 func (d *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	w, id := d.session.now()
 	var alive []*driver.Claim
-	var unwatched []*place
 	for _, c := range claims {
 		p := placeOf(c)
 		switch err := p.lost(); {
@@ -53,11 +52,10 @@ func (d *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 			continue
 		}
 		alive = append(alive, c)
-		unwatched = append(unwatched, p)
 	}
 	err := error(zk.ErrNoServer)
 	if w != nil {
-		err = d.confirm(ctx, w, unwatched)
+		err = d.confirm(ctx, w, alive)
 	}
 	until := d.session.contact.until()
 	for _, c := range alive {
@@ -76,14 +74,14 @@ func (d *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 // of more than 1 MB, and a stricter one can be set.
 const watchBytes = 96 << 10
 
-// confirm watches the nodes of held places that are not watched yet, and asks the
-// leader if it has not been asked for a while.
-func (d *backend) confirm(ctx context.Context, w *wire, places []*place) error {
+// confirm watches the nodes of holders that are not watched yet, and asks the leader if
+// it has not been asked for a while.
+func (d *backend) confirm(ctx context.Context, w *wire, holders []*driver.Claim) error {
 	var calls []*call
 	var x watching
 	size := 0
-	for _, p := range places {
-		o := p.watchSelf(w)
+	for _, c := range holders {
+		o := placeOf(c).watchSelf(w)
 		if o == nil {
 			continue
 		}

@@ -42,20 +42,11 @@ func ours(b *testing.B, addr string) contender {
 	}, func() { _ = l.Close(context.Background()) }}
 }
 
-func client(b *testing.B, addr string) *zk.Conn {
-	b.Helper()
-	c, _, err := zk.Connect([]string{addr}, 15*time.Second, zk.WithLogger(logAdapter{discard}), zk.WithLogInfo(false))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return c
-}
-
 // theirs is the lock that the library has.
 func theirs(b *testing.B, addr string) contender {
-	c := client(b, addr)
+	c := console(b, addr)
 	return contender{"zk.Lock", func() error {
-		l := zk.NewLock(c, "/theirs", zk.WorldACL(zk.PermAll))
+		l := zk.NewLock(c.Conn, "/theirs", zk.WorldACL(zk.PermAll))
 		if err := l.Lock(); err != nil {
 			return err
 		}
@@ -65,7 +56,7 @@ func theirs(b *testing.B, addr string) contender {
 
 // floor is what every such lock has to do.
 func floor(b *testing.B, addr string) contender {
-	c := client(b, addr)
+	c := console(b, addr)
 	if _, err := c.Create("/floor", nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
 		b.Fatal(err)
 	}

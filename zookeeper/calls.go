@@ -2,13 +2,9 @@ package zookeeper
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/go-zookeeper/zk"
-)
-
-const (
-	flagEphemeralSequential int32 = zk.FlagEphemeralSequential
-	flagContainer           int32 = zk.FlagContainer
 )
 
 // A call is one request of ours and its answer. What the answer was may be looked at
@@ -98,6 +94,17 @@ func (c *call) removed() error {
 	return c.err
 }
 
+// watchCall is the request by which clients set their watches again on a new connection.
+// It is answered at once with an event where things are already as one waits for.
+func watchCall(nodes, marks []string) *call {
+	c := newCall(opSetWatches)
+	c.req.int64(math.MaxInt64) // however recent a node is
+	c.req.strings(nodes...)
+	c.req.strings(marks...)
+	c.req.strings()
+	return c
+}
+
 func unwatchCall(path string) *call {
 	c := pathCall(opRemoveWatches, path)
 	c.req.int32(watchData)
@@ -111,7 +118,7 @@ func unwatchCall(path string) *call {
 func (d *backend) createCall(p *place) *call {
 	c := newCall(opMulti)
 	c.req.op(opCreate)
-	c.req.create(p.queue+"/"+p.claim.ID+mark, p.claim.Owner, d.acl, flagEphemeralSequential)
+	c.req.create(p.queue+"/"+p.claim.ID+mark, p.claim.Owner, d.acl, zk.FlagEphemeralSequential)
 	c.req.op(opSetData)
 	c.req.string(p.queue)
 	c.req.string("")
@@ -132,7 +139,7 @@ func (c *call) created() (r results) {
 // queueCall makes the queue: a container, which the server removes when it has been
 // empty for a while.
 func (d *backend) queueCall(path string) *call {
-	op, flags := opCreateContainer, flagContainer
+	op, flags := opCreateContainer, int32(zk.FlagContainer)
 	if d.plain.Load() {
 		op, flags = opCreate, 0
 	}

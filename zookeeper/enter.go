@@ -16,8 +16,7 @@ var errAgain = errors.New("zookeeper: place in the queue lost")
 func (d *backend) enter(ctx context.Context, w *wire, p *place) ([]string, error) {
 	if p.node != "" && p.session != w.session {
 		// It ended with its session, if not yet in the eyes of this server.
-		p.forget()
-		p.doubt = true
+		p.mislay()
 	}
 	if p.node != "" || p.doubt {
 		children, err := d.find(ctx, w, p)

@@ -124,6 +124,9 @@ func (e *encoder) op(op int32) {
 	e.int32(-1)
 }
 
+// number sets the request's number.
+func (e encoder) number(xid int32) { binary.BigEndian.PutUint32(e[4:], uint32(xid)) }
+
 // frame fills in the length.
 func (e encoder) frame() []byte {
 	binary.BigEndian.PutUint32(e, uint32(len(e)-4))
@@ -243,6 +246,3 @@ func (d *decoder) results() (r results) {
 	}
 	return r
 }
-
-// number sets the request's number.
-func (e encoder) number(xid int32) { binary.BigEndian.PutUint32(e[4:], uint32(xid)) }

@@ -39,8 +39,7 @@ func number(path string) int32 {
 // something is empty.
 func (d *backend) renumber(ctx context.Context, w *wire, p *place) error {
 	own := deleteCall(p.node)
-	p.forget()
-	p.doubt = true
+	p.mislay()
 	for {
 		queue := deleteCall(p.queue) // refused while anybody is in it
 		calls := []*call{own, queue}

@@ -113,6 +113,12 @@ func (p *place) finish() {
 	}
 }
 
+// mislay forgets a node that may be there all the same.
+func (p *place) mislay() {
+	p.forget()
+	p.doubt = true
+}
+
 // forget makes ready for another node.
 func (p *place) forget() {
 	p.mu.Lock()

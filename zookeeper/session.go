@@ -200,12 +200,11 @@ func (s *session) now() (*wire, int64) {
 	return s.wire, s.id
 }
 
-// state returns the session's id and timeout, and how often a server was tried in
-// vain.
-func (s *session) state() (id int64, failures int, timeout time.Duration) {
+// granted is the session timeout that the servers gave.
+func (s *session) granted() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.id, s.failures, s.timeout
+	return s.timeout
 }
 
 // hold has p told of the end of its session; false if that is already past.

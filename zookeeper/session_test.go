@@ -14,16 +14,6 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// once tests a condition until it is met. For what no event tells.
-func once(t testing.TB, what string, met func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !met(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
-}
-
 // steal ends the session of d from another connection, as an operator's tool or a
 // confused client can. The session's owner takes it back when it can, so it is tried
 // until it has worked.
@@ -44,7 +34,7 @@ func steal(t testing.TB, addr string, d *backend, id int64, password []byte) {
 		_ = conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
 		_, _ = conn.Write(append(open.frame(), request(1, opClose).frame()...))
 		_, _ = io.Copy(io.Discard, conn)
-		now, _, _ := d.session.state()
+		_, now := d.session.now()
 		return now != id
 	})
 }
@@ -70,7 +60,7 @@ func TestNegotiatedTimeoutIsRead(t *testing.T) {
 		time.Hour:              time.Minute,     // its most
 	} {
 		d := raw(t, []string{z.Addr()}, locker.WithTTL(ask))
-		if _, _, got := d.session.state(); got != want {
+		if got := d.session.granted(); got != want {
 			t.Errorf("asked for %v: %v, want %v", ask, got, want)
 		}
 		c, _ := claim(t, name(t))
@@ -177,7 +167,7 @@ func TestTimeCountsFromTheSending(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
 	d := raw(t, []string{p.Addr()})
-	_, _, timeout := d.session.state()
+	timeout := d.session.granted()
 	const late = 500 * time.Millisecond
 	p.Delay(0, late)
 	c, _ := claim(t, name(t))

@@ -1,7 +1,5 @@
 package zookeeper
 
-import "math"
-
 // A watcher is told what happened to a node, once. It is called on the goroutine
 // that reads, before anything that came after the news is read.
 type watcher struct {
@@ -15,15 +13,8 @@ type watching struct {
 	marks []*watcher // to be told of the making of one that should not
 }
 
-// watch sets several watches with one request. It is the one by which clients set
-// their watches again on a new connection, and it answers at once with an event
-// where things are already as one waits for.
+// watch returns the request for several watches, whose news are heard from now on.
 func (w *wire) watch(x watching) *call {
-	c := newCall(opSetWatches)
-	c.req.int64(math.MaxInt64) // however recent a node is
-	c.req.strings(paths(x.nodes)...)
-	c.req.strings(paths(x.marks)...)
-	c.req.strings()
 	w.mu.Lock()
 	for _, o := range append(x.nodes, x.marks...) {
 		if w.err == nil {
@@ -31,7 +22,7 @@ func (w *wire) watch(x watching) *call {
 		}
 	}
 	w.mu.Unlock()
-	return c
+	return watchCall(paths(x.nodes), paths(x.marks))
 }
 
 func paths(all []*watcher) []string {
@@ -70,12 +61,7 @@ func (w *wire) happened(event int32, path string) {
 	if len(all) > 0 && event == eventDataChanged {
 		w.mu.Unlock()
 		// Somebody wrote to the node, which is no news, but the watch is spent.
-		c := newCall(opSetWatches)
-		c.req.int64(math.MaxInt64)
-		c.req.strings(path)
-		c.req.strings()
-		c.req.strings()
-		w.post(c)
+		w.post(watchCall([]string{path}, nil))
 		return
 	}
 	delete(w.watchers, path)

@@ -164,7 +164,7 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 		_ = d.Close(ctx)
 		return nil, nil, err
 	}
-	_, _, timeout := s.state()
+	timeout := s.granted()
 	d.check = min(timeout/10, 750*time.Millisecond)
 	if timeout > cfg.TTL {
 		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL", "ttl", cfg.TTL, "session", timeout)
