@@ -111,6 +111,9 @@ func TestLeaderKilled(t *testing.T) {
 	if len(order) != 3 {
 		t.Errorf("%d of 3 waiters had their turn", len(order))
 	}
+	if err := e.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
 	for i, addr := range e.Addrs() {
 		if left, err := leftovers(ctx, []string{addr}, ""); err != nil || len(left) > 0 {
 			t.Errorf("left on member %d: %v %v", i, left, err)
