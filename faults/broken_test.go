@@ -161,6 +161,7 @@ func accused(t *testing.T, l lane, kind string, run func(t testing.TB, s *Server
 // A campaign finds locks that do not exclude, or give tokens twice.
 func TestCampaignsFindBrokenLocks(t *testing.T) {
 	servers.Need(t)
+	t.Parallel()
 	for kind, want := range map[string]string{
 		"broken-double": "both held for",
 		"broken-token":  "have the same token",
@@ -190,6 +191,7 @@ func TestCampaignThatDidTooLittle(t *testing.T) {
 // A row finds a lock that tells its holder too late, or leaves something behind.
 func TestRowsFindBrokenLocks(t *testing.T) {
 	servers.Need(t)
+	t.Parallel()
 	use := func(x *Exam) {
 		p, _ := x.Process("A")
 		r := x.Taken(p, x.Lock(), 10*time.Second)

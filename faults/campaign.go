@@ -76,11 +76,13 @@ func (c Campaign) run(x *Exam, r *Report) {
 	for range slow + c.Names {
 		k.names = append(k.names, x.Lock())
 	}
+	var up sync.WaitGroup
 	for i := range c.Processes {
 		net, access := x.network()
 		k.nets, k.access = append(k.nets, net), append(k.access, access)
-		k.start(i)
+		up.Go(func() { k.start(i, access) })
 	}
+	up.Wait()
 	steps := c.schedule(&x.Servers)
 	start := time.Now()
 	var lanes sync.WaitGroup
@@ -140,9 +142,9 @@ func (s Step) lane() string {
 }
 
 // start starts the process in place i, through the network that belongs there.
-func (k *campaign) start(i int) {
+func (k *campaign) start(i int, access Access) {
 	p, err := startProcess(k.x.Within(time.Minute), role{
-		Name: k.x.name(fmt.Sprintf("P%d.", i)), Access: k.access[i], Folder: k.x.dir, Fence: k.x.fence.Addr(),
+		Name: k.x.name(fmt.Sprintf("P%d.", i)), Access: access, Folder: k.x.dir, Fence: k.x.fence.Addr(),
 	})
 	if err != nil {
 		k.x.Errorf("%v", err)
@@ -179,7 +181,7 @@ func (k *campaign) do(s Step) error {
 		k.spent.add(a.Tally)
 		k.mu.Unlock()
 		x.Kill(p)
-		k.start(s.Target)
+		k.start(s.Target, k.access[s.Target])
 		return nil
 	case stop:
 		p := k.process(s.Target)

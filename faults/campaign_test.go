@@ -29,6 +29,7 @@ func seed(t *testing.T) uint64 {
 // there is nothing to be random about.
 func TestCampaign(t *testing.T) {
 	servers.Need(t)
+	t.Parallel()
 	named := strings.Contains(flag.Lookup("test.run").Value.String(), "TestCampaign/")
 	for _, b := range Backends {
 		if b.Name == RedisEmpty.Name || !full && !named && !isQuick(b) && b.Name != RedisReplica.Name {
@@ -37,7 +38,7 @@ func TestCampaign(t *testing.T) {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
 			defer working.enter()()
-			c := Campaign{Seed: seed(t), Processes: 8, Goroutines: 2, Names: 4, Length: 8 * time.Second, Want: 200}
+			c := Campaign{Seed: seed(t), Processes: 8, Goroutines: 2, Names: 4, Length: 6 * time.Second, Want: 200}
 			if full {
 				c.Length, c.Want, c.Names = 75*time.Second, 10_000, 8
 			}

@@ -67,6 +67,7 @@ func (r Row) runs(b Backend) bool {
 // different backends at the same time.
 func TestRows(t *testing.T) {
 	servers.Need(t)
+	t.Parallel()
 	for _, b := range Backends {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker/faults/history"
@@ -61,18 +62,24 @@ func (x *Exam) finish() {
 func (x *Exam) closeAll() {
 	x.Helper()
 	const within = 15 * time.Second
+	var all sync.WaitGroup
 	for _, p := range x.players {
-		start := time.Now()
-		if err := p.Close(x.Within(within)); err != nil && x.Backend.Offers.Tidy {
-			x.Errorf("close %s: %v", p.Name, err)
-		}
-		x.Soon("close", start, within)
+		all.Go(func() {
+			start := time.Now()
+			if err := p.Close(x.Within(within)); err != nil && x.Backend.Offers.Tidy {
+				x.Errorf("close %s: %v", p.Name, err)
+			}
+			x.Soon("close", start, within)
+		})
 	}
 	for _, p := range x.procs {
-		if err := p.Close(within); err != nil && x.Backend.Offers.Tidy {
-			x.Errorf("close: %v", err)
-		}
+		all.Go(func() {
+			if err := p.Close(within); err != nil && x.Backend.Offers.Tidy {
+				x.Errorf("close: %v", err)
+			}
+		})
 	}
+	all.Wait()
 }
 
 // tidy waits until nothing is left on the servers.
