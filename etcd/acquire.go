@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -165,8 +166,8 @@ func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place,
 	case resp.Succeeded:
 		p := place{ahead: int(got.Count), rev: resp.Header.Revision}
 		if p.ahead > 0 {
-			e.waited = true
 			p.key, p.born = string(got.Kvs[0].Key), got.Kvs[0].CreateRevision
+			e.follows = strings.HasPrefix(p.key, b.ownIn(e.queue))
 		}
 		return p, nil
 	case len(got.Kvs) == 0:

@@ -26,7 +26,7 @@ type entry struct {
 	// Written by Acquire before the entry counts as held, and by Release and
 	// Abandon.
 	sown    bool               // the key is, was, or may come to be on the server
-	waited  bool               // it was not the first when it joined the queue
+	follows bool               // it joined the queue behind another of this Locker
 	session *session           // whose lease the key was put under
 	doubts  []*session         // under which a put may still be on its way
 	leases  []clientv3.LeaseID // of its own, for Claim.Lease
@@ -67,13 +67,16 @@ func (b *backend) newEntry(c *driver.Claim) *entry {
 
 func (b *backend) placeLocked(e *entry) {
 	for n := 0; ; n++ {
-		e.key = e.queue + b.id + "." + strconv.Itoa(n)
+		e.key = b.ownIn(e.queue) + strconv.Itoa(n)
 		if _, taken := b.entries[e.key]; !taken {
 			b.entries[e.key] = e
 			return
 		}
 	}
 }
+
+// ownIn returns what the keys of this Locker in a queue begin with.
+func (b *backend) ownIn(queue string) string { return queue + b.id + "." }
 
 // move gives e another key: somebody else has put something under the one it had.
 func (b *backend) move(e *entry) {

@@ -12,7 +12,9 @@ import (
 
 // Release deletes the key if it is the one that was granted. The same transaction
 // looks who is the first now, if that may be one that waits in this Locker too: then it
-// need not ask.
+// need not ask. Who followed one of this Locker is likely to be followed by one, even if
+// that is not there yet. Of others nothing is to be had by looking, for which the
+// server reads the whole queue before it tells of the deletion.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	e := own(c)
 	if e == nil || e.rev.Load() == 0 {
@@ -38,7 +40,7 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 func (b *backend) delete(ctx context.Context, e *entry) error {
 	mine := clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev.Load())
 	then := []clientv3.Op{clientv3.OpDelete(e.key)}
-	if e.waited || !b.alone(e) {
+	if e.follows || !b.alone(e) {
 		then = append(then, firstOf(e.queue))
 	}
 	resp, err := b.txn(ctx, []clientv3.Cmp{mine}, then, nil)
@@ -129,11 +131,9 @@ func (e *entry) doubt() *session {
 func (b *backend) wipe(ctx context.Context, e *entry, doubt *session) error {
 	mine := clientv3.Compare(clientv3.Value(e.key), "=", e.value())
 	then, otherwise := []clientv3.Op{clientv3.OpDelete(e.key)}, []clientv3.Op(nil)
-	if doubt != nil {
-		then, otherwise = append(then, moveFence(doubt)), append(otherwise, moveFence(doubt))
-	}
 	var known int64
 	if doubt != nil {
+		then, otherwise = append(then, moveFence(doubt)), append(otherwise, moveFence(doubt))
 		known = doubt.known()
 	}
 	resp, err := b.txn(ctx, []clientv3.Cmp{mine}, append(then, firstOf(e.queue)), otherwise)
