@@ -19,6 +19,8 @@ import (
 
 const backendName = "etcd"
 
+var _ driver.Driver = (*backend)(nil)
+
 // backend is the driver of one Locker.
 type backend struct {
 	client *clientv3.Client

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed80cd6120/locker/driver"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -222,5 +221,3 @@ func (b *backend) exists(ctx context.Context, e *entry) (there bool, rev int64, 
 	there = len(resp.Kvs) == 1 && resp.Kvs[0].CreateRevision == e.rev.Load()
 	return there, resp.Header.Revision, nil
 }
-
-var _ driver.Driver = (*backend)(nil)
