@@ -32,8 +32,7 @@ func TestSilentMember(t *testing.T) {
 		b := driverOf(t, dial(t, addrs...), locker.WithTTL(3*time.Second))
 		b.patience.least, b.patience.most = 500*time.Millisecond, 2*time.Second // as ever
 		keep(t, b)
-		granted := make(chan error, 1)
-		go func() { _, err := b.Acquire(t.Context(), claim(name, true)); granted <- err }()
+		granted := begin(t, b, claim(name, true))
 		queued(t, admin, name, 2)
 		way.Freeze()
 		if err := holder.Release(t.Context(), held); err != nil {
@@ -133,16 +132,7 @@ func TestLeaderStopped(t *testing.T) {
 	if err := lock.Release(t.Context()); err != nil {
 		t.Logf("release: %v", err)
 	}
-	l := <-next
-	if l == nil {
-		t.FailNow()
-	}
-	if l.Token() <= lock.Token() {
-		t.Errorf("token %d after %d", l.Token(), lock.Token())
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	follows(t, lock, next)
 }
 
 // TestNoLeaderEndsWatch: a member that has lost the others says so to who watches on it.

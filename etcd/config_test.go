@@ -24,28 +24,12 @@ func use(t *testing.T, name string, a, b *clientv3.Client) {
 	if _, err := second.TryAcquire(t.Context(), name); !errors.Is(err, locker.ErrNotAcquired) {
 		t.Fatalf("%v, want ErrNotAcquired", err)
 	}
-	next := make(chan *locker.Lock, 1)
-	go func() {
-		l, err := second.Acquire(t.Context(), name)
-		if err != nil {
-			t.Error(err)
-		}
-		next <- l
-	}()
+	waiting := next(t, second, name)
 	queued(t, a, name, 2)
 	if err := lock.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	l := <-next
-	if l == nil {
-		t.FailNow()
-	}
-	if l.Token() <= lock.Token() {
-		t.Errorf("token %d after %d", l.Token(), lock.Token())
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	follows(t, lock, waiting)
 }
 
 func TestTLS(t *testing.T) {
@@ -59,7 +43,7 @@ func TestTLS(t *testing.T) {
 // every wait, and a token that has expired meanwhile is replaced.
 func TestPassword(t *testing.T) {
 	t.Parallel()
-	e := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret", Args: []string{"--auth-token-ttl", "2"}})
+	e := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret", Args: []string{"--auth-token-ttl", "1"}})
 	cfg := clientv3.Config{Endpoints: []string{e.Addr()}, Username: "root", Password: "secret"}
 	admin := dialWith(t, cfg)
 	use(t, t.Name(), dialWith(t, cfg), dialWith(t, cfg))
@@ -68,9 +52,8 @@ func TestPassword(t *testing.T) {
 	since := requests(t, e)
 	for i := range 10 {
 		held := take(t, holder, t.Name())
-		granted := make(chan error, 1)
 		c := claim(t.Name(), true)
-		go func() { _, err := b.Acquire(t.Context(), c); granted <- err }()
+		granted := begin(t, b, c)
 		queued(t, admin, t.Name(), 2)
 		if err := holder.Release(t.Context(), held); err != nil {
 			t.Fatal(err)
@@ -88,15 +71,11 @@ func TestPassword(t *testing.T) {
 
 	// A long wait keeps the stream open for longer than the token lives.
 	held := take(t, holder, t.Name())
-	long := claim(t.Name(), true)
-	granted := make(chan error, 1)
-	go func() { _, err := b.Acquire(t.Context(), long); granted <- err }()
+	granted := begin(t, b, claim(t.Name(), true))
 	queued(t, admin, t.Name(), 2)
-	time.Sleep(5 * time.Second) // twice what the server allows
+	time.Sleep(2500 * time.Millisecond) // what the server allows is 1 s, and it looks once a second
 	other := take(t, holder, t.Name()+"2")
-	second := claim(t.Name()+"2", true)
-	also := make(chan error, 1)
-	go func() { _, err := b.Acquire(t.Context(), second); also <- err }()
+	also := begin(t, b, claim(t.Name()+"2", true))
 	queued(t, admin, t.Name()+"2", 2)
 	if err := errors.Join(holder.Release(t.Context(), other), <-also); err != nil {
 		t.Error(err)
@@ -124,11 +103,7 @@ func TestNamespace(t *testing.T) {
 
 	d := driverOf(t, a)
 	keep(t, d)
-	c := claim(t.Name(), true)
-	told := lost(t, c)
-	if _, err := d.Acquire(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	_, told := hold(t, d, t.Name())
 	r, err := plain.Get(t.Context(), "tenant/"+d.queueOf(t.Name()), clientv3.WithPrefix())
 	if err != nil || len(r.Kvs) != 1 {
 		t.Fatalf("keys in the name space: %v %v", r, err)

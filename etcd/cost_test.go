@@ -68,9 +68,7 @@ func TestCostOfMeeting(t *testing.T) {
 	meet := func(name string) func() {
 		held := take(t, holder, name)
 		return func() {
-			waiter := claim(name, true)
-			granted := make(chan error, 1)
-			go func() { _, err := b.Acquire(t.Context(), waiter); granted <- err }()
+			granted := begin(t, b, claim(name, true))
 			queued(t, c, name, 2)
 			if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
 				t.Error(err)
@@ -157,8 +155,13 @@ func TestCostWaiting(t *testing.T) {
 		r, err := admin.Get(t.Context(), DefaultPrefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 		return err == nil && r.Count == waiters+1
 	})
-	// The last looks after the watches began, and the guard of the holder.
-	time.Sleep(1500 * time.Millisecond)
+	// They have yet to look after their watches began, and the holder's guard is to come.
+	eventually(t, "rest", func() bool {
+		since := requests(t, e)
+		time.Sleep(2 * guardAfter)
+		n, _ := since()
+		return n == 0
+	})
 	since := requests(t, e)
 	time.Sleep(2 * time.Second)
 	if n, by := since(); n != 0 {
@@ -188,14 +191,15 @@ func TestCostHolding(t *testing.T) {
 		}
 	})
 	begun := time.Now()
-	time.Sleep(3 * time.Second)
-	n, by := since()
+	var n int64
+	var by map[string]int64
+	eventually(t, "questions what is left", func() bool {
+		n, by = since()
+		return by["Lease/LeaseTimeToLive"] > 2
+	})
 	most := float64(locks+1) + guardMost + time.Since(begun).Seconds()/askEvery.Seconds() + 20 // while they were acquired
 	if float64(n) > most {
 		t.Errorf("%d requests, want at most %.0f: %v", n, most, by)
-	}
-	if by["Lease/LeaseTimeToLive"] < 2 {
-		t.Errorf("nobody asked what is left: %v", by)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,34 @@ func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.L
 		_ = l.Close(ctx)
 	})
 	return l
+}
+
+// next has a Locker wait for a name. What comes from the channel is nil if that failed.
+func next(t testing.TB, l locker.Locker, name string) <-chan *locker.Lock {
+	locks := make(chan *locker.Lock, 1)
+	go func() {
+		lock, err := l.Acquire(t.Context(), name)
+		if err != nil {
+			t.Error(err)
+		}
+		locks <- lock
+	}()
+	return locks
+}
+
+// follows waits for the one who had to wait for lock, who then gives it back.
+func follows(t testing.TB, lock *locker.Lock, next <-chan *locker.Lock) {
+	t.Helper()
+	l := <-next
+	if l == nil {
+		t.FailNow()
+	}
+	if l.Token() <= lock.Token() {
+		t.Errorf("token %d after %d", l.Token(), lock.Token())
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // under lists the keys of a name, the oldest first.
@@ -174,18 +203,37 @@ func claim(name string, wait bool) *driver.Claim {
 // take acquires a name that is free.
 func take(t testing.TB, b *backend, name string) *driver.Claim {
 	t.Helper()
-	c := claim(name, true)
-	if _, err := b.Acquire(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	c, _ := hold(t, b, name)
 	return c
 }
 
-// lost waits until a claim is told that it is lost.
-func lost(t testing.TB, c *driver.Claim) <-chan error {
-	ch := make(chan error, 10)
-	c.Lost = func(reason error) { ch <- reason }
-	return ch
+// hold is take for a test that wants to know why the lock is lost.
+func hold(t testing.TB, b *backend, name string) (c *driver.Claim, lost <-chan error) {
+	t.Helper()
+	c = claim(name, true)
+	reasons := make(chan error, 10)
+	c.Lost = func(reason error) { reasons <- reason }
+	if _, err := b.Acquire(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return c, reasons
+}
+
+// begin has a goroutine acquire what c asks for.
+func begin(t testing.TB, b *backend, c *driver.Claim) (granted <-chan error) {
+	outcome := make(chan error, 1)
+	go func() { _, err := b.Acquire(t.Context(), c); outcome <- err }()
+	return outcome
+}
+
+// guarded waits until the keys of claims are watched.
+func guarded(t testing.TB, b *backend, claims ...*driver.Claim) {
+	t.Helper()
+	eventually(t, "guarded", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return !slices.ContainsFunc(claims, func(c *driver.Claim) bool { return c.State.(*entry).guard == nil })
+	})
 }
 
 // keep calls Renew as the core does, until the test ends.

@@ -21,16 +21,11 @@ func TestLeaseRevoked(t *testing.T) {
 	c := dial(t, servers.SharedEtcd(t).Addr())
 	b := driverOf(t, c)
 	keep(t, b)
-	held := claim(t.Name(), true)
-	told := lost(t, held)
-	if _, err := b.Acquire(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
+	_, told := hold(t, b, t.Name())
 	other := driverOf(t, c)
 	elsewhere := take(t, other, t.Name()+"2")
 	waiter := claim(t.Name()+"2", true)
-	granted := make(chan error, 1)
-	go func() { _, err := b.Acquire(t.Context(), waiter); granted <- err }()
+	granted := begin(t, b, waiter)
 	queued(t, c, t.Name()+"2", 2)
 
 	old := b.session.Load()
@@ -123,16 +118,8 @@ func TestKeyDeleted(t *testing.T) {
 			b := driverOf(t, c)
 			keep(t, b)
 			var others []<-chan error
-			hold := func(name string) (*driver.Claim, <-chan error) {
-				held := claim(name, true)
-				told := lost(t, held)
-				if _, err := b.Acquire(t.Context(), held); err != nil {
-					t.Fatal(err)
-				}
-				return held, told
-			}
 			for i := range n {
-				_, told := hold(t.Name() + fmt.Sprint(i))
+				_, told := hold(t, b, t.Name()+fmt.Sprint(i))
 				others = append(others, told)
 			}
 			soon := func(what string, deleted time.Time, told <-chan error) {
@@ -146,7 +133,7 @@ func TestKeyDeleted(t *testing.T) {
 				}
 			}
 			for _, age := range []time.Duration{0, 100 * time.Millisecond, 1500 * time.Millisecond} {
-				held, told := hold(t.Name())
+				held, told := hold(t, b, t.Name())
 				time.Sleep(age) // the age is what is tested
 				if _, err := c.Delete(t.Context(), held.State.(*entry).key); err != nil {
 					t.Fatal(err)
@@ -180,28 +167,19 @@ func TestCompaction(t *testing.T) {
 	keep(t, b)
 	holder := driverOf(t, c)
 	held := take(t, holder, t.Name())
-	granted := make(chan error, 1)
 	waiter := claim(t.Name(), true)
-	go func() { _, err := b.Acquire(t.Context(), waiter); granted <- err }()
+	granted := begin(t, b, waiter)
 	queued(t, c, t.Name(), 2)
-	guarded := claim(t.Name()+"2", true)
-	told := lost(t, guarded)
-	if _, err := b.Acquire(t.Context(), guarded); err != nil {
-		t.Fatal(err)
-	}
+	taken, told := hold(t, b, t.Name()+"2")
 	kept := take(t, b, t.Name()+"3")
-	eventually(t, "guarded", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return guarded.State.(*entry).guard != nil && kept.State.(*entry).guard != nil
-	})
+	guarded(t, b, taken, kept)
 
 	p.Refuse()
 	p.Cut()
 	if err := holder.Release(t.Context(), held); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Delete(t.Context(), guarded.State.(*entry).key); err != nil {
+	if _, err := c.Delete(t.Context(), taken.State.(*entry).key); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Compact(t.Context(), revision(t, c), clientv3.WithCompactPhysical()); err != nil {
@@ -246,32 +224,21 @@ func TestRestored(t *testing.T) {
 	b := driverOf(t, dial(t, e.Addr()))
 	b.impatient(2 * time.Second)
 	keep(t, b)
-	hold := func(name string) (*driver.Claim, <-chan error) {
-		c := claim(name, true)
-		told := lost(t, c)
-		if _, err := b.Acquire(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "guarded", func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return c.State.(*entry).guard != nil
-		})
-		return c, told
-	}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	older, toldOlder := hold("older")
+	older, toldOlder := hold(t, b, "older")
+	guarded(t, b, older)
 	data, saved := filepath.Join(e.Dir(), "data"), filepath.Join(t.TempDir(), "saved")
 	must(e.Kill())
 	must(os.CopyFS(saved, os.DirFS(data)))
 	must(e.Restart(t.Context()))
 
-	_, toldLater := hold("later")
+	later, toldLater := hold(t, b, "later")
+	guarded(t, b, later)
 	doubtful := take(t, b, "doubtful")
 	s := b.session.Load()
 	doubtful.State.(*entry).doubts = []*session{s}

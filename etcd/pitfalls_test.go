@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -30,9 +29,7 @@ func TestOneKeyPerClaim(t *testing.T) {
 	for range 2 {
 		go func() { _, _ = b.Acquire(ctx, claim(name, true)) }()
 	}
-	if keys := queued(t, c, name, 3); slices.ContainsFunc(keys, func(k string) bool { return k == "" }) {
-		t.Fatal(keys)
-	}
+	queued(t, c, name, 3)
 }
 
 // TestKeysAreReused: the names of keys do not grow in number with the acquisitions,
@@ -135,8 +132,7 @@ func TestTokenIsCreateRevision(t *testing.T) {
 	t.Parallel()
 	c := dial(t, servers.SharedEtcd(t).Addr())
 	b := driverOf(t, c)
-	first := take(t, driverOf(t, c), t.Name())
-	_ = first
+	take(t, driverOf(t, c), t.Name())
 	granted := make(chan driver.Grant, 1)
 	go func() {
 		g, err := b.Acquire(t.Context(), claim(t.Name(), true))

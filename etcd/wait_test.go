@@ -25,9 +25,8 @@ func TestReleaseBeforeWatch(t *testing.T) {
 			queued(t, c, name, i+1)
 		}
 		p.Delay(0, 400*time.Millisecond) // answers take their time
-		granted := make(chan error, 1)
 		begun := time.Now()
-		go func() { _, err := b.Acquire(t.Context(), claim(name, true)); granted <- err }()
+		granted := begin(t, b, claim(name, true))
 		keys := queued(t, c, name, ahead+1)
 		for _, key := range keys[:ahead] { // all go while the answer is on its way
 			if _, err := c.Delete(t.Context(), key); err != nil {
@@ -62,20 +61,13 @@ func TestHandOverIsPrompt(t *testing.T) {
 	}
 	var took []time.Duration
 	for i := range 21 {
-		next := make(chan *locker.Lock, 1)
-		go func() {
-			l, err := lockers[(i+1)%len(lockers)].Acquire(t.Context(), t.Name())
-			if err != nil {
-				t.Error(err)
-			}
-			next <- l
-		}()
+		waiting := next(t, lockers[(i+1)%len(lockers)], t.Name())
 		queued(t, admin, t.Name(), 2)
 		begin := time.Now()
 		if err := lock.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if lock = <-next; lock == nil {
+		if lock = <-waiting; lock == nil {
 			t.FailNow()
 		}
 		took = append(took, time.Since(begin))
