@@ -318,6 +318,24 @@ func TestHandOverToAClaimThatIsOver(t *testing.T) {
 	release(t, w.holds(t, slack))
 }
 
+// A client whose maintenance notifications are left on, as they are by default, works with
+// a server that does not know them.
+func TestMaintenanceNotifications(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	usual := func() locker.Locker {
+		return open(t, closing(t, goredis.NewClient(&goredis.Options{Addr: r.Addr()})))
+	}
+	a, b := usual(), usual()
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	w := wants(within(t, 20*time.Second), b, name)
+	queued(t, admin, name, 1)
+	release(t, lock)
+	release(t, w.holds(t, slack))
+}
+
 // A Ring, and no client at all, are refused without asking anybody.
 func TestNewRefuses(t *testing.T) {
 	var nobody *goredis.Client
