@@ -134,6 +134,37 @@ func TestCostContended(t *testing.T) {
 	}
 }
 
+// TestCostOfHandOver: from one to the next of the same Locker the release itself hands the
+// lock over; another Locker's waiter makes sure of its place by one read.
+func TestCostOfHandOver(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	c := dial(t, e.Addr())
+	holder, other := driverOf(t, c), driverOf(t, c)
+	take(t, other, "session")
+	for _, next := range []*backend{holder, other} {
+		name := t.Name() + next.id
+		held := take(t, holder, name)
+		granted := begin(t, next, claim(name, true))
+		queued(t, c, name, 2)
+		if next == other {
+			eventually(t, "watch", func() bool { return watchers(t, e) > 0 })
+		}
+		since := requests(t, e)
+		if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
+			t.Error(err)
+		}
+		_, by := since()
+		reads := int64(0)
+		if next == other {
+			reads = 1
+		}
+		if by["KV/Txn"] != 1 || by["KV/Range"] != reads {
+			t.Errorf("%d reads wanted after the release: %v", reads, by)
+		}
+	}
+}
+
 // TestCostWaiting: a hundred who wait cost nothing but the renewals of their leases, and
 // when their turns come at most three requests each. A release wakes only the next.
 func TestCostWaiting(t *testing.T) {

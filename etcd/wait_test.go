@@ -1,6 +1,8 @@
 package etcd
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -75,5 +77,48 @@ func TestHandOverIsPrompt(t *testing.T) {
 	slices.Sort(took)
 	if median := took[len(took)/2]; median > 50*time.Millisecond {
 		t.Errorf("half of the hand-overs took longer than %v: %v", median, took)
+	}
+}
+
+// TestGivesUpInBetween: who waits behind one that gives up waits for the one before that,
+// and is not taken for the first because a key has gone.
+func TestGivesUpInBetween(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	holder, quitter, last := driverOf(t, c), driverOf(t, c), driverOf(t, c)
+	held := take(t, holder, t.Name())
+	ctx, cancel := context.WithCancel(t.Context())
+	gone, given := claim(t.Name(), true), make(chan error, 1)
+	go func() { _, err := quitter.Acquire(ctx, gone); given <- err }()
+	queued(t, c, t.Name(), 2)
+	waiter := claim(t.Name(), true)
+	granted := begin(t, last, waiter)
+	keys := queued(t, c, t.Name(), 3)
+	watched := func(key string) func() bool {
+		return func() bool {
+			s := last.watches.usable()
+			if s == nil {
+				return false
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			w := s.byKey[key]
+			return w != nil && w.id >= 0 && len(w.taps) > 0
+		}
+	}
+	eventually(t, "watch of the one directly ahead", watched(keys[1]))
+	cancel()
+	if err := <-given; err == nil {
+		t.Fatal("granted although it is held")
+	}
+	if err := quitter.Abandon(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "watch of the next", watched(keys[0]))
+	if len(granted) > 0 {
+		t.Fatalf("granted while another holds: %v", <-granted)
+	}
+	if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
+		t.Error(err)
 	}
 }
