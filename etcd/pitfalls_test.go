@@ -3,6 +3,8 @@ package etcd
 import (
 	"context"
 	"errors"
+	"go/build"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +15,17 @@ import (
 
 // Each test here shows one trap that the client's own mutex steps into, or that the
 // server sets, and fails where it is not handled.
+
+// TestOwnRecipe: the locks are not made of the client's own mutex.
+func TestOwnRecipe(t *testing.T) {
+	p, err := build.ImportDir(".", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other := "go.etcd.io/etcd/client/v3/concurrency"; slices.Contains(p.Imports, other) {
+		t.Errorf("%s is imported", other)
+	}
+}
 
 // TestOneKeyPerClaim: two acquisitions of one session never share a key.
 func TestOneKeyPerClaim(t *testing.T) {
