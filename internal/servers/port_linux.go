@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // newPort binds a socket to a port of the system's choosing and keeps it, without
@@ -36,6 +38,9 @@ func newPort() (*port, error) {
 
 // ownedBy returns nil if the process listens on the port, and otherwise why not.
 func (p *port) ownedBy(pid int) error {
+	if err := p.knock(); err != nil {
+		return err
+	}
 	inodes, err := listeners(p.number)
 	if err != nil {
 		return err
@@ -55,6 +60,18 @@ func (p *port) ownedBy(pid int) error {
 		}
 	}
 	return final(fmt.Errorf("%w: %d belongs to another process than %d", errPortTaken, p.number, pid))
+}
+
+// knock returns nil if anybody listens on the port. To look that up in the system's tables
+// takes a hundred times as long, which is too much while a server is starting.
+func (p *port) knock() (err error) {
+	for _, ip := range []string{host, "::1"} {
+		var conn net.Conn
+		if conn, err = net.DialTimeout("tcp", net.JoinHostPort(ip, p.String()), time.Second); err == nil {
+			return conn.Close()
+		}
+	}
+	return err
 }
 
 // listeners finds the sockets that listen on a port, as the names that links in
