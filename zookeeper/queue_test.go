@@ -243,12 +243,14 @@ func TestHundredIdleWaiters(t *testing.T) {
 	}
 }
 
-// The goroutines of one process wait there, and at most one of them at the server.
+// The goroutines of one process wait there, and at most one of them at the server, over
+// one connection.
 func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	l := open(t, []string{z.Addr()})
+	p := inFront(t, z.Addr())
+	l := open(t, []string{p.Addr()})
 	ctx := within(t, time.Minute)
 	n := name(t)
 	held, err := l.Acquire(ctx, n)
@@ -276,4 +278,7 @@ func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
+	if n := p.Stats().Accepted; n != 1 {
+		t.Errorf("%d connections", n)
+	}
 }
