@@ -47,24 +47,18 @@ func (l *bell) listening() bool {
 	return l.heard != 0
 }
 
-// listen subscribes and waits until all nodes have confirmed it, but not for long when a
-// majority has. It returns whether there is one at least.
+// listen subscribes and waits until a majority of the nodes has confirmed it, or
+// the bound or ctx is over. It returns whether there is one at least.
 func (l *bell) listen(ctx context.Context) bool {
 	l.start.Do(l.subscribe)
-	begin := time.Now()
 	bound := time.NewTimer(l.b.bound)
 	defer bound.Stop()
-	for majority := false; ; {
+	for {
 		l.mu.Lock()
 		heard, changed := l.heard, l.changed
 		l.mu.Unlock()
-		if heard == allNodes(len(l.b.nodes)) {
+		if heard.len() >= l.b.quorum {
 			return true
-		}
-		if !majority && heard.len() >= l.b.quorum {
-			// Who is not listened to yet would drop us from its queue.
-			majority = true
-			bound.Reset(max(2*time.Since(begin), 20*time.Millisecond))
 		}
 		select {
 		case <-changed:
@@ -118,7 +112,7 @@ func (l *bell) attend(i int, sub *goredis.PubSub) {
 				l.confirmed(i)
 			}
 		case *goredis.Message:
-			l.rung(i, m.Payload)
+			l.b.rung(m.Payload)
 		}
 	}
 }
@@ -175,3 +169,32 @@ func (l *bell) close() {
 }
 
 func (l *bell) wait() { l.ringers.Wait() }
+
+// rung is called with every message.
+func (b *backend) rung(text string) {
+	r, ok := parseRing(text)
+	if !ok || channelOf(r.value) != b.channel {
+		return
+	}
+	c := b.claim(r.value[idStart:idEnd])
+	if c == nil {
+		b.disown(r.value, r.name)
+		return
+	}
+	c.wake(func() {
+		if r.has {
+			c.handed, c.handToken = true, r.token
+		} else {
+			c.look = true
+		}
+	})
+}
+
+// disown passes on what was handed to a claim that is over: some node had not
+// been told that it no longer waits.
+func (b *backend) disown(value, name string) {
+	c := b.reclaim(value, name)
+	p := &pass{b: b, c: c, heirs: b.newHeirs(c, len(b.nodes))}
+	p.giving = b.newGiving(c, p.heirs, false, "")
+	p.submit(allNodes(len(b.nodes)), time.Time{}, nil)
+}

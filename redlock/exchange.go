@@ -16,7 +16,8 @@ type job interface {
 	// command.
 	command(i int) (*script, []any)
 	// answered is called once for each request that was not cancelled. With an
-	// error, sent says whether the server may have carried it out.
+	// error, sent says whether the server may have carried it out; without one,
+	// whether it may have done so twice.
 	answered(i int, v any, err error, sent bool)
 }
 
@@ -27,6 +28,7 @@ type request struct {
 	i     int
 	until time.Time // if not zero: try again until then
 	due   time.Time // it is in no hurry before
+	again bool      // it has been tried before
 	state atomic.Int32
 }
 
@@ -72,7 +74,7 @@ func (n *node) take(batch []*request) []*request {
 		if r := n.queue[i]; r.state.CompareAndSwap(queued, sent) {
 			batch = append(batch, r)
 		} else {
-			n.open.Done()
+			n.open.end()
 		}
 	}
 	rest := copy(n.queue, n.queue[i:])
@@ -195,7 +197,7 @@ func (n *node) deliver(r *request, cmd once) {
 	}
 	n.mu.Unlock()
 	if err == nil {
-		n.answer(r, v, nil, true)
+		n.answer(r, v, nil, r.again)
 		return
 	}
 	if !r.until.IsZero() && time.Now().Before(r.until) && !hopeless(err) && n.again(r) {
@@ -211,6 +213,7 @@ func (n *node) again(r *request) bool {
 	if n.closed {
 		return false
 	}
+	r.again = true
 	r.state.Store(queued)
 	n.parked = append(n.parked, r)
 	n.retry = min(max(2*n.retry, 10*time.Millisecond), time.Second)
@@ -245,5 +248,5 @@ func (n *node) fail(err error) error { return fmt.Errorf("node %s: %w", n.name, 
 
 func (n *node) answer(r *request, v any, err error, sent bool) {
 	r.job.answered(r.i, v, err, sent)
-	n.open.Done()
+	n.open.end()
 }

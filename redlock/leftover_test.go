@@ -8,6 +8,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 func waitKey(name string) string { return strings.Replace(lockKey(name), ":lock:", ":wait:", 1) }
@@ -44,7 +46,6 @@ func waits(t testing.TB, nodes []goredis.UniversalClient, name string, n int64) 
 // still has the lock there. The claim must not stay in that node's queue: the other's
 // release would hand the lock to it, and nobody would know.
 func TestReleaseTogetherWithBidLeavesQueue(t *testing.T) {
-	t.Parallel()
 	nodes := five(t)
 	clients := connect(t, nodes...)
 	list, fronts := proxies(t, nodes[4:])
@@ -81,7 +82,6 @@ func TestReleaseTogetherWithBidLeavesQueue(t *testing.T) {
 // A waiter that gives a stray vote to somebody who waits, and queues again, is in a
 // queue where its bid did not put it. It has to leave that too.
 func TestYieldedClaimLeavesQueue(t *testing.T) {
-	t.Parallel()
 	nodes := five(t)
 	clients := connect(t, nodes...)
 	b, heir := newDriver(t, nodes), newDriver(t, nodes)
@@ -113,20 +113,16 @@ func TestYieldedClaimLeavesQueue(t *testing.T) {
 
 // A node that the holder does not have must not go round among those who wait.
 func TestStrayVoteStaysWhereItIs(t *testing.T) {
-	t.Parallel()
-	nodes := five(t)
-	name := t.Name()
-	for bucketOf(name)%len(nodes) != 0 { // the first node at which they look is one where they wait
-		name += "+"
-	}
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	nodes := addrs(set)
 	holder := open(t, nodes)
-	held, err := holder.Acquire(within(t, 30*time.Second), name)
+	held, err := holder.Acquire(within(t, 30*time.Second), t.Name())
 	must(t, err)
 	var wg sync.WaitGroup
 	for range 10 {
 		l := open(t, nodes)
 		wg.Go(func() {
-			lock, err := l.Acquire(within(t, 60*time.Second), name)
+			lock, err := l.Acquire(within(t, 60*time.Second), t.Name())
 			if err == nil {
 				err = lock.Release(context.Background())
 			}
@@ -136,15 +132,19 @@ func TestStrayVoteStaysWhereItIs(t *testing.T) {
 		})
 	}
 	clients := connect(t, nodes...)
-	ctx := within(t, 60*time.Second)
-	eventually(t, 30*time.Second, "all wait", func() bool { return len(members(t, clients[0], name)) == 10 })
-	must(t, clients[0].Del(ctx, lockKey(name)).Err())
+	wait := strings.Replace(lockKey(t.Name()), ":lock:", ":wait:", 1)
+	for _, c := range clients {
+		eventually(t, 30*time.Second, "all wait", func() bool {
+			return c.ZCard(within(t, 5*time.Second), wait).Val() == 10
+		})
+	}
+	must(t, clients[0].Del(within(t, 5*time.Second), lockKey(t.Name())).Err())
 	eventually(t, 30*time.Second, "somebody has found it", func() bool {
-		return clients[0].Exists(ctx, lockKey(name)).Val() == 1
+		return clients[0].Exists(within(t, 5*time.Second), lockKey(t.Name())).Val() == 1
 	})
-	first := clients[0].Get(ctx, lockKey(name)).Val()
-	time.Sleep(300 * time.Millisecond) // that nothing happens
-	if now := clients[0].Get(ctx, lockKey(name)).Val(); now != first {
+	first := clients[0].Get(within(t, 5*time.Second), lockKey(t.Name())).Val()
+	time.Sleep(300 * time.Millisecond)
+	if now := clients[0].Get(within(t, 5*time.Second), lockKey(t.Name())).Val(); now != first {
 		t.Errorf("the vote has gone from %.30q to %.30q", first, now)
 	}
 	must(t, held.Release(context.Background()))
@@ -154,21 +154,23 @@ func TestStrayVoteStaysWhereItIs(t *testing.T) {
 // A waiter that has the votes of some nodes asks the others when the holder's time
 // should be over: its own know nothing of that.
 func TestWaiterWithVotesSeesTheEndOfTheHolder(t *testing.T) {
-	t.Parallel()
 	nodes := five(t)
-	b := newDriver(t, nodes)
+	clients := connect(t, nodes...)
+	a, b := newDriver(t, nodes), newDriver(t, nodes)
 	ctx := within(t, 60*time.Second)
-	const left = 2 * time.Second
-	dead := foreign(t, b, t.Name())
-	for _, c := range connect(t, nodes...)[2:] {
-		must(t, c.Set(ctx, lockKey(t.Name()), dead, left).Err())
+	dead := newDriverClaim(t.Name(), 2*time.Second, false) // which nobody renews
+	_, err := a.Acquire(ctx, dead)
+	must(t, err)
+	eventually(t, 10*time.Second, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	for _, i := range []int{0, 1} {
+		must(t, clients[i].Del(ctx, lockKey(t.Name())).Err())
 	}
 	c := newDriverClaim(t.Name(), 30*time.Second, true)
 	begun := time.Now()
-	_, err := b.Acquire(ctx, c)
+	_, err = b.Acquire(ctx, c)
 	must(t, err)
-	if took := time.Since(begun); took > left+time.Second {
-		t.Errorf("waited for %v, want %v and a second at most", took, left)
+	if took := time.Since(begun); took > dead.TTL+time.Second {
+		t.Errorf("waited for %v, want %v and a second at most", took, dead.TTL)
 	}
 	must(t, b.Release(ctx, c))
 }

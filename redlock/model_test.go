@@ -357,7 +357,6 @@ func (r modelRules) explore(limit int) (int, string) {
 // TestModel: in no order of events is a token given twice, nor is one given that is
 // not above those of all holders who were there before the claim began.
 func TestModel(t *testing.T) {
-	t.Parallel()
 	const limit = 6_000_000
 	for name, rules := range map[string]modelRules{
 		"two claims, hand-over, a restart": {claims: 2, guesses: 2, restarts: 1, handOver: true},
@@ -379,7 +378,6 @@ func TestModel(t *testing.T) {
 
 // TestModelOfBrokenVariants: the model sees what is wrong with each shortcut.
 func TestModelOfBrokenVariants(t *testing.T) {
-	t.Parallel()
 	for name, rules := range map[string]modelRules{
 		"one round only":                     {claims: 3, guesses: 1, oneRound: true},
 		"unconditional write":                {claims: 2, guesses: 1, unconditional: true},

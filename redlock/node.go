@@ -51,8 +51,8 @@ type node struct {
 
 	unasked error // and when it was decided without it
 
-	open  *sync.WaitGroup // requests at all nodes that are not answered
-	calls sync.WaitGroup  // its goroutine
+	open  *flight        // requests at all nodes that are not answered
+	calls sync.WaitGroup // its goroutine
 
 	mu      sync.Mutex
 	queue   []*request
@@ -105,7 +105,7 @@ func (n *node) arm(d time.Duration) {
 
 // accept puts r into the queue, and then leaves mu locked, or answers it.
 func (n *node) accept(r *request, due time.Time) bool {
-	n.open.Add(1)
+	n.open.begin()
 	n.mu.Lock()
 	r.due = due
 	var err error
@@ -126,7 +126,7 @@ func (n *node) accept(r *request, due time.Time) bool {
 	if r.state.CompareAndSwap(queued, sent) {
 		n.answer(r, nil, n.fail(err), false)
 	} else {
-		n.open.Done()
+		n.open.end()
 	}
 	return false
 }
@@ -156,7 +156,7 @@ func (n *node) prune() {
 	n.queue = slices.DeleteFunc(n.queue, func(r *request) bool {
 		gone := r.state.Load() == cancelled
 		if gone {
-			n.open.Done()
+			n.open.end()
 		}
 		return gone
 	})
@@ -193,6 +193,20 @@ func (n *node) silent() time.Duration {
 		return 0
 	}
 	return time.Since(n.since)
+}
+
+// idle is 2 when the node could send something now and has to anyway, 1 when it
+// could, 0 when it is waiting for an answer.
+func (n *node) idle() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.running || n.failedLocked():
+		return 0
+	case len(n.queue) > 0:
+		return 2
+	}
+	return 1
 }
 
 // busy says whether a batch is under way.

@@ -176,11 +176,12 @@ type backend struct {
 	fenced  bool
 	channel string // that of this backend: the last part of its name
 	tokens  tokens
+	habits  habits
 	bell    *bell
 
 	ctx  context.Context // ends with the backend
 	stop context.CancelFunc
-	open sync.WaitGroup // requests without an answer
+	open flight // requests without an answer
 
 	mu     sync.Mutex
 	claims map[string]*claim // by ID, until they are released or abandoned
@@ -198,13 +199,14 @@ func (b *backend) Traits() driver.Traits {
 // Close waits until what is under way has been answered, but not for a node that
 // hangs: the client library gives that up in its own time.
 func (b *backend) Close(ctx context.Context) error {
+	b.habits.close()
 	for _, n := range b.nodes {
 		n.finish()
 	}
 	b.bell.close()
 	done := make(chan struct{})
 	go func() {
-		b.open.Wait()
+		b.open.wait()
 		b.stop()
 		for _, n := range b.nodes {
 			n.end()

@@ -15,14 +15,23 @@ import (
 // the background, again and again until the lock's time is over.
 func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
 	c := dc.State.(*claim)
+	h := b.newHeirs(c, len(b.nodes))
+	mode := ""
+	kept := b.habits.keeps(c.Name)
+	if kept {
+		mode = "keep"
+	}
 	c.bids(nil)
-	r := b.put(c, &round{
+	r := b.put(ctx, c, &round{
 		script: releaseScript,
-		gives:  b.newGiving(c, false),
+		gives:  b.newGiving(c, h, false, mode),
 		judge:  judgeRelease,
+		heard:  h.add,
 	})
 	b.leave(c) // not before: disown would come first
-	if r.wait(ctx) {
+	won := r.wait()
+	b.habits.released(c.Name, kept, func() { b.passOn(c) })
+	if won {
 		if ok, _ := r.mutex().UnlockContext(ctx); ok {
 			return nil
 		}
@@ -82,17 +91,16 @@ const forget = time.Minute
 type giving struct {
 	b     *backend
 	c     *claim
-	token string // for the successor
+	token string
 	stay  bool   // stand in the queue again
+	mode  string // "keep": hand over to nobody; "next": hand over if it is free
 	plain []any
 }
 
-func (b *backend) newGiving(c *claim, stay bool) *giving {
-	g := &giving{b: b, c: c, stay: stay}
-	if b.fenced {
-		c.mu.Lock()
-		g.token = strconv.FormatInt(max(c.token+1, b.tokens.guess()), 10)
-		c.mu.Unlock()
+func (b *backend) newGiving(c *claim, h *heirs, stay bool, mode string) *giving {
+	g := &giving{b: b, c: c, stay: stay, mode: mode}
+	if h.token > 0 {
+		g.token = strconv.FormatInt(h.token, 10)
 	}
 	g.plain = g.build(false, false)
 	return g
@@ -121,14 +129,34 @@ func (g *giving) build(stands, unclear bool) []any {
 	}
 	c := g.c
 	return releaseScript.call([]string{c.lock, c.clock, c.wait, c.gone},
-		c.head, c.value, g.token, remember, stay, g.b.prefix+":wake:", stood)
+		c.head, c.value, g.token, remember, stay, g.b.prefix+":wake:", stood, g.mode)
 }
 
 func judgeRelease(v any) reply {
-	if v, ok := v.(int64); ok {
+	switch v := v.(type) {
+	case int64:
 		return reply{yes: v == 1}
+	case []any:
+		if len(v) == 2 {
+			holder, _ := v[1].(string)
+			return reply{holder: holder}
+		}
+		if len(v) == 3 {
+			heir, _ := v[1].(string)
+			written, _ := v[2].(int64)
+			return reply{yes: true, handed: true, holder: heir, fenced: written == 1}
+		}
 	}
 	return reply{err: strange(v)}
+}
+
+// passOn hands a lock that is free to whoever waits for it. c was the last to have
+// it.
+func (b *backend) passOn(c *claim) {
+	nodes := c.traces()
+	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
+	p.giving = b.newGiving(c, p.heirs, false, "next")
+	p.submit(nodes, time.Time{}, nil)
 }
 
 // yield gives back the votes that c has on some nodes, to those who wait there. c
@@ -138,8 +166,15 @@ func (b *backend) yield(c *claim, nodes nodeSet) {
 		return
 	}
 	stay := b.bell.listening()
-	c.giveBack(nodes, stay)
-	b.pass(c, stay, nodes, time.Time{}, nil)
+	c.mu.Lock()
+	c.yielded = true
+	if stay {
+		c.stands |= nodes
+	}
+	c.mu.Unlock()
+	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
+	p.giving = b.newGiving(c, p.heirs, stay, "")
+	p.submit(nodes, time.Time{}, nil)
 }
 
 // cleanup is the removal of all traces of a claim.
@@ -169,7 +204,9 @@ func (b *backend) clean(c *claim) *cleanup {
 	if nodes == 0 {
 		return k
 	}
-	b.pass(c, false, nodes, time.Now().Add(c.TTL+b.bound), k.cleaned)
+	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
+	p.giving = b.newGiving(c, p.heirs, false, "")
+	p.submit(nodes, time.Now().Add(c.TTL+b.bound), k.cleaned)
 	return k
 }
 
@@ -204,23 +241,33 @@ func (k *cleanup) wait(ctx context.Context, bound time.Duration, nodes nodeSet) 
 
 // pass is a release that nobody counts.
 type pass struct {
+	b      *backend
+	c      *claim
+	heirs  *heirs
 	giving *giving
-	done   func(i int) // told of every answer; may be nil
+	done   func(i int)
 }
 
-// pass gives up what c has on the nodes given. What has failed is repeated until then.
-func (b *backend) pass(c *claim, stay bool, nodes nodeSet, until time.Time, done func(int)) {
-	p := &pass{b.newGiving(c, stay), done}
-	for i, n := range b.nodes {
+func (p *pass) submit(nodes nodeSet, until time.Time, done func(int)) {
+	p.done = done
+	for i, n := range p.b.nodes {
 		if nodes.has(i) {
-			n.submit(&request{job: p, c: c, i: i, until: until})
+			n.submit(&request{job: p, c: p.c, i: i, until: until})
 		}
 	}
 }
 
-func (p *pass) command(i int) (*script, []any) { return releaseScript, p.giving.call(i) }
+func (p *pass) command(i int) (*script, []any) {
+	return releaseScript, p.giving.call(i)
+}
 
-func (p *pass) answered(i int, _ any, _ error, _ bool) {
+func (p *pass) answered(i int, v any, err error, sent bool) {
+	rep := reply{err: err, sent: sent}
+	if err == nil {
+		rep = judgeRelease(v)
+		rep.sent = sent
+	}
+	p.heirs.add(i, rep)
 	if p.done != nil {
 		p.done(i)
 	}

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // asked is a job that keeps its answer.
@@ -26,8 +24,7 @@ func ask(s *script, keys []string, argv ...string) *asked {
 // batch and not one before it. If they are of different claims of one name, the
 // one it did not understand is still to be repeated.
 func TestScriptIsTaughtThoughAnotherClaimCameLater(t *testing.T) {
-	t.Parallel()
-	node := addrs(servers.NewRedisSet(t, 1, servers.RedisOptions{}))
+	node := five(t)[:1]
 	client := connect(t, node...)[0]
 	list, fronts := proxies(t, node)
 	b := newDriver(t, fronts, WithNodeTimeout(10*time.Second))
@@ -37,6 +34,7 @@ func TestScriptIsTaughtThoughAnotherClaimCameLater(t *testing.T) {
 	n.submit(&request{job: ping})
 	must(t, <-ping.done)
 
+	// No other test may teach or use this server meanwhile: these run one by one.
 	must(t, client.ScriptFlush(ctx).Err())
 	must(t, client.ScriptLoad(ctx, bidSource).Err())
 	one := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, false), b.tokens.stamp())
@@ -58,8 +56,7 @@ func TestScriptIsTaughtThoughAnotherClaimCameLater(t *testing.T) {
 }
 
 func TestForgottenScriptsAreTaughtAnew(t *testing.T) {
-	t.Parallel()
-	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
+	nodes := five(t)
 	a, b := open(t, nodes), open(t, nodes)
 	clients := connect(t, nodes...)
 	flush := func() {

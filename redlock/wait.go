@@ -24,14 +24,15 @@ type waiter struct {
 	b *backend
 	c *claim
 
-	holder    string    // who had the most votes when we last bid
-	beaten    bool      // holder has a majority
-	listening bool      // when we last bid: without it nobody could hand the lock to us
-	due       time.Time // when to look without being told
-	splits    int       // bids in a row after which nobody had a majority
-	outages   int       // bids in a row that too few nodes answered
-	next      int       // the node to glance at next
-	err       error     // of the last bid
+	holder  string    // who had the most votes when we last bid
+	ours    nodeSet   // the nodes whose votes we have, as far as we know
+	beaten  bool      // holder has a majority
+	due     time.Time // when to look without being told
+	splits  int       // bids in a row after which nobody had a majority
+	outages int       // bids in a row that too few nodes answered
+	next    int       // the node to glance at next
+	slept   bool      // it was not free at once
+	err     error     // of the last bid
 }
 
 func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
@@ -39,13 +40,8 @@ func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
 	defer timer.Stop()
 	for {
 		grant, err := w.bid(ctx)
-		if err != nil || grant.Until != 0 {
-			return grant, err
-		}
-		if !w.listening && w.b.bell.listen(ctx) {
-			continue // into the queues
-		}
-		for again := false; !again; {
+		for again := false; err == nil && grant.Until == 0 && !again; {
+			w.slept = true
 			timer.Reset(time.Until(w.due))
 			select {
 			case <-w.c.mail:
@@ -53,9 +49,10 @@ func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
 			case <-ctx.Done():
 				return driver.Grant{}, failed(ctx, w.err)
 			}
-			if grant, again = w.stir(ctx); grant.Until != 0 {
-				return grant, nil
-			}
+			grant, again = w.stir(ctx)
+		}
+		if err != nil || grant.Until != 0 {
+			return grant, err
 		}
 	}
 }
@@ -64,15 +61,17 @@ func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
 // until it is due.
 func (w *waiter) bid(ctx context.Context) (driver.Grant, error) {
 	b, c := w.b, w.c
-	had := c.beginAnew()
-	w.listening = b.bell.listening()
-	grant, replies, err := b.bid(ctx, c, w.listening)
+	c.mu.Lock()
+	c.look, c.votes = false, 0
+	c.mu.Unlock()
+	listening := b.bell.listening()
+	grant, replies, err := b.bid(ctx, c, listening)
 	if err == nil {
 		return grant, nil
 	}
 	hopelessly := 0
-	for i, rep := range replies {
-		if rep.err != nil && rep.err != b.nodes[i].unasked && hopeless(rep.err) {
+	for _, rep := range replies {
+		if rep.err != nil && hopeless(rep.err) {
 			hopelessly++
 		}
 	}
@@ -80,17 +79,20 @@ func (w *waiter) bid(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{}, failed(ctx, err)
 	}
 	w.err = err
-	pause := w.weigh(replies, had)
-	if !w.listening {
-		pause = min(pause, time.Second)
+	pause := w.weigh(replies)
+	if !listening {
+		// Nobody could hand the lock to us, so we have not stood in the queue.
+		if pause = min(pause, time.Second); b.bell.listen(ctx) {
+			pause = 0
+		}
 	}
 	w.due = time.Now().Add(pause)
 	return driver.Grant{}, nil
 }
 
 // weigh decides what becomes of the votes we have, which are too few, and how
-// long to sleep. Before the bid we had those of some nodes.
-func (w *waiter) weigh(replies []reply, had nodeSet) time.Duration {
+// long to sleep.
+func (w *waiter) weigh(replies []reply) time.Duration {
 	var ours nodeSet
 	var left time.Duration
 	rivals := make(map[string]int)
@@ -110,14 +112,10 @@ func (w *waiter) weigh(replies []reply, had nodeSet) time.Duration {
 		}
 	}
 	w.c.mu.Lock()
-	w.c.ours = ours
-	w.c.late &^= ours // they have been counted
+	w.c.votes &^= ours // they have been counted
 	w.c.mu.Unlock()
+	w.ours = ours
 	w.beaten = most >= w.b.quorum
-	if taken >= w.b.quorum && ours|had == 0 {
-		// To stand in the queue of a majority is enough to be handed that majority.
-		w.c.bids(nil)
-	}
 	switch {
 	case taken+ours.len() < w.b.quorum:
 		w.outages++
@@ -142,10 +140,8 @@ func (w *waiter) weigh(replies []reply, had nodeSet) time.Duration {
 
 // yield gives the votes we have to those who wait.
 func (w *waiter) yield() {
-	w.c.mu.Lock()
-	ours := w.c.ours
-	w.c.mu.Unlock()
-	w.b.yield(w.c, ours)
+	w.b.yield(w.c, w.ours)
+	w.ours = 0
 }
 
 // until is how long to sleep when the holder has so much time left.
@@ -164,21 +160,18 @@ func backoff(first, most time.Duration, failures int) time.Duration {
 func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
 	b, c := w.b, w.c
 	c.mu.Lock()
-	has, token := c.handed.len() >= b.quorum, int64(0)
-	if c.written.len() >= b.quorum {
-		token = c.handToken
-	}
-	again = c.look || c.late != 0 && !w.beaten
-	c.ours |= c.late
-	again = again || (c.ours|c.handed).len() >= b.quorum
-	stirred := c.stirred
-	c.look, c.late, c.stirred = false, 0, 0
+	handed, token, yielded := c.handed, c.handToken, c.yielded
+	look, votes, stirred := c.look, c.votes, c.stirred
+	c.handed, c.votes, c.stirred = false, 0, 0
 	c.mu.Unlock()
+	if w.ours |= votes; votes != 0 && !w.beaten {
+		look = true
+	}
 	switch {
-	case has:
+	case handed && !yielded:
 		grant, err := w.accept(ctx, token)
 		return grant, err != nil
-	case again:
+	case handed, look:
 		return grant, true
 	}
 	for i := range b.nodes {
@@ -218,7 +211,7 @@ func (w *waiter) news(i int, rep reply) bool {
 	case rep.err != nil:
 		return false
 	case rep.yes:
-		return !w.c.has(i)
+		return !w.ours.has(i)
 	}
 	return rep.holder != w.holder
 }
@@ -226,32 +219,12 @@ func (w *waiter) news(i int, rep reply) bool {
 // accept takes a lock that was handed over to us. All nodes count our TTL from a
 // moment after our first request, so if that is not long ago nothing has to be
 // asked.
-func (w *waiter) accept(ctx context.Context, token int64) (grant driver.Grant, err error) {
+func (w *waiter) accept(ctx context.Context, token int64) (driver.Grant, error) {
 	fresh := w.b.clock.Now().Sub(w.c.began) < w.c.TTL/3
 	if fresh && (token > 0 || !w.b.fenced) {
-		grant, err = w.b.grant(w.c, w.c.began, token)
-	} else {
-		grant, err = w.b.confirm(ctx, w.c, token)
+		return w.b.grant(w.c, w.c.began, token)
 	}
-	if err == nil {
-		w.b.spread(w.c)
-	}
-	return grant, err
-}
-
-// spread takes the lock also on the nodes in whose queue we have not stood, unless it is
-// released before.
-func (b *backend) spread(c *claim) {
-	c.bids(nil)
-	if rest := allNodes(len(b.nodes)) &^ c.traces(); rest != 0 {
-		b.put(c, &round{
-			script: bidScript,
-			queue:  true,
-			args:   bidScript.call([]string{c.lock, c.clock, c.wait, c.gone}, c.value, c.ttl, "", "1"),
-			judge:  judgeBid,
-			rest:   rest,
-		})
-	}
+	return w.b.confirm(ctx, w.c, token)
 }
 
 // glance bids at one node.
@@ -294,6 +267,6 @@ func (g *single) answered(i int, v any, err error, sent bool) {
 	g.c.asked(i, rep, true)
 	g.done <- rep
 	if rep.yes {
-		g.c.wake(func() { g.c.late = g.c.late.with(i) })
+		g.c.wake(func() { g.c.votes = g.c.votes.with(i) })
 	}
 }
