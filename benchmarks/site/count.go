@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -177,17 +178,18 @@ func (s *Site) KeepAlives(ctx context.Context) (int64, error) {
 // Heartbeat returns how often the clients of a ZooKeeper, all opened with the same TTL, ping it:
 // three times within the timeout that it has granted their sessions.
 func (s *Site) Heartbeat(ctx context.Context) (time.Duration, error) {
-	text, err := s.ZooKeeper.Members[0].Word(ctx, "cons")
-	if err != nil {
-		return 0, err
+	for _, z := range s.ZooKeeper.Members { // a client may be connected to any of them
+		text, err := z.Word(ctx, "cons")
+		if err != nil {
+			return 0, err
+		}
+		_, after, _ := strings.Cut(text, ",to=")
+		millis, _, _ := strings.Cut(after, ",")
+		if timeout, err := strconv.Atoi(millis); err == nil {
+			return time.Duration(timeout) * time.Millisecond / 3, nil
+		}
 	}
-	_, after, found := strings.Cut(text, ",to=")
-	millis, _, _ := strings.Cut(after, ",")
-	timeout, err := strconv.Atoi(millis)
-	if !found || err != nil {
-		return 0, fmt.Errorf("no session's timeout in %q", text)
-	}
-	return time.Duration(timeout) * time.Millisecond / 3, nil
+	return 0, errors.New("no session that ZooKeeper tells the timeout of")
 }
 
 // Notifications returns how many messages the servers sent to clients unasked while f

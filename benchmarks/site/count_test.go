@@ -89,7 +89,7 @@ func TestRequests(t *testing.T) {
 		}
 	})
 	t.Run("zookeeper", func(t *testing.T) {
-		s := start(t, contender.Setup{Service: contender.ZooKeeper, Nodes: 1})
+		s := start(t, contender.Setup{Service: contender.ZooKeeper, Nodes: 3})
 		conn, err := dial.ZooKeeper(ctx, s.Addrs, 9*time.Second)
 		if err != nil {
 			t.Fatal(err)
