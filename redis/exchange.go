@@ -78,7 +78,7 @@ func (b *backend) aside(ctx context.Context, s *script, words args) (any, error)
 	}
 	results := make(chan result, 1)
 	began := time.Now()
-	b.working.run(func() {
+	b.working.Go(func() {
 		v, err := s.run(ctx, b.client, words)
 		b.brisk.Store(err == nil && time.Since(began) < brisk)
 		results <- result{v, err}

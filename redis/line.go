@@ -66,7 +66,7 @@ func (l *listener) subscribe(ln *line, ch *channel) error {
 		return err
 	}
 	ln.reader.Do(func() {
-		l.b.working.run(func() { l.read(ln) })
+		l.b.working.Go(func() { l.read(ln) })
 	})
 	return nil
 }

@@ -70,7 +70,7 @@ func (l *listener) join(claim, name, key string) *waiter {
 		ch = &channel{name: name, key: key, events: make(chan event, 8), waiters: make(map[*waiter]struct{}), rings: never}
 		ch.ctx, ch.stop = context.WithCancel(l.b.life)
 		l.channels[name] = ch
-		l.b.working.run(func() { l.keep(ch) })
+		l.b.working.Go(func() { l.keep(ch) })
 	}
 	w := &waiter{
 		claim: claim, channel: ch, waiting: true, due: never,

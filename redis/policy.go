@@ -12,7 +12,7 @@ func (b *backend) checkPolicy() {
 		if !b.cfg.Logger.Enabled(b.life, slog.LevelWarn) {
 			return
 		}
-		b.working.run(func() {
+		b.working.Go(func() {
 			info, err := b.client.Info(b.life, "memory").Result()
 			if err != nil {
 				return // the user may not ask, or the server is away

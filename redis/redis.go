@@ -87,6 +87,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/underway"
 )
 
 // DefaultPrefix is what every key begins with unless WithPrefix says otherwise.
@@ -137,7 +138,7 @@ type backend struct {
 	brisk   atomic.Bool  // the server was quick to answer last time
 	nodes   sync.Map     // a *goredis.Client and the *quickClient for it
 	policy  sync.Once
-	working *group // what runs in the background
+	working underway.Group // what runs in the background; a Close in a hurry still has it release what was held
 	life    context.Context
 	die     context.CancelFunc
 }
@@ -161,7 +162,6 @@ func newBackend(client goredis.UniversalClient, cfg *locker.Config) (*backend, e
 		id:      hex.EncodeToString(id[:]),
 		scripts: newScripts(sharded),
 		ttl:     millis(cfg.TTL),
-		working: newGroup(),
 		times:   newServerTime(cfg.Clock),
 	}
 	b.layout = newLayout(s.prefix, b.id, sharded)
@@ -213,7 +213,7 @@ func (b *backend) Close(ctx context.Context) error {
 	b.die()
 	b.listener.close()
 	select {
-	case <-b.working.wait():
+	case <-b.working.None():
 		return nil
 	case <-ctx.Done():
 		return errors.New("the client still hangs in a call: " + ctx.Err().Error())

@@ -84,7 +84,7 @@ func (b *backend) decline(claim, key string) {
 		return
 	}
 	t := b.ticket(&driver.Claim{ID: claim, Name: name, Owner: b.cfg.Owner, TTL: b.cfg.TTL})
-	b.working.run(func() {
+	b.working.Go(func() {
 		if err := b.abandon(b.life, t); err != nil {
 			b.cfg.Logger.Debug("locker: redis: passing on a name that nobody waits for",
 				"name", name, "error", fmt.Errorf("abandon: %w", err))

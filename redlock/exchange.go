@@ -74,7 +74,7 @@ func (n *node) take(batch []*request) []*request {
 		if r := n.queue[i]; r.state.CompareAndSwap(queued, sent) {
 			batch = append(batch, r)
 		} else {
-			n.open.end()
+			n.open.End()
 		}
 	}
 	rest := copy(n.queue, n.queue[i:])
@@ -248,5 +248,5 @@ func (n *node) fail(err error) error { return fmt.Errorf("node %s: %w", n.name, 
 
 func (n *node) answer(r *request, v any, err error, sent bool) {
 	r.job.answered(r.i, v, err, sent)
-	n.open.end()
+	n.open.End()
 }

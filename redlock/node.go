@@ -8,6 +8,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker/internal/underway"
 )
 
 const (
@@ -51,8 +53,8 @@ type node struct {
 
 	unasked error // and when it was decided without it
 
-	open  *flight        // requests at all nodes that are not answered
-	calls sync.WaitGroup // its goroutine
+	open  *underway.Group // requests at all nodes that are not answered
+	calls sync.WaitGroup  // its goroutine
 
 	mu      sync.Mutex
 	queue   []*request
@@ -105,7 +107,7 @@ func (n *node) arm(d time.Duration) {
 
 // accept puts r into the queue, and then leaves mu locked, or answers it.
 func (n *node) accept(r *request, due time.Time) bool {
-	n.open.begin()
+	n.open.Begin()
 	n.mu.Lock()
 	r.due = due
 	var err error
@@ -126,7 +128,7 @@ func (n *node) accept(r *request, due time.Time) bool {
 	if r.state.CompareAndSwap(queued, sent) {
 		n.answer(r, nil, n.fail(err), false)
 	} else {
-		n.open.end()
+		n.open.End()
 	}
 	return false
 }
@@ -156,7 +158,7 @@ func (n *node) prune() {
 	n.queue = slices.DeleteFunc(n.queue, func(r *request) bool {
 		gone := r.state.Load() == cancelled
 		if gone {
-			n.open.end()
+			n.open.End()
 		}
 		return gone
 	})

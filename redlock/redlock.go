@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/underway"
 )
 
 // settings are what the options of this package change.
@@ -181,7 +182,7 @@ type backend struct {
 
 	ctx  context.Context // ends with the backend
 	stop context.CancelFunc
-	open flight // requests without an answer
+	open underway.Group // requests without an answer
 
 	mu     sync.Mutex
 	claims map[string]*claim // by ID, until they are released or abandoned
@@ -206,7 +207,7 @@ func (b *backend) Close(ctx context.Context) error {
 	b.bell.close()
 	done := make(chan struct{})
 	go func() {
-		b.open.wait()
+		<-b.open.None()
 		b.stop()
 		for _, n := range b.nodes {
 			n.end()
