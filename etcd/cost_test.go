@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
@@ -148,7 +149,7 @@ func TestCostOfHandOver(t *testing.T) {
 		granted := begin(t, next, claim(name, true))
 		queued(t, c, name, 2)
 		if next == other {
-			eventually(t, "watch", func() bool { return watchers(t, e) > 0 })
+			eventually.Is(t, "watch", func() bool { return watchers(t, e) > 0 })
 		}
 		since := requests(t, e)
 		if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
@@ -182,12 +183,12 @@ func TestCostWaiting(t *testing.T) {
 		l := newLocker(t, dial(t, e.Addr()))
 		wg.Go(func() { cycle(t, l, t.Name(), nil) })
 	}
-	eventually(t, "queue", func() bool {
+	eventually.Is(t, "queue", func() bool {
 		r, err := admin.Get(t.Context(), DefaultPrefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 		return err == nil && r.Count == waiters+1
 	})
 	// They have yet to look after their watches began, and the holder's guard is to come.
-	eventually(t, "rest", func() bool {
+	eventually.Is(t, "rest", func() bool {
 		since := requests(t, e)
 		time.Sleep(2 * guardAfter)
 		n, _ := since()
@@ -224,7 +225,7 @@ func TestCostHolding(t *testing.T) {
 	begun := time.Now()
 	var n int64
 	var by map[string]int64
-	eventually(t, "questions what is left", func() bool {
+	eventually.Is(t, "questions what is left", func() bool {
 		n, by = since()
 		return by["Lease/LeaseTimeToLive"] > 2
 	})
@@ -264,7 +265,7 @@ func TestNothingStays(t *testing.T) {
 	if n := leases(t, admin); n != len(lockers) {
 		t.Errorf("%d leases, want one for each Locker", n)
 	}
-	eventually(t, "no watch", func() bool { return watchers(t, e) == 0 })
+	eventually.Is(t, "no watch", func() bool { return watchers(t, e) == 0 })
 	for _, l := range lockers {
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/names"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -112,21 +113,11 @@ func under(t testing.TB, c *clientv3.Client, name string) []string {
 	return keys
 }
 
-// eventually waits until ok.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
-}
-
 // queued waits until n keys of a name are there.
 func queued(t testing.TB, c *clientv3.Client, name string, n int) []string {
 	t.Helper()
 	var keys []string
-	eventually(t, "queue", func() bool { keys = under(t, c, name); return len(keys) == n })
+	eventually.Is(t, "queue", func() bool { keys = under(t, c, name); return len(keys) == n })
 	return keys
 }
 
@@ -229,7 +220,7 @@ func begin(t testing.TB, b *backend, c *driver.Claim) (granted <-chan error) {
 // guarded waits until the keys of claims are watched.
 func guarded(t testing.TB, b *backend, claims ...*driver.Claim) {
 	t.Helper()
-	eventually(t, "guarded", func() bool {
+	eventually.Is(t, "guarded", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return !slices.ContainsFunc(claims, func(c *driver.Claim) bool { return c.State.(*entry).guard == nil })

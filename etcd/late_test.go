@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -22,7 +23,7 @@ func TestLateRequest(t *testing.T) {
 	slow, fast := front(t, e.Addr()), front(t, e.Addr())
 	b := driverOf(t, dial(t, slow.Addr(), fast.Addr()))
 	b.impatient(150 * time.Millisecond)
-	eventually(t, "both ways open", func() bool {
+	eventually.Is(t, "both ways open", func() bool {
 		c := take(t, b, "warm")
 		if err := b.Release(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -51,9 +52,9 @@ func TestLateRequest(t *testing.T) {
 			continue
 		}
 		late++
-		eventually(t, "clean-up over the fast way", func() bool { return b.Abandon(t.Context(), c) == nil })
+		eventually.Is(t, "clean-up over the fast way", func() bool { return b.Abandon(t.Context(), c) == nil })
 		slow.Heal()
-		eventually(t, "late request delivered", func() bool { return slow.Stats().HeldUp == 0 })
+		eventually.Is(t, "late request delivered", func() bool { return slow.Stats().HeldUp == 0 })
 		for range 4 { // both ways, behind it
 			if _, err := b.client.Get(t.Context(), "barrier"); err != nil {
 				t.Fatal(err)
@@ -119,7 +120,7 @@ func TestPlainDelete(t *testing.T) {
 	}
 	p.Heal()
 	// What was frozen may have had its effect by now, or never will, since it was given up.
-	eventually(t, "nothing left to delete", func() bool {
+	eventually.Is(t, "nothing left to delete", func() bool {
 		return errors.Is(b.deletePlain(t.Context(), first), driver.ErrGone)
 	})
 	queued(t, admin, t.Name(), 0)

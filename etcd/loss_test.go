@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -190,7 +191,7 @@ func TestCompaction(t *testing.T) {
 		t.Errorf("waiter: %v", err)
 	}
 	<-told
-	eventually(t, "the other is guarded again", func() bool {
+	eventually.Is(t, "the other is guarded again", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		g := kept.State.(*entry).guard

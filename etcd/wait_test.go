@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -106,7 +107,7 @@ func TestGivesUpInBetween(t *testing.T) {
 			return w != nil && w.id >= 0 && len(w.taps) > 0
 		}
 	}
-	eventually(t, "watch of the one directly ahead", watched(keys[1]))
+	eventually.Is(t, "watch of the one directly ahead", watched(keys[1]))
 	cancel()
 	if err := <-given; err == nil {
 		t.Fatal("granted although it is held")
@@ -114,7 +115,7 @@ func TestGivesUpInBetween(t *testing.T) {
 	if err := quitter.Abandon(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "watch of the next", watched(keys[0]))
+	eventually.Is(t, "watch of the next", watched(keys[0]))
 	if len(granted) > 0 {
 		t.Fatalf("granted while another holds: %v", <-granted)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed80cd6120/locker/faults/fence"
 	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 // The steps of which rows are made.
@@ -129,11 +130,7 @@ func (x *Exam) Told(h *Holding, within time.Duration) {
 // Until waits until cond is true.
 func (x *Exam) Until(what string, within time.Duration, cond func() bool) {
 	x.Helper()
-	for deadline := time.Now().Add(within); !cond(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			x.Fatalf("it has not come to it within %v that %s", within, what)
-		}
-	}
+	eventually.Within(x, within, what, cond)
 }
 
 // believing is the TTL where a holder is to go on believing in a lock that is gone until

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -24,7 +25,7 @@ func TestOneSlotPerName(t *testing.T) {
 		name = t.Name() + name
 		lock := acquire(t, a, name)
 		w := wants(within(t, 20*time.Second), b, name)
-		eventually(t, "a waiter", func() bool { return client.LLen(context.Background(), queueKey(name)).Val() == 1 })
+		eventually.Is(t, "a waiter", func() bool { return client.LLen(context.Background(), queueKey(name)).Val() == 1 })
 		release(t, lock)
 		release(t, w.holds(t, slack))
 	}
@@ -67,13 +68,13 @@ func TestSlotMovesWhileWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a waiter", func() bool { v, _ := from.Do(ctx, "LLEN", queueKey(name)); return v == int64(1) })
+	eventually.Is(t, "a waiter", func() bool { v, _ := from.Do(ctx, "LLEN", queueKey(name)); return v == int64(1) })
 	second = wants(ctx, d, name)
-	eventually(t, "two waiters", onNode("LLEN", queueKey(name)))
+	eventually.Is(t, "two waiters", onNode("LLEN", queueKey(name)))
 
 	move(ctx, t, c, name)
 	// Whoever waited was told on the old node; they listen at the new one soon.
-	eventually(t, "two subscriptions at the new node", func() bool {
+	eventually.Is(t, "two subscriptions at the new node", func() bool {
 		node, err := c.NodeOf(ctx, lockKey(name))
 		if err != nil || node == from {
 			return false
@@ -108,7 +109,7 @@ func TestSlotIsMovingForLong(t *testing.T) {
 
 	m := begin(ctx, t, c, name)
 	m.carry(ctx, t, lockKey(name))
-	eventually(t, "both renewed", renewal(t, lock, other))
+	eventually.Is(t, "both renewed", renewal(t, lock, other))
 	w := wants(ctx, l, name)
 	m.finish(ctx, t)
 	release(t, lock)

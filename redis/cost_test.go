@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -186,7 +187,7 @@ func TestTenThousandHeld(t *testing.T) {
 	if g := runtime.NumGoroutine(); g > 1000 {
 		t.Errorf("%d goroutines", g)
 	}
-	eventually(t, "all renewed", renewal(t, held...))
+	eventually.Is(t, "all renewed", renewal(t, held...))
 }
 
 // After Close nothing is left on the client: no goroutine, no connection; and the

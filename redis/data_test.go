@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -210,7 +211,7 @@ func TestEviction(t *testing.T) {
 	log := &logged{}
 	l := open(t, connect(t, r.Addr()), locker.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 	lock := acquire(t, l, freshName(t))
-	eventually(t, "a warning", func() bool { return strings.Contains(log.text(), "volatile-lru") })
+	eventually.Is(t, "a warning", func() bool { return strings.Contains(log.text(), "volatile-lru") })
 
 	fill(ctx, admin)
 	if n, _ := admin.Exists(ctx, lockKey(lock.Name())).Result(); n != 0 {

@@ -11,6 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -32,7 +33,7 @@ func TestDeafSubscription(t *testing.T) {
 	queued(t, admin, name, 1)
 	ears.closed.Store(ears.subscribed.Load())
 
-	eventually(t, "another subscription", func() bool { return ears.subscribed.Load() > ears.closed.Load() })
+	eventually.Is(t, "another subscription", func() bool { return ears.subscribed.Load() > ears.closed.Load() })
 	if lock.Context().Err() != nil {
 		t.Fatal(context.Cause(lock.Context()))
 	}

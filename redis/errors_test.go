@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -81,7 +82,7 @@ func TestServerRefuses(t *testing.T) {
 			begin: func(_ context.Context, t *testing.T, r *servers.Redis) {
 				client := connect(t, r.Addr())
 				go client.Eval(context.Background(), "while true do end", nil)
-				eventually(t, "busy", func() bool { return client.Ping(context.Background()).Err() != nil })
+				eventually.Is(t, "busy", func() bool { return client.Ping(context.Background()).Err() != nil })
 			},
 			finish: do("SCRIPT", "KILL"),
 		},
@@ -318,7 +319,7 @@ func TestLeastPermission(t *testing.T) {
 	cancel()
 	<-late.done
 	queued(t, admin, name, 1)
-	eventually(t, "renewed", renewal(t, lock))
+	eventually.Is(t, "renewed", renewal(t, lock))
 	release(t, lock)
 	release(t, w.holds(t, slack))
 	nothingLeft(t, admin, name)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 // slack is what a machine that does other things too may add to a time.
@@ -101,16 +102,6 @@ func (w *waiting) holds(t testing.TB, d time.Duration) *locker.Lock {
 	}
 }
 
-// eventually waits for something on the server that sends no news of it.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // renewal returns a function that tells whether the server has given all locks more time
 // since.
 func renewal(t testing.TB, locks ...*locker.Lock) func() bool {
@@ -135,7 +126,7 @@ func renewal(t testing.TB, locks ...*locker.Lock) func() bool {
 // queued waits until n stand in the queue.
 func queued(t testing.TB, admin goredis.UniversalClient, name string, n int64) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d in the queue of %s", n, name), func() bool {
+	eventually.Is(t, fmt.Sprintf("%d in the queue of %s", n, name), func() bool {
 		got, _ := admin.LLen(context.Background(), queueKey(name)).Result()
 		return got == n
 	})
@@ -144,7 +135,7 @@ func queued(t testing.TB, admin goredis.UniversalClient, name string, n int64) {
 // nothingLeft waits until the server has no key of the name.
 func nothingLeft(t testing.TB, admin goredis.UniversalClient, name string) {
 	t.Helper()
-	eventually(t, "nothing left of "+name, func() bool {
+	eventually.Is(t, "nothing left of "+name, func() bool {
 		n, err := admin.Exists(context.Background(), lockKey(name), queueKey(name)).Result()
 		return err == nil && n == 0
 	})

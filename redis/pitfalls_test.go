@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -252,7 +253,7 @@ func TestScriptFlush(t *testing.T) {
 	w := wants(within(t, 60*time.Second), b, name)
 	queued(t, admin, name, 1)
 	renewed := renewal(t, held...)
-	eventually(t, "all renewed", func() bool {
+	eventually.Is(t, "all renewed", func() bool {
 		if err := admin.ScriptFlush(context.Background()).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -36,7 +37,7 @@ func TestSentinelFailover(t *testing.T) {
 	if err := g.Master.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a new master", func() bool {
+	eventually.Is(t, "a new master", func() bool {
 		m, err := g.CurrentMaster(ctx)
 		return err == nil && m == g.Replicas[0]
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -193,7 +194,7 @@ func TestIdleWaitersCostLittle(t *testing.T) {
 		}
 	})
 	for i, c := range queue {
-		eventually(t, 30*time.Second, "all wait", func() bool {
+		eventually.Within(t, 30*time.Second, "all wait", func() bool {
 			counts[i] = c.ZCard(ctx, "redlock:{"+bucketText(bucketOf(t.Name()))+"}:wait:"+t.Name()).Val()
 			return counts[i] >= waiters-1 // one may have the node that the holder did not get
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -61,15 +62,6 @@ func keysOf(t testing.TB, nodes []string, name string) (left []string) {
 	return left
 }
 
-func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(d); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not after %v: %s", d, what)
-		}
-	}
-}
-
 // redsync answers ErrFailed when the ctx has ended.
 func TestEndOfContextIsTheError(t *testing.T) {
 	nodes := five(t)
@@ -104,7 +96,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 		}
 		cancel()
 	}
-	eventually(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
 	lock, err := open(t, nodes).TryAcquire(within(t, 10*time.Second), t.Name())
 	must(t, err)
 	must(t, lock.Release(context.Background()))
@@ -191,7 +183,7 @@ func TestLostReplies(t *testing.T) {
 	} else if errors.Is(err, locker.ErrNotAcquired) {
 		t.Errorf("lost replies were taken for a no: %v", err)
 	}
-	eventually(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
 
 	for _, p := range list {
 		p.SwallowReply(isBid, 0)
@@ -224,7 +216,7 @@ func TestLateRequestsHaveNoEffect(t *testing.T) {
 	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
 	must(t, err)
 	must(t, lock.Release(context.Background()))
-	eventually(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
 }
 
 // The mark that a claim was withdrawn keeps its bid out.
@@ -262,7 +254,7 @@ func TestWaiterSurvivesLostSubscription(t *testing.T) {
 		}
 		got <- err
 	}()
-	eventually(t, 10*time.Second, "somebody waits", func() bool {
+	eventually.Within(t, 10*time.Second, "somebody waits", func() bool {
 		return clients[0].ZCard(within(t, 5*time.Second), strings.Replace(lockKey(t.Name()), ":lock:", ":wait:", 1)).Val() == 1
 	})
 	for _, c := range clients {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -53,7 +54,7 @@ func TestRequestsAlone(t *testing.T) {
 	dc := newDriverClaim(t.Name(), 10*time.Second, false)
 	_, err := normal.Acquire(ctx, dc)
 	must(t, err)
-	eventually(t, 5*time.Second, "all have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	eventually.Within(t, 5*time.Second, "all have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
 	must(t, normal.Release(ctx, dc))
 }
 
@@ -90,7 +91,7 @@ func TestKeptLockIsKeptFromOthers(t *testing.T) {
 	}()
 	clients := connect(t, nodes...)
 	for _, c := range clients {
-		eventually(t, 10*time.Second, "it waits", func() bool { return len(members(t, c, t.Name())) == 1 })
+		eventually.Within(t, 10*time.Second, "it waits", func() bool { return len(members(t, c, t.Name())) == 1 })
 	}
 	c := dc.State.(*claim)
 	keep := &pass{b: b, c: c, heirs: b.newHeirs(c, len(nodes))}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 func TestHabits(t *testing.T) {
@@ -125,7 +126,7 @@ func TestKeptAndNotWanted(t *testing.T) {
 			}
 			got <- lock
 		}()
-		eventually(t, 20*time.Second, "somebody waits", func() bool {
+		eventually.Within(t, 20*time.Second, "somebody waits", func() bool {
 			return len(keysOf(t, nodes, name)) >= 2*len(nodes)-2
 		})
 		// As if a had come back many times.

@@ -9,6 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -31,7 +32,7 @@ func members(t testing.TB, c goredis.UniversalClient, name string) []string {
 // waits waits until n claims stand in the queue of a majority of the nodes.
 func waits(t testing.TB, nodes []goredis.UniversalClient, name string, n int64) {
 	t.Helper()
-	eventually(t, 30*time.Second, "all wait", func() bool {
+	eventually.Within(t, 30*time.Second, "all wait", func() bool {
 		full := 0
 		for _, c := range nodes {
 			if c.ZCard(within(t, 5*time.Second), waitKey(name)).Val() >= n {
@@ -60,20 +61,20 @@ func TestReleaseTogetherWithBidLeavesQueue(t *testing.T) {
 		t.Fatal("not listening")
 	}
 	must(t, clients[4].Set(ctx, lockKey(t.Name()), foreign(t, b, t.Name()), 10*time.Second).Err())
-	eventually(t, 5*time.Second, "nothing is under way", func() bool { return !b.nodes[4].busy() })
+	eventually.Within(t, 5*time.Second, "nothing is under way", func() bool { return !b.nodes[4].busy() })
 
 	list[0].FreezeUp()
 	before := newDriverClaim(t.Name()+"/before", 10*time.Second, false) // keeps the node busy
 	_, err = b.Acquire(ctx, before)
 	must(t, err)
-	eventually(t, 5*time.Second, "the node is busy", func() bool { return b.nodes[4].busy() })
+	eventually.Within(t, 5*time.Second, "the node is busy", func() bool { return b.nodes[4].busy() })
 	dc := newDriverClaim(t.Name(), 10*time.Second, true)
 	_, err = b.Acquire(ctx, dc)
 	must(t, err)
 	must(t, b.Release(ctx, dc))
 	list[0].Heal()
 	must(t, b.Release(ctx, before))
-	eventually(t, 5*time.Second, "nothing is under way", func() bool { return !b.nodes[4].busy() })
+	eventually.Within(t, 5*time.Second, "nothing is under way", func() bool { return !b.nodes[4].busy() })
 	if left := members(t, clients[4], t.Name()); len(left) != 0 {
 		t.Errorf("in the queue after the release: %q", left)
 	}
@@ -100,7 +101,7 @@ func TestYieldedClaimLeavesQueue(t *testing.T) {
 		t.Fatalf("got %+v", rep)
 	}
 	b.yield(c, nodeSet(0).with(3))
-	eventually(t, 5*time.Second, "the other has it and we wait", func() bool {
+	eventually.Within(t, 5*time.Second, "the other has it and we wait", func() bool {
 		list := members(t, clients[3], t.Name())
 		return len(list) == 1 && list[0] == c.value
 	})
@@ -134,12 +135,12 @@ func TestStrayVoteStaysWhereItIs(t *testing.T) {
 	clients := connect(t, nodes...)
 	wait := strings.Replace(lockKey(t.Name()), ":lock:", ":wait:", 1)
 	for _, c := range clients {
-		eventually(t, 30*time.Second, "all wait", func() bool {
+		eventually.Within(t, 30*time.Second, "all wait", func() bool {
 			return c.ZCard(within(t, 5*time.Second), wait).Val() == 10
 		})
 	}
 	must(t, clients[0].Del(within(t, 5*time.Second), lockKey(t.Name())).Err())
-	eventually(t, 30*time.Second, "somebody has found it", func() bool {
+	eventually.Within(t, 30*time.Second, "somebody has found it", func() bool {
 		return clients[0].Exists(within(t, 5*time.Second), lockKey(t.Name())).Val() == 1
 	})
 	first := clients[0].Get(within(t, 5*time.Second), lockKey(t.Name())).Val()
@@ -161,7 +162,7 @@ func TestWaiterWithVotesSeesTheEndOfTheHolder(t *testing.T) {
 	dead := newDriverClaim(t.Name(), 2*time.Second, false) // which nobody renews
 	_, err := a.Acquire(ctx, dead)
 	must(t, err)
-	eventually(t, 10*time.Second, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	eventually.Within(t, 10*time.Second, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
 	for _, i := range []int{0, 1} {
 		must(t, clients[i].Del(ctx, lockKey(t.Name())).Err())
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -29,7 +30,7 @@ func TestNodeThatRestartsEmpty(t *testing.T) {
 	g1, err := a.Acquire(ctx, first)
 	must(t, err)
 	// The first holds exactly three of five: what the others had not got in time.
-	eventually(t, 10*time.Second, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	eventually.Within(t, 10*time.Second, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
 	for _, i := range []int{3, 4} {
 		must(t, clients[i].Del(ctx, lockKey(t.Name())).Err())
 	}
@@ -58,7 +59,7 @@ func TestClocksThatJump(t *testing.T) {
 	for range 20 {
 		c := newDriverClaim(t.Name(), 30*time.Second, false)
 		a, b = b, a
-		eventually(t, 10*time.Second, "taken", func() bool {
+		eventually.Within(t, 10*time.Second, "taken", func() bool {
 			g, err := a.Acquire(ctx, c)
 			if err != nil {
 				must(t, a.Abandon(ctx, c))
@@ -72,7 +73,7 @@ func TestClocksThatJump(t *testing.T) {
 			return true
 		})
 		// Else what is still on its way to two nodes keeps the name taken after the jump.
-		eventually(t, 10*time.Second, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+		eventually.Within(t, 10*time.Second, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
 		for _, k := range rand.Perm(5)[:3] {
 			must(t, clients[k].PExpire(ctx, lockKey(t.Name()), time.Millisecond).Err())
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -91,7 +92,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	once(t, "the queues to be reaped", func() bool { return nodes() <= before })
+	eventually.Is(t, "the queues to be reaped", func() bool { return nodes() <= before })
 	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:1") && !strings.Contains(w, "Total watches:0") { // that of the lock held
 		t.Errorf("watches are left: %s", w)
 	}
@@ -141,7 +142,7 @@ func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	op.length("a", 0)
-	once(t, "watches to go", func() bool { return strings.Contains(word(t, z, "wchs"), "Total watches:0") })
+	eventually.Is(t, "watches to go", func() bool { return strings.Contains(word(t, z, "wchs"), "Total watches:0") })
 	w, _ := d.session.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()

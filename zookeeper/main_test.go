@@ -172,16 +172,6 @@ func await[T any](t testing.TB, c <-chan T, what string) T {
 	}
 }
 
-// once tests a condition until it is met. For what no event tells.
-func once(t testing.TB, what string, met func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !met(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
-}
-
 // operator is a client of the library alone, as somebody at a console.
 type operator struct {
 	*zk.Conn

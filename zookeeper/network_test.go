@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -85,8 +86,8 @@ func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
 	}
 	other.BlackHole()
 	used.Cut()
-	once(t, "the other server to be tried", func() bool { return other.Stats().Accepted > 0 })
-	once(t, "the first to be tried again", func() bool { return used.Stats().Open > 0 })
+	eventually.Is(t, "the other server to be tried", func() bool { return other.Stats().Accepted > 0 })
+	eventually.Is(t, "the first to be tried again", func() bool { return used.Stats().Open > 0 })
 	if err := lock.Release(within(t, time.Minute)); err != nil {
 		t.Errorf("release: %v", err)
 	}
@@ -104,7 +105,7 @@ func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 	if err := z.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	once(t, "the end of the connection to be noticed", func() bool { w, _ := d.session.now(); return w == nil })
+	eventually.Is(t, "the end of the connection to be noticed", func() bool { w, _ := d.session.now(); return w == nil })
 	for what, call := range map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, "a"); return err },
 		"try":     func(ctx context.Context) error { _, err := l.TryAcquire(ctx, "b"); return err },
@@ -189,7 +190,7 @@ func TestManyDisconnects(t *testing.T) {
 	for range 20 {
 		before := p.Stats().Accepted
 		p.Cut()
-		once(t, "a new connection", func() bool { return p.Stats().Accepted > before })
+		eventually.Is(t, "a new connection", func() bool { return p.Stats().Accepted > before })
 	}
 	for i := range 20 {
 		lock, err := l.Acquire(within(t, time.Minute), fmt.Sprint(n, i))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -176,7 +177,7 @@ func TestConnectionsThatBreakWhileAuthenticating(t *testing.T) {
 	for range 10 {
 		before := p.Stats()
 		p.Cut()
-		once(t, "a new connection", func() bool { return p.Stats().Accepted > before.Accepted })
+		eventually.Is(t, "a new connection", func() bool { return p.Stats().Accepted > before.Accepted })
 	}
 	n := name(t)
 	lock, err := l.Acquire(within(t, 20*time.Second), n)

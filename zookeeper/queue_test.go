@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -98,7 +99,7 @@ func TestWaiterTakesFourRequests(t *testing.T) {
 func watches(t *testing.T, z *servers.ZooKeeper, n int) {
 	t.Helper()
 	want := fmt.Sprintf("Total watches:%d\n", n)
-	once(t, want, func() bool { return strings.Contains(word(t, z, "wchs")+"\n", want) })
+	eventually.Is(t, want, func() bool { return strings.Contains(word(t, z, "wchs")+"\n", want) })
 }
 
 func (d *backend) sync() error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -71,7 +72,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	lost, _ := claim(t, c.Name)
 	p.FreezeDown()
 	done := begin(ctx, d, lost)
-	once(t, "the create to be asked for", func() bool { return m.asked(opMulti) == 2 })
+	eventually.Is(t, "the create to be asked for", func() bool { return m.asked(opMulti) == 2 })
 	cancel()
 	<-done
 	p.Heal()
@@ -112,7 +113,7 @@ func TestCreateWhoseReplyIsLostAndCleaningFails(t *testing.T) {
 	for range 10 { // however often the connection breaks while that is done
 		before := p.Stats().Accepted
 		p.Cut()
-		once(t, "a new connection", func() bool { return p.Stats().Accepted > before })
+		eventually.Is(t, "a new connection", func() bool { return p.Stats().Accepted > before })
 	}
 	op.length(n, 0)
 	other := open(t, []string{z.Addr()})
@@ -138,7 +139,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	used.FreezeUp()
 	done := begin(ctx, d, c)
-	once(t, "the create to be held", func() bool { return used.Stats().HeldUp > 0 })
+	eventually.Is(t, "the create to be held", func() bool { return used.Stats().HeldUp > 0 })
 	cancel()
 	<-done
 	w, _ := d.session.now()
@@ -148,7 +149,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	}
 	held := used.Stats().BytesUp
 	used.Heal()
-	once(t, "the create to arrive", func() bool { return used.Stats().HeldUp == 0 && used.Stats().BytesUp > held })
+	eventually.Is(t, "the create to arrive", func() bool { return used.Stats().HeldUp == 0 && used.Stats().BytesUp > held })
 	for range 3 {
 		if err := d.sync(); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -25,7 +26,7 @@ func steal(t testing.TB, addr string, d *backend, id int64, password []byte) {
 	open.int32(10_000)
 	open.int64(id)
 	open.string(string(password))
-	once(t, "the session to be closed from elsewhere", func() bool {
+	eventually.Is(t, "the session to be closed from elsewhere", func() bool {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)

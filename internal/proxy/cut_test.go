@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 func TestCut(t *testing.T) {
@@ -12,7 +14,7 @@ func TestCut(t *testing.T) {
 	ask(t, a, "x")
 	p.Freeze()
 	send(t, a, "lost")
-	eventually(t, "the bytes held", func() bool { return p.Stats().HeldUp == 5 && p.Stats().Open == 2 })
+	eventually.Within(t, 10*time.Second, "the bytes held", func() bool { return p.Stats().HeldUp == 5 && p.Stats().Open == 2 })
 	p.Cut()
 	over(t, a)
 	over(t, b)

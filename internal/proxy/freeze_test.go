@@ -3,6 +3,9 @@ package proxy
 import (
 	"net"
 	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 func TestFreezeUp(t *testing.T) {
@@ -11,7 +14,7 @@ func TestFreezeUp(t *testing.T) {
 	ask(t, c, "before")
 	p.FreezeUp()
 	send(t, c, "held")
-	eventually(t, "the bytes held", func() bool { return p.Stats().HeldUp == 5 })
+	eventually.Within(t, 10*time.Second, "the bytes held", func() bool { return p.Stats().HeldUp == 5 })
 	silent(t, c)
 	if got := s.told(); got != "before" {
 		t.Errorf("the server was told %q", got)
@@ -25,7 +28,7 @@ func TestFreezeDown(t *testing.T) {
 	c := connect(t, p)
 	p.FreezeDown()
 	send(t, c, "heard")
-	eventually(t, "the request at the server", func() bool { return s.told() == "heard" })
+	eventually.Within(t, 10*time.Second, "the request at the server", func() bool { return s.told() == "heard" })
 	silent(t, c)
 	p.Heal()
 	receive(t, c, "re: heard")
@@ -51,14 +54,14 @@ func TestHeldBytesOutliveTheClient(t *testing.T) {
 		ask(t, c, "first")
 		p.FreezeUp()
 		send(t, c, "last")
-		eventually(t, "the bytes held", func() bool { return p.Stats().HeldUp == 5 })
+		eventually.Within(t, 10*time.Second, "the bytes held", func() bool { return p.Stats().HeldUp == 5 })
 		if reset {
 			_ = c.(*net.TCPConn).SetLinger(0)
 		}
 		c.Close()
 		p.Heal()
-		eventually(t, "the last words delivered", func() bool { return s.told() == "first last" })
-		eventually(t, "the connection over", func() bool { return p.Stats().Open == 0 })
+		eventually.Within(t, 10*time.Second, "the last words delivered", func() bool { return s.told() == "first last" })
+		eventually.Within(t, 10*time.Second, "the connection over", func() bool { return p.Stats().Open == 0 })
 	}
 }
 
@@ -67,7 +70,7 @@ func TestHeldReplyOutlivesTheServer(t *testing.T) {
 	c := connect(t, p)
 	p.FreezeDown()
 	send(t, c, "x")
-	eventually(t, "the reply held", func() bool { return p.Stats().HeldDown == 6 })
+	eventually.Within(t, 10*time.Second, "the reply held", func() bool { return p.Stats().HeldDown == 6 })
 	s.mu.Lock()
 	s.conns[0].Close()
 	s.mu.Unlock()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,7 +29,7 @@ func TestPassesThrough(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	c.Close()
-	eventually(t, "the end passed on", func() bool { return p.Stats().Open == 0 })
+	eventually.Within(t, 10*time.Second, "the end passed on", func() bool { return p.Stats().Open == 0 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ends != 1 {

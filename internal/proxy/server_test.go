@@ -170,12 +170,3 @@ func refused(t *testing.T, p *Proxy) {
 		over(t, c)
 	}
 }
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not seen: " + what)
-		}
-	}
-}
