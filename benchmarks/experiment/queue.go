@@ -145,8 +145,8 @@ func (c *Cell) settle(ctx context.Context, n int) error {
 	const look = 100 * time.Millisecond
 	// Sessions are kept alive meanwhile, three times within their time, of which servers
 	// may grant less than was asked for. More than that are some who still join.
-	beat := min(c.TTL(), 10*time.Second) / 3
-	alive := int64(n) * int64(look) / int64(beat)
+	every := min(c.TTL(), 10*time.Second) / 3
+	alive := int64(n) * int64(look) / int64(every)
 	for range 50 {
 		requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, look) })
 		if err != nil || requests <= 10+2*alive {

@@ -73,46 +73,57 @@ func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (float6
 	if c.Contender.Setup.Service != contender.ZooKeeper {
 		return 0, nil
 	}
+	ping, err := c.Site.Heartbeat(ctx)
+	if err != nil {
+		return 0, err
+	}
 	held, err := holder.Acquire(ctx, c.LockName())
 	if err != nil {
 		return 0, fmt.Errorf("holder alone: %w", err)
 	}
-	beat, err := c.Site.Heartbeat(ctx)
-	if err != nil {
-		return 0, err
-	}
-	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, 2*beat) })
-	return float64(requests) / (2 * beat).Seconds(), errors.Join(err, held.Release(ctx))
+	window := 2 * ping
+	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, window) })
+	return float64(requests) / window.Seconds(), errors.Join(err, held.Release(ctx))
 }
 
 // countIdle counts what the waiters ask while nothing happens, besides a holder that
 // makes so many requests a second.
 func (c *Cell) countIdle(ctx context.Context, holder float64) error {
-	n := float64(c.Case.N)
-	put := func(all, beyond float64) {
-		c.Put("requests", all)
-		c.Put("requests per waiter", all/n)
-		if c.Contender.Setup.Service != contender.Redis {
-			c.Put("beyond keep-alives", max(0, beyond)/n)
-		}
-	}
+	var all, beyond float64
+	var err error
 	if c.Contender.Setup.Service == contender.ZooKeeper {
-		all, beyond, err := c.countPinged(ctx)
-		put(all, beyond-holder)
+		all, beyond, err = c.countPinged(ctx)
+		beyond -= holder
+	} else {
+		all, beyond, err = c.countKeptAlive(ctx)
+	}
+	if err != nil {
 		return err
 	}
+	n := float64(c.Case.N)
+	c.Put("requests", all)
+	c.Put("requests per waiter", all/n)
+	if c.Contender.Setup.Service != contender.Redis {
+		c.Put("beyond keep-alives", max(0, beyond)/n)
+	}
+	return nil
+}
+
+// countKeptAlive counts how many requests a second there are, and how many beyond those that
+// keep a lease alive, which are counted apart.
+func (c *Cell) countKeptAlive(ctx context.Context) (all, beyond float64, err error) {
 	before, err := c.Site.KeepAlives(ctx)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	window := c.longer(beat)
-	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, window) })
+	start := time.Now()
+	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, c.longer(beat)) })
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
+	took := time.Since(start).Seconds()
 	after, err := c.Site.KeepAlives(ctx)
-	put(float64(requests)/window.Seconds(), float64(requests-(after-before))/window.Seconds())
-	return err
+	return float64(requests) / took, float64(requests-(after-before)) / took, err
 }
 
 // countPinged counts at a ZooKeeper, which does not count pings apart, how many requests
@@ -120,7 +131,7 @@ func (c *Cell) countIdle(ctx context.Context, holder float64) error {
 // moment in which the machine stood still there are two of these in one: the median of
 // three is taken.
 func (c *Cell) countPinged(ctx context.Context) (all, beyond float64, err error) {
-	beat, err := c.Site.Heartbeat(ctx)
+	ping, err := c.Site.Heartbeat(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -131,14 +142,14 @@ func (c *Cell) countPinged(ctx context.Context) (all, beyond float64, err error)
 	var counts []float64
 	for range 3 {
 		start := time.Now()
-		requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, beat) })
+		requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, ping) })
 		if err != nil {
 			return 0, 0, err
 		}
 		counts = append(counts, float64(requests)/time.Since(start).Seconds())
 	}
 	all = measure.Median(counts)
-	return all, all - sessions/beat.Seconds(), nil
+	return all, all - sessions/ping.Seconds(), nil
 }
 
 func doWaiting(ctx context.Context, c *Cell) error {
