@@ -112,6 +112,23 @@ func TestYieldedClaimLeavesQueue(t *testing.T) {
 	must(t, heir.Abandon(ctx, waiting.Claim))
 }
 
+// A waiter that gives votes back goes on waiting. No node may remember it as withdrawn, even
+// if an earlier request of it may still be on its way there, and nobody is listened to.
+func TestYieldedClaimMayBidAgain(t *testing.T) {
+	b := newDriver(t, five(t))
+	ctx := within(t, 20*time.Second)
+	dc := newDriverClaim(t.Name(), 10*time.Second, true)
+	c := b.newClaim(dc, b.tokens.stamp())
+	for i := range b.nodes {
+		c.asking(i)
+		c.asked(i, reply{err: errSlow, sent: true}, false)
+	}
+	b.yield(c, allNodes(len(b.nodes)))
+	_, _, err := b.bid(ctx, c, false)
+	must(t, err)
+	must(t, b.Release(ctx, dc))
+}
+
 // A node that the holder does not have must not go round among those who wait.
 func TestStrayVoteStaysWhereItIs(t *testing.T) {
 	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})

@@ -92,7 +92,7 @@ type giving struct {
 	b     *backend
 	c     *claim
 	token string
-	stay  bool   // stand in the queue again
+	stay  bool   // the claim goes on waiting, in the queue
 	mode  string // "keep": hand over to nobody; "next": hand over if it is free
 	plain []any
 }
@@ -160,20 +160,17 @@ func (b *backend) passOn(c *claim) {
 }
 
 // yield gives back the votes that c has on some nodes, to those who wait there. c
-// goes on waiting.
+// goes on waiting: nothing may mark it as withdrawn, for it will bid again.
 func (b *backend) yield(c *claim, nodes nodeSet) {
 	if nodes == 0 {
 		return
 	}
-	stay := b.bell.listening()
 	c.mu.Lock()
 	c.yielded = true
-	if stay {
-		c.stands |= nodes
-	}
+	c.stands |= nodes
 	c.mu.Unlock()
 	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
-	p.giving = b.newGiving(c, p.heirs, stay, "")
+	p.giving = b.newGiving(c, p.heirs, true, "")
 	p.submit(nodes, time.Time{}, nil)
 }
 
