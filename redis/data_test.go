@@ -185,6 +185,37 @@ func TestRenewDoesNotBringBack(t *testing.T) {
 	admin.Del(ctx, lockKey(c.Name))
 }
 
+// A holding that was taken just before a look is not left until more than half of its
+// time is over. One that was only just lengthened is not written again.
+func TestRenewLengthensInTime(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	ctx := within(t, 20*time.Second)
+	const ttl = time.Minute
+	c := claim(freshName(t), ttl, false)
+	if _, err := b.Acquire(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		left       time.Duration
+		lengthened bool
+	}{{ttl * 95 / 100, false}, {ttl * 80 / 100, true}} {
+		admin.PExpire(ctx, lockKey(c.Name), row.left)
+		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if left := admin.PTTL(ctx, lockKey(c.Name)).Val(); (left > row.left) != row.lengthened {
+			t.Errorf("%v of %v was left, after a look it is %v", row.left, ttl, left)
+		}
+	}
+	if err := b.Release(ctx, c); err != nil {
+		t.Error(err)
+	}
+}
+
 // A lock that is deleted by hand goes to the first who waits, not only when the
 // waiter looks by itself.
 func TestDeletedByHand(t *testing.T) {
