@@ -154,6 +154,7 @@ func (k *keeper) renew(claims []*driver.Claim) {
 			missing--
 			l.lose(err)
 		default:
+			l.hinder(err)
 			c.cfg.Logger.Debug("locker: renewal failed", "backend", c.traits.Backend, "name", claim.Name, "error", err)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,27 @@ func TestRenewalIsRetried(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if err := lock.Context().Err(); err != nil {
 			t.Error(context.Cause(lock.Context()))
+		}
+		closeAll(t, l)
+	})
+}
+
+// A lock that could not be renewed says why, but not so that the error of a renewal is
+// taken for one of the caller's context.
+func TestLossSaysWhyNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+			report(claims[0], 0, fmt.Errorf("%w: %w", errBroken, context.DeadlineExceeded))
+		}}
+		l := open(t, s, WithTTL(3*time.Second))
+		lock := acquire(t, l, "x")
+		<-lock.Context().Done()
+		cause := context.Cause(lock.Context())
+		if !errors.Is(cause, ErrLost) || !strings.Contains(cause.Error(), errBroken.Error()) {
+			t.Errorf("cause %q does not name %q", cause, errBroken)
+		}
+		if errors.Is(cause, context.DeadlineExceeded) {
+			t.Errorf("cause %q passes for the end of a context", cause)
 		}
 		closeAll(t, l)
 	})

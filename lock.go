@@ -25,6 +25,7 @@ type Lock struct {
 	deadline driver.Instant // of the holding, margin taken off
 	leaseEnd driver.Instant // not to be extended beyond; 0 if there is no such moment
 	alarm    *time.Timer    // fires at the deadline
+	failed   error          // of the last renewal, nil if it was confirmed
 	ending   ending         // of the release
 }
 
@@ -131,6 +132,14 @@ func (l *Lock) extend(until driver.Instant) {
 	if l.state == held && l.core.clock.Now() < l.deadline && deadline > l.deadline {
 		l.deadline = deadline
 	}
+	l.failed = nil
+}
+
+// hinder notes why a renewal failed. If no other succeeds it is why the lock is lost.
+func (l *Lock) hinder(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = err
 }
 
 // limit is the deadline of a holding that the server lets live until then.
@@ -167,9 +176,14 @@ func (l *Lock) look() bool {
 	l.mu.Lock()
 	is := l.state == held
 	overdue := is && l.core.clock.Now() >= l.deadline
+	why := errOverdue
+	if overdue && l.failed != nil {
+		// As text: that a renewal ran out of time must not look as if the caller had.
+		why = fmt.Errorf("%w: %v", errOverdue, l.failed)
+	}
 	l.mu.Unlock()
 	if overdue {
-		l.lose(errOverdue)
+		l.lose(why)
 		return false
 	}
 	return is
