@@ -85,6 +85,7 @@ func addSwitch[C any](client *C, add func(goredis.Hook)) *switchman {
 type quickClient struct {
 	client  processor // the caller's
 	bounded func(ctx context.Context, cmd goredis.Cmder) error
+	kept    *keptConn
 }
 
 func (q *quickClient) Process(ctx context.Context, cmd goredis.Cmder) error {
@@ -93,10 +94,11 @@ func (q *quickClient) Process(ctx context.Context, cmd goredis.Cmder) error {
 
 func newQuickClient(node *goredis.Client, of goredis.UniversalClient) *quickClient {
 	addSwitch(node, node.AddHook)
-	q := &quickClient{client: node, bounded: node.WithTimeout(min(bound, sooner(node.Options()))).Process}
+	kept := newKeptConn(node.WithTimeout(min(bound, sooner(node.Options()))))
+	q := &quickClient{client: node, bounded: kept.process, kept: kept}
 	if c, ok := of.(*goredis.ClusterClient); ok {
 		addSwitch(c, c.AddHook)
-		return &quickClient{client: c, bounded: q.Process}
+		return &quickClient{client: c, bounded: q.Process, kept: kept}
 	}
 	return q
 }
