@@ -3,6 +3,7 @@ package locker
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -13,11 +14,15 @@ const (
 	// glance is the longest time between two comparisons of the clock with the
 	// deadlines of the locks held. Timers do not run while the machine sleeps.
 	glance = time.Second
+	// pace is the shortest time between two looks, however close the deadlines are. It
+	// is less than what margin takes off them.
+	pace = time.Millisecond
 	// renewals is how many calls of Renew may hang at the same time.
 	renewals = 4
 )
 
-// keeper renews all locks of one Locker, from one goroutine.
+// keeper renews all locks of one Locker and ends those whose time is over, from one
+// goroutine. A timer for each lock would cost every lock more than its share of that.
 type keeper struct {
 	core     *core
 	interval time.Duration // between renewals when all is well
@@ -30,6 +35,7 @@ type keeper struct {
 	closed   bool
 	parked   bool           // nothing was held at the last look: no timer runs
 	next     driver.Instant // when to renew
+	look     driver.Instant // when to look at the locks again
 	inFlight int
 }
 
@@ -57,8 +63,8 @@ func (k *keeper) start() {
 	})
 }
 
-// add takes a lock into care; false means that the Locker is closing.
-func (k *keeper) add(l *Lock) bool {
+// add takes a lock that has until then into care; false means that the Locker is closing.
+func (k *keeper) add(l *Lock, until driver.Instant) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -68,6 +74,8 @@ func (k *keeper) add(l *Lock) bool {
 	if k.parked {
 		k.parked = false
 		k.next = k.core.clock.Now().Add(k.interval)
+		k.rouse()
+	} else if until < k.look {
 		k.rouse()
 	}
 	return true
@@ -83,6 +91,9 @@ func (k *keeper) rouse() {
 func (k *keeper) remove(l *Lock) {
 	k.mu.Lock()
 	delete(k.held, &l.claim)
+	if k.closed && len(k.held) == 0 {
+		k.rouse()
+	}
 	k.mu.Unlock()
 }
 
@@ -94,34 +105,48 @@ func (k *keeper) run() {
 		select {
 		case <-timer.C:
 		case <-k.wake:
-		case <-k.core.open.Done():
+		}
+		d, ok := k.tend()
+		if !ok {
 			return
 		}
-		if d := k.tend(); d > 0 {
+		if d > 0 {
 			timer.Reset(d)
 		}
 	}
 }
 
-// tend looks after the locks held and returns when to do it again; 0 means when
-// one is added.
-func (k *keeper) tend() time.Duration {
+// tend looks after the locks held and returns when to do it again; 0 means when one is
+// added. When the Locker is closing they are not renewed, and not ok means that there is
+// nothing left to do.
+func (k *keeper) tend() (again time.Duration, ok bool) {
 	locks := k.all()
+	now := k.core.clock.Now()
+	first := now.Add(glance)
 	renewable := make([]*driver.Claim, 0, len(locks))
 	for _, l := range locks {
-		if l.look() && l.renewable() {
-			renewable = append(renewable, &l.claim)
+		switch held, due := l.due(); {
+		case !held:
+		case due <= now:
+			go l.look() // what follows from one loss does not delay the next
+		default:
+			first = min(first, due)
+			if l.renewable() {
+				renewable = append(renewable, &l.claim)
+			}
 		}
 	}
 	session := k.core.traits.Session
-	now := k.core.clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.held) == 0 && !session && now >= k.next {
+	switch {
+	case k.closed:
+		k.look = first
+		return max(k.look.Sub(now), pace), len(k.held) > 0
+	case len(k.held) == 0 && !session && now >= k.next:
 		k.parked = true // after an interval, lest a Locker that is busy wakes it for each lock
-		return 0
-	}
-	if now >= k.next {
+		return 0, true
+	case now >= k.next:
 		k.next = now.Add(k.interval)
 		if (len(renewable) > 0 || session) && k.inFlight < renewals {
 			k.inFlight++
@@ -129,7 +154,8 @@ func (k *keeper) tend() time.Duration {
 			go k.renew(renewable)
 		}
 	}
-	return min(k.next.Sub(now), glance)
+	k.look = min(k.next, first)
+	return max(k.look.Sub(now), pace), true
 }
 
 // renew makes one call of the driver's Renew. It runs aside, so that one that
@@ -167,10 +193,12 @@ func (k *keeper) renew(claims []*driver.Claim) {
 	}
 }
 
-// all returns the locks held now.
+// all returns the locks held now. Until somebody has looked at them it is not known when
+// to do so again.
 func (k *keeper) all() []*Lock {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.look = math.MaxInt64
 	locks := make([]*Lock, 0, len(k.held))
 	for _, l := range k.held {
 		locks = append(locks, l)
@@ -178,10 +206,12 @@ func (k *keeper) all() []*Lock {
 	return locks
 }
 
-// close takes no more locks and returns those held.
+// close takes no more locks and returns those held. They are looked after until they have
+// been removed.
 func (k *keeper) close() []*Lock {
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
+	k.rouse()
 	return k.all()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,85 @@ func TestLossSaysWhyNotRenewed(t *testing.T) {
 			t.Errorf("cause %q passes for the end of a context", cause)
 		}
 		closeAll(t, l)
+	})
+}
+
+// A lock whose time is over sooner than that of those held already is not told late.
+func TestShortLeaseAmongLongOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, &script{}, WithTTL(time.Minute))
+		acquire(t, l, "long")
+		for _, lease := range []time.Duration{300 * time.Millisecond, MinTTL, 400 * time.Millisecond} {
+			begin := time.Now()
+			lock := acquire(t, l, "short", WithLease(lease))
+			<-lock.Context().Done()
+			if took := time.Since(begin); took > lease {
+				t.Errorf("a lease of %v was lost after %v", lease, took)
+			}
+		}
+		closeAll(t, l)
+	})
+}
+
+// What is done about the loss of one lock does not keep the holder of another from
+// learning of its own.
+func TestLossesDoNotDelayEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		written := make(chan struct{})
+		l := open(t, &script{}, WithTTL(time.Minute), WithLogger(slog.New(slowHandler{written})))
+		const locks = 3
+		ended := make(chan struct{}, locks)
+		for i := range locks {
+			lock := acquire(t, l, fmt.Sprint(i), WithLease(time.Second))
+			done := lock.Context().Done()
+			go func() {
+				<-done
+				ended <- struct{}{}
+			}()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(ended) != locks {
+			t.Errorf("%d of %d holders have learned of their loss", len(ended), locks)
+		}
+		for range locks {
+			written <- struct{}{}
+		}
+		closeAll(t, l)
+	})
+}
+
+// slowHandler writes one record for each that is asked for.
+type slowHandler struct{ written chan struct{} }
+
+func (slowHandler) Enabled(context.Context, slog.Level) bool    { return true }
+func (h slowHandler) Handle(context.Context, slog.Record) error { <-h.written; return nil }
+func (h slowHandler) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h slowHandler) WithGroup(string) slog.Handler             { return h }
+
+// A lock that Close has not come to yet is lost at its deadline like any other.
+func TestLostDuringClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{
+			traits:  driver.Traits{Prompt: true},
+			release: func(ctx context.Context, _ *driver.Claim) error { <-ctx.Done(); return ctx.Err() },
+		}
+		l := open(t, s, WithTTL(30*time.Second))
+		begin := time.Now()
+		ended := make(chan time.Duration, 100)
+		for i := range cap(ended) {
+			lock := acquire(t, l, fmt.Sprint(i), WithLease(7*time.Second))
+			go func() {
+				<-lock.Context().Done()
+				ended <- time.Since(begin)
+			}()
+		}
+		_ = l.Close(context.Background())
+		for range cap(ended) {
+			if took := <-ended; took > 7*time.Second {
+				t.Fatalf("lost after %v", took)
+			}
+		}
 	})
 }
 

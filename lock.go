@@ -24,7 +24,6 @@ type Lock struct {
 	ctx      *holdContext   // nil as long as nobody asked for it
 	deadline driver.Instant // of the holding, margin taken off
 	leaseEnd driver.Instant // not to be extended beyond; 0 if there is no such moment
-	alarm    *time.Timer    // fires at the deadline
 	failed   error          // of the last renewal, nil if it was confirmed
 	ending   ending         // of the release
 }
@@ -95,14 +94,12 @@ func (l *Lock) hold(g driver.Grant) bool {
 		l.leaseEnd = now.Add(l.claim.TTL)
 	}
 	deadline := l.limit(g.Until)
-	left := deadline.Sub(now)
-	if l.state != asking || left <= 0 || !c.keeper.add(l) {
+	if l.state != asking || deadline <= now || !c.keeper.add(l, deadline) {
 		return false
 	}
 	l.state = held
 	l.token = g.Token
 	l.deadline = deadline
-	l.alarm = time.AfterFunc(left, l.ring)
 	return true
 }
 
@@ -156,17 +153,11 @@ func (l *Lock) renewable() bool {
 	return !l.claim.Lease || l.core.traits.LeaseBySession
 }
 
-// ring is called when the deadline that was known at some time is over. It sets
-// the alarm again if the deadline has been moved since, so that a renewal costs
-// no timer.
-func (l *Lock) ring() {
-	if l.look() {
-		l.mu.Lock()
-		if l.state == held {
-			l.alarm.Reset(l.deadline.Sub(l.core.clock.Now()))
-		}
-		l.mu.Unlock()
-	}
+// due reports whether the lock is held, and until when unless it is renewed.
+func (l *Lock) due() (is bool, deadline driver.Instant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == held, l.deadline
 }
 
 var errOverdue = errors.New("not renewed in time")
@@ -200,7 +191,6 @@ func (l *Lock) lose(reason error) {
 	if before != held {
 		return
 	}
-	l.alarm.Stop()
 	c := l.core
 	c.keeper.remove(l)
 	c.cfg.Logger.Warn("locker: lock lost", "backend", c.traits.Backend, "name", l.Name(), "token", l.token, "reason", reason)

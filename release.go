@@ -54,7 +54,6 @@ func (l *Lock) end(ctx context.Context, cause error) (tried, err error) {
 	l.become(released, cause)
 	l.mu.Unlock()
 
-	l.alarm.Stop()
 	c := l.core
 	c.keeper.remove(l)
 	c.more()
