@@ -45,6 +45,7 @@ type backend struct {
 	asked    time.Time // when the keys under the lease were asked for; by sweep
 
 	patience   patience
+	underway   underway
 	leases     pb.LeaseClient
 	crowded    atomic.Int32 // if not 0, acquisitions have met others of late
 	troubled   atomic.Int64 // when a request failed last, in Unix nanoseconds

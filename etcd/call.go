@@ -12,24 +12,25 @@ import (
 
 // call makes one request. When the server says nothing for too long the request is
 // given up, with an error that is none of a context, since the caller's goes on.
-func (b *backend) call(ctx context.Context, request func(ctx context.Context) error) error {
+func (b *backend) call(ctx context.Context, do func(ctx context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	// Not a deadline: that would be sent along with every request, and cost more
 	// than it is worth. For the same reason a member that knows of no leader is told
 	// to say so at once only while there is trouble; otherwise it holds on.
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
 	begun, patience := time.Now(), b.patience.now()
-	defer time.AfterFunc(patience, cancel).Stop()
-	troubled := begun.Sub(time.Unix(0, b.troubled.Load())) < troubleLasts
-	if troubled {
+	r, inner := b.underway.begin(ctx, begun.Add(patience))
+	if begun.Sub(time.Unix(0, b.troubled.Load())) < troubleLasts {
 		inner = clientv3.WithRequireLeader(inner)
 	}
-	err := request(inner)
+	err := do(inner)
+	givenUp := b.underway.end(r)
 	switch {
 	case err == nil:
 		b.patience.answered(time.Since(begun))
 		return nil
-	case inner.Err() == nil:
+	case !givenUp:
 		if !answered(err) || isNoLeader(err) {
 			b.troubled.Store(time.Now().UnixNano())
 		}
