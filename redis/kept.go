@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	// keptFor is how long a connection is kept that is not used.
+	// keptFor is how long a connection is kept at least that is not used, and at most
+	// twice that.
 	keptFor = 50 * time.Millisecond
-	// keptAtMost is how long it is kept in any case: go-redis looks after its
-	// connections while they are in its pool.
-	keptAtMost = time.Second
+	// keptAtMost is for how many times that it is kept in any case: go-redis looks after
+	// its connections while they are in its pool.
+	keptAtMost = 20
 	// roomy is how many connections a pool has at least of which one may be kept.
 	roomy = 4
 )
@@ -28,9 +29,10 @@ type keptConn struct {
 
 	mu     sync.Mutex // held while conn is used
 	conn   *goredis.Conn
-	since  time.Time // when conn was taken
-	used   time.Time // when the last command was sent
+	used   bool // since the last look
+	looks  int  // since conn was taken
 	alarm  *time.Timer
+	last   time.Time // when the last command was sent that went by the pool
 	closed bool
 }
 
@@ -44,15 +46,10 @@ func (k *keptConn) process(ctx context.Context, cmd goredis.Cmder) error {
 		return k.client.Process(ctx, cmd)
 	}
 	defer k.mu.Unlock()
-	now := time.Now()
-	again := now.Sub(k.used) < keptFor
-	k.used = now
-	if k.conn == nil {
-		if !again || !k.roomy || k.closed {
-			return k.client.Process(ctx, cmd)
-		}
-		k.take()
+	if k.conn == nil && !k.take() {
+		return k.client.Process(ctx, cmd)
 	}
+	k.used = true
 	err := k.conn.Process(ctx, cmd)
 	if err != nil {
 		k.giveBack() // it may be broken, or lead to a server that is no longer the right one
@@ -60,13 +57,21 @@ func (k *keptConn) process(ctx context.Context, cmd goredis.Cmder) error {
 	return err
 }
 
-func (k *keptConn) take() {
-	k.conn, k.since = k.client.Conn(), k.used
+// take keeps a connection if a command was sent not long ago.
+func (k *keptConn) take() bool {
+	now := time.Now()
+	again := now.Sub(k.last) < keptFor
+	k.last = now
+	if !again || !k.roomy || k.closed {
+		return false
+	}
+	k.conn, k.looks = k.client.Conn(), 0
 	if k.alarm == nil {
 		k.alarm = time.AfterFunc(keptFor, k.look)
 	} else {
 		k.alarm.Reset(keptFor)
 	}
+	return true
 }
 
 // giveBack leaves the connection to the pool, which closes it if it is broken.
@@ -83,9 +88,9 @@ func (k *keptConn) look() {
 	if k.conn == nil {
 		return
 	}
-	now := time.Now()
-	if idle := now.Sub(k.used); idle < keptFor && now.Sub(k.since) < keptAtMost {
-		k.alarm.Reset(keptFor - idle)
+	if k.looks++; k.used && k.looks < keptAtMost {
+		k.used = false
+		k.alarm.Reset(keptFor)
 		return
 	}
 	k.giveBack()
