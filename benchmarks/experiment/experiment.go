@@ -135,13 +135,14 @@ func (c *Cell) LockName() string {
 }
 
 // TTL of the clients of this cell. Where waiting is all that happens, those who do not
-// renew have one that outlasts it.
+// renew have one that outlasts it, and those on Redis, which has no sessions to be kept
+// alive, the usual one.
 func (c *Cell) TTL() time.Duration {
 	ttl := c.Case.TTL
-	if c.Experiment.Name == "waiting" && !c.Contender.Traits.Renews {
+	switch waits := c.Experiment.Name == "waiting"; {
+	case waits && !c.Contender.Traits.Renews:
 		ttl = 5 * time.Minute
-	}
-	if ttl == 0 {
+	case ttl == 0, waits && c.Contender.Setup.Service == contender.Redis:
 		ttl = DefaultTTL
 	}
 	return max(ttl, c.Contender.Traits.MinTTL)

@@ -17,6 +17,7 @@ func waiting() Experiment {
 		Question: "What do those cost who only wait? (Polling against watching.)",
 		Method: "One client holds the name, the others wait for it and nothing happens. " +
 			"The client's CPU is measured first, the requests (with whatever keeps sessions and leases alive) after it. " +
+			"On Redis this project's waiters look once in a holder's TTL for themselves; their requests are counted over a whole one, of 15 s, which is the default. With a shorter TTL there are more in proportion. " +
 			"Then the holder lets go, everybody has a turn and releases at once, and the requests until the last one has had it are counted.",
 		Metrics: []Metric{
 			{Name: "requests", Unit: "/s", Better: -1, Minor: true, Meaning: "requests at the servers from all waiters together"},
@@ -65,6 +66,16 @@ func (c *Cell) longer(d time.Duration) time.Duration {
 		return 2 * d
 	}
 	return d
+}
+
+// idle is how long requests are counted. A waiter of ours on Redis looks for itself when
+// the holder's time could be over: there the window has to be as long as that, unless
+// little is to be measured.
+func (c *Cell) idle() time.Duration {
+	if c.Depth != Quick && c.Contender.Role == contender.Ours && c.Contender.Setup.Service == contender.Redis && c.Case.How != oneClient {
+		return c.TTL() + beat
+	}
+	return c.longer(beat)
 }
 
 // countHolder returns how many requests a second a client makes that holds a lock for
@@ -117,7 +128,7 @@ func (c *Cell) countKeptAlive(ctx context.Context) (all, beyond float64, err err
 		return 0, 0, err
 	}
 	start := time.Now()
-	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, c.longer(beat)) })
+	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, c.idle()) })
 	if err != nil {
 		return 0, 0, err
 	}
