@@ -22,21 +22,16 @@ const (
 func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, error) {
 	c := b.newClaim(dc, b.tokens.stamp())
 	b.join(c)
-	owing := b.habits.asking(c.Name)
 	var grant driver.Grant
 	var err error
 	if dc.Wait {
 		w := waiter{b: b, c: c}
 		grant, err = w.wait(ctx)
-		b.habits.granted(c.Name, w.slept)
 	} else {
 		grant, err = b.try(ctx, c)
 	}
 	if err != nil {
 		b.leave(c)
-		if owing {
-			b.passOn(c)
-		}
 	}
 	return grant, err
 }
@@ -100,20 +95,19 @@ func (b *backend) bid(ctx context.Context, c *claim, queue bool) (driver.Grant, 
 	if queue {
 		stand = "1"
 	}
-	r := b.put(ctx, c, &round{
+	r := b.put(c, &round{
 		script: bidScript,
 		queue:  queue,
 		args:   bidScript.call([]string{c.lock, c.clock, c.wait, c.gone}, c.value, c.ttl, text, stand),
 		judge:  judgeBid,
 		heard:  b.lateVote(c),
 	})
-	won := r.wait()
+	won := r.wait(ctx)
 	replies := r.replies()
 	b.learn(token, replies)
 	if !won || r.mutex().TryLockContext(ctx) != nil {
 		return driver.Grant{}, replies, failed(ctx, b.quorumError(replies))
 	}
-	r.detach()
 	written := 0
 	for _, rep := range replies {
 		if rep.yes && !rep.low {
@@ -136,7 +130,7 @@ func (b *backend) lateVote(c *claim) func(int, reply) {
 	}
 	return func(i int, rep reply) {
 		if rep.yes {
-			c.wake(func() { c.votes = c.votes.with(i) })
+			c.wake(func() { c.late = c.late.with(i) })
 		}
 	}
 }
@@ -153,18 +147,17 @@ func (b *backend) confirm(ctx context.Context, c *claim, floor int64) (driver.Gr
 			token = max(floor+1+int64(try)*100, b.tokens.guess())
 			text = strconv.FormatInt(token, 10)
 		}
-		r := b.put(ctx, c, &round{
+		r := b.put(c, &round{
 			script: confirmScript,
 			args:   confirmScript.call([]string{c.lock, c.clock}, c.head, c.ttl, text),
 			judge:  judgeConfirm,
 		})
-		won := r.wait()
+		won := r.wait(ctx)
 		replies = r.replies()
 		if won {
 			won, _ = r.mutex().ExtendContext(ctx)
 		}
 		if won {
-			r.detach()
 			return b.grant(c, start, token)
 		}
 		b.learn(token, replies)

@@ -15,6 +15,8 @@ const (
 	// it is still alive, and patience how long that may take.
 	quiet    = 30 * time.Second
 	patience = 5 * time.Second
+	// grace is how much longer than for a majority the other nodes are waited for.
+	grace = 20 * time.Millisecond
 )
 
 // bell listens to what concerns this process's waiters: one subscription at each
@@ -47,18 +49,23 @@ func (l *bell) listening() bool {
 	return l.heard != 0
 }
 
-// listen subscribes and waits until a majority of the nodes has confirmed it, or
-// the bound or ctx is over. It returns whether there is one at least.
+// listen subscribes and waits until all nodes have confirmed it, but not for long when a
+// majority has. It returns whether there is one at least.
 func (l *bell) listen(ctx context.Context) bool {
 	l.start.Do(l.subscribe)
 	bound := time.NewTimer(l.b.bound)
 	defer bound.Stop()
-	for {
+	for majority := false; ; {
 		l.mu.Lock()
 		heard, changed := l.heard, l.changed
 		l.mu.Unlock()
-		if heard.len() >= l.b.quorum {
+		if heard == allNodes(len(l.b.nodes)) {
 			return true
+		}
+		if !majority && heard.len() >= l.b.quorum {
+			// Who is not listened to yet would drop us from its queue.
+			majority = true
+			bound.Reset(grace)
 		}
 		select {
 		case <-changed:
@@ -112,7 +119,7 @@ func (l *bell) attend(i int, sub *goredis.PubSub) {
 				l.confirmed(i)
 			}
 		case *goredis.Message:
-			l.b.rung(m.Payload)
+			l.rung(i, m.Payload)
 		}
 	}
 }
@@ -169,32 +176,3 @@ func (l *bell) close() {
 }
 
 func (l *bell) wait() { l.ringers.Wait() }
-
-// rung is called with every message.
-func (b *backend) rung(text string) {
-	r, ok := parseRing(text)
-	if !ok || channelOf(r.value) != b.channel {
-		return
-	}
-	c := b.claim(r.value[idStart:idEnd])
-	if c == nil {
-		b.disown(r.value, r.name)
-		return
-	}
-	c.wake(func() {
-		if r.has {
-			c.handed, c.handToken = true, r.token
-		} else {
-			c.look = true
-		}
-	})
-}
-
-// disown passes on what was handed to a claim that is over: some node had not
-// been told that it no longer waits.
-func (b *backend) disown(value, name string) {
-	c := b.reclaim(value, name)
-	p := &pass{b: b, c: c, heirs: b.newHeirs(c, len(b.nodes))}
-	p.giving = b.newGiving(c, p.heirs, false, "")
-	p.submit(allNodes(len(b.nodes)), time.Time{}, nil)
-}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
-	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -169,50 +168,38 @@ func BenchmarkBlackHole(b *testing.B) {
 func TestIdleWaitersCostLittle(t *testing.T) {
 	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 	nodes := addrs(set)
-	holder := open(t, nodes)
-	held, err := holder.Acquire(within(t, 30*time.Second), t.Name())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	holder := newDriver(t, nodes)
+	held := newDriverClaim(t.Name(), time.Minute, false)
+	_, err := holder.Acquire(ctx, held)
 	must(t, err)
 	const waiters = 100
 	var wg sync.WaitGroup
-	ctx, cancel := context.WithCancel(context.Background())
-	for range waiters {
-		l := open(t, nodes)
+	var all [waiters]*backend
+	for i := range all {
+		b, c := newDriver(t, nodes), newDriverClaim(t.Name(), time.Minute, true)
 		wg.Go(func() {
-			if lock, err := l.Acquire(ctx, t.Name()); err == nil {
-				if ctx.Err() == nil {
-					t.Error("somebody did not wait")
-				}
-				_ = lock.Release(context.Background())
+			if _, err := b.Acquire(ctx, c); err == nil {
+				t.Error("somebody did not wait")
 			}
+			_ = b.Abandon(context.Background(), c)
 		})
+		all[i] = b
 	}
-	queue := connect(t, nodes...)
-	var counts [5]int64
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("queues: %v", counts)
-		}
-	})
-	for i, c := range queue {
-		eventually.Within(t, 30*time.Second, "all wait", func() bool {
-			counts[i] = c.ZCard(ctx, "redlock:{"+bucketText(bucketOf(t.Name()))+"}:wait:"+t.Name()).Val()
-			return counts[i] >= waiters-1 // one may have the node that the holder did not get
-		})
-	}
-	requests := func() int64 {
-		sum, err := servers.SumRequests(within(t, 30*time.Second), set)
-		must(t, err)
-		return sum
+	waits(t, connect(t, nodes...), t.Name(), waiters-1) // one may have a node that the holder did not get
+	for _, b := range all {
+		subscribed(t, ctx, b)
 	}
 	time.Sleep(time.Second) // let what they have to say to begin with be said
-	before, begin := requests(), time.Now()
+	before, begin := requests(t, set), time.Now()
 	time.Sleep(5 * time.Second)
-	perSecond := float64(requests()-before) / time.Since(begin).Seconds() / waiters
+	perSecond := float64(requests(t, set)-before) / time.Since(begin).Seconds() / waiters
 	t.Logf("%.2f requests a second for each waiter", perSecond)
 	if perSecond >= 1 {
 		t.Error("want less than 1")
 	}
 	cancel()
-	must(t, held.Release(context.Background()))
 	wg.Wait()
+	must(t, holder.Release(context.Background(), held))
 }

@@ -22,15 +22,16 @@
 //
 // # Waiting
 //
-// Who finds the lock taken is put into a queue on every node by the same request.
-// A release hands the lock, on each node, to the first in its queue; the queues are
-// in the order in which the waiters began, so as a rule it is the same everywhere
-// and that one has a majority at once. It is told by one message. Where no majority
-// agrees, those who were given something are told to look, and who began later
-// gives way. A process that has come back for a lock at once a few times is served
-// several times in a row: the lock is then kept for it for a moment, instead of being
-// handed over. Asleep, a waiter asks one node every few seconds whether it has been
-// forgotten. Waiting is not fair in the strict sense, but nobody starves: the older
+// Who finds the lock taken is put into a queue by the same request: that of the majority
+// asked first, if these agree on who has it, or else that of every node. A release hands
+// the lock, on each node, to the first in its queue, and the node tells that one in the
+// same breath; the queues are in the order in which the waiters began, so as a rule it is
+// the same everywhere and that one hears it from a majority at once. It then takes the
+// lock on the other nodes too, unless it has released it within a millisecond. Who is
+// handed the lock by too few asks all nodes a moment later, and where no majority
+// agrees, who began later gives way. Asleep, a waiter asks one node every few seconds
+// whether it has been forgotten, and all of them every twelve, so that no message that is
+// lost costs more. Waiting is not fair in the strict sense, but nobody starves: the older
 // a claim the more it comes first.
 //
 // # What is redsync's part and what is ours

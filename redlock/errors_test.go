@@ -14,6 +14,7 @@ import (
 // A server that wants a password answers a long command of a client without one with an
 // error of the protocol, and hangs up. No waiting mends that.
 func TestNoPasswordIsToldAtOnce(t *testing.T) {
+	t.Parallel()
 	l := open(t, addrs(servers.NewRedisSet(t, 3, servers.RedisOptions{Password: "secret"})))
 	for op, take := range map[string]func(context.Context, string, ...locker.AcquireOption) (*locker.Lock, error){
 		"acquire": l.Acquire, "try": l.TryAcquire,

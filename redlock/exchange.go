@@ -16,8 +16,7 @@ type job interface {
 	// command.
 	command(i int) (*script, []any)
 	// answered is called once for each request that was not cancelled. With an
-	// error, sent says whether the server may have carried it out; without one,
-	// whether it may have done so twice.
+	// error, sent says whether the server may have carried it out.
 	answered(i int, v any, err error, sent bool)
 }
 
@@ -28,7 +27,6 @@ type request struct {
 	i     int
 	until time.Time // if not zero: try again until then
 	due   time.Time // it is in no hurry before
-	again bool      // it has been tried before
 	state atomic.Int32
 }
 
@@ -197,7 +195,7 @@ func (n *node) deliver(r *request, cmd once) {
 	}
 	n.mu.Unlock()
 	if err == nil {
-		n.answer(r, v, nil, r.again)
+		n.answer(r, v, nil, true)
 		return
 	}
 	if !r.until.IsZero() && time.Now().Before(r.until) && !hopeless(err) && n.again(r) {
@@ -213,7 +211,6 @@ func (n *node) again(r *request) bool {
 	if n.closed {
 		return false
 	}
-	r.again = true
 	r.state.Store(queued)
 	n.parked = append(n.parked, r)
 	n.retry = min(max(2*n.retry, 10*time.Millisecond), time.Second)

@@ -64,6 +64,7 @@ func keysOf(t testing.TB, nodes []string, name string) (left []string) {
 
 // redsync answers ErrFailed when the ctx has ended.
 func TestEndOfContextIsTheError(t *testing.T) {
+	t.Parallel()
 	nodes := five(t)
 	holder, l := open(t, nodes), open(t, nodes)
 	_, err := holder.Acquire(within(t, 10*time.Second), t.Name())
@@ -82,6 +83,7 @@ func TestEndOfContextIsTheError(t *testing.T) {
 
 // redsync undoes a failed try under the ctx that has ended, and so not at all.
 func TestCancelledAcquireLeavesNothing(t *testing.T) {
+	t.Parallel()
 	nodes := five(t)
 	l := open(t, nodes)
 	for i := range 200 {
@@ -105,6 +107,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 // redsync's extension can bring back a lock that was lost, and answers "taken" when
 // nobody has it.
 func TestRenewalBringsNothingBack(t *testing.T) {
+	t.Parallel()
 	nodes := five(t)
 	b := newDriver(t, nodes)
 	ctx := within(t, 20*time.Second)
@@ -112,6 +115,7 @@ func TestRenewalBringsNothingBack(t *testing.T) {
 	_, err := b.Acquire(ctx, c)
 	must(t, err)
 	clients := connect(t, nodes...)
+	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
 	renew := func() (until driver.Instant, err error) {
 		err = errors.New("not reported")
 		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
@@ -140,6 +144,7 @@ func TestRenewalBringsNothingBack(t *testing.T) {
 // redsync's bound works through the ctx, which go-redis does not heed: with
 // go-redis's defaults one node that hangs holds up every acquisition for seconds.
 func TestNodeThatHangsHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	nodes := append([]string(nil), five(t)...)
 	list, fronts := proxies(t, nodes[1:2])
 	nodes[1] = fronts[0]
@@ -167,6 +172,7 @@ func TestNodeThatHangsHoldsNobodyUp(t *testing.T) {
 
 // A reply that is lost, at every node: the request may have been carried out.
 func TestLostReplies(t *testing.T) {
+	t.Parallel()
 	isBid := func(request []byte) bool { return bytes.Contains(request, []byte(bidScript.sha)) }
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
@@ -196,6 +202,7 @@ func TestLostReplies(t *testing.T) {
 // A request that arrives after the claim has been given up has no effect, and
 // neither does one that arrives after a release that no reply was heard of.
 func TestLateRequestsHaveNoEffect(t *testing.T) {
+	t.Parallel()
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
 	l := open(t, fronts)
@@ -221,6 +228,7 @@ func TestLateRequestsHaveNoEffect(t *testing.T) {
 
 // The mark that a claim was withdrawn keeps its bid out.
 func TestWithdrawnClaimCannotBid(t *testing.T) {
+	t.Parallel()
 	nodes := five(t)
 	b := newDriver(t, nodes)
 	ctx := within(t, 20*time.Second)
@@ -241,6 +249,7 @@ func TestWithdrawnClaimCannotBid(t *testing.T) {
 
 // A message that nobody hears must not leave anybody waiting until the TTL.
 func TestWaiterSurvivesLostSubscription(t *testing.T) {
+	t.Parallel()
 	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
 	a, b := open(t, nodes), open(t, nodes)
 	clients := connect(t, nodes...)
@@ -269,6 +278,7 @@ func TestWaiterSurvivesLostSubscription(t *testing.T) {
 }
 
 func TestNoQuorum(t *testing.T) {
+	t.Parallel()
 	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 	l := open(t, addrs(set))
 	for _, i := range []int{0, 2, 4} {

@@ -2,12 +2,10 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -20,6 +18,16 @@ func lingering(t testing.TB, nodes []string, opts ...locker.Option) *backend {
 		n.linger = time.Minute
 	}
 	return b
+}
+
+// warm has b connect, teach its scripts and learn the time, and guess tokens so high that a
+// slow machine does not need a second round for one.
+func warm(t testing.TB, ctx context.Context, b *backend) {
+	t.Helper()
+	must(t, cycle(ctx, b, t.Name()))
+	b.tokens.mu.Lock()
+	b.tokens.lead = tooFar / 2
+	b.tokens.mu.Unlock()
 }
 
 func cycle(ctx context.Context, b *backend, name string) error {
@@ -37,17 +45,12 @@ func TestRequestsAlone(t *testing.T) {
 	nodes := addrs(set)
 	b := lingering(t, nodes)
 	ctx := within(t, 30*time.Second)
-	must(t, cycle(ctx, b, t.Name()))
-	requests := func() int64 {
-		sum, err := servers.SumRequests(ctx, set)
-		must(t, err)
-		return sum
-	}
-	before := requests()
+	warm(t, ctx, b)
+	before := requests(t, set)
 	for range 50 {
 		must(t, cycle(ctx, b, t.Name()))
 	}
-	if n := requests() - before; n != 50*6 {
+	if n := requests(t, set) - before; n != 50*6 {
 		t.Errorf("%d requests for 50 locks taken and released, want %d", n, 50*6)
 	}
 	normal := newDriver(t, nodes)
@@ -60,6 +63,7 @@ func TestRequestsAlone(t *testing.T) {
 
 // When one of the first does not say yes the others are asked at once.
 func TestOthersAreAskedWhenTheFirstWillNotDo(t *testing.T) {
+	t.Parallel()
 	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 	nodes := addrs(set)
 	ctx := within(t, 30*time.Second)
@@ -73,45 +77,4 @@ func TestOthersAreAskedWhenTheFirstWillNotDo(t *testing.T) {
 
 	must(t, set[first].Kill())
 	must(t, cycle(ctx, b, t.Name()))
-}
-
-// A lock that its process will come back for is kept from others, and not for long.
-func TestKeptLockIsKeptFromOthers(t *testing.T) {
-	nodes := five(t)
-	ctx := within(t, 30*time.Second)
-	b, waiting, other := newDriver(t, nodes), newDriver(t, nodes), newDriver(t, nodes)
-	dc := newDriverClaim(t.Name(), 10*time.Second, false)
-	_, err := b.Acquire(ctx, dc)
-	must(t, err)
-	got := make(chan error, 1)
-	heir := newDriverClaim(t.Name(), 10*time.Second, true)
-	go func() {
-		_, err := waiting.Acquire(ctx, heir)
-		got <- err
-	}()
-	clients := connect(t, nodes...)
-	for _, c := range clients {
-		eventually.Within(t, 10*time.Second, "it waits", func() bool { return len(members(t, c, t.Name())) == 1 })
-	}
-	c := dc.State.(*claim)
-	keep := &pass{b: b, c: c, heirs: b.newHeirs(c, len(nodes))}
-	keep.giving = b.newGiving(c, keep.heirs, false, "keep")
-	kept := make(chan int, len(nodes))
-	keep.submit(allNodes(len(nodes)), time.Time{}, func(i int) { kept <- i })
-	for range nodes {
-		<-kept
-	}
-	if _, err := other.Acquire(ctx, newDriverClaim(t.Name(), 10*time.Second, false)); !errors.Is(err, driver.ErrTaken) {
-		// 100 ms later it would be free: then this machine was too slow to tell.
-		t.Logf("somebody else: %v", err)
-		if clients[0].PTTL(ctx, lockKey(t.Name())).Val() > 0 && err != nil {
-			t.Errorf("somebody else: got %v, want ErrTaken", err)
-		}
-	}
-	again := newDriverClaim(t.Name(), 10*time.Second, false)
-	_, err = b.Acquire(ctx, again)
-	must(t, err)
-	must(t, b.Release(ctx, again))
-	must(t, <-got)
-	must(t, waiting.Release(ctx, heir))
 }

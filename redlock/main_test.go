@@ -2,9 +2,9 @@ package redlock
 
 import (
 	"context"
+	"flag"
 	"log"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +17,16 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
+// Tests that work more than they wait, or count requests, do not run beside others, and
+// so before the suites: a machine that is busy makes locks late.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() { // the example needs servers
+		_ = flag.Set("test.skip", "^Example")
+	}
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = flag.Set("test.parallel", "3") // the suites, which wait more than they work
+	}
 	logging.Disable()
 	code := m.Run()
 	if err := servers.StopAll(); err != nil {
@@ -50,19 +59,10 @@ func connect(t testing.TB, addrs ...string) (clients []goredis.UniversalClient) 
 // open makes a Locker of its own clients, closed when the test ends.
 func open(t testing.TB, addrs []string, opts ...locker.Option) locker.Locker {
 	t.Helper()
-	cfg, err := locker.NewConfig(opts...)
+	l, err := New(connect(t, addrs...), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBackend(connect(t, addrs...), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := locker.New(b, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	drivers.Store(l, b)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -101,21 +101,17 @@ func proxies(t testing.TB, addrs []string) (list []*proxy.Proxy, fronts []string
 	return list, fronts
 }
 
+// requests is how many the servers have been sent.
+func requests(t testing.TB, set []*servers.Redis) int64 {
+	t.Helper()
+	sum, err := servers.SumRequests(within(t, 30*time.Second), set)
+	must(t, err)
+	return sum
+}
+
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-var drivers sync.Map // of the Lockers made by open
-
-// driverOf is the driver behind a Locker made by open.
-func driverOf(t testing.TB, l locker.Locker) *backend {
-	t.Helper()
-	b, ok := drivers.Load(l)
-	if !ok {
-		t.Fatal("not made by open")
-	}
-	return b.(*backend)
 }

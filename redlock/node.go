@@ -34,7 +34,7 @@ var (
 
 func (b *backend) newNode(client goredis.UniversalClient, i int) *node {
 	n := &node{name: nameOf(client, i), client: client, ctx: b.ctx, bound: b.bound, linger: linger, open: &b.open}
-	n.late, n.unasked = n.fail(errSlow), n.fail(errUnasked)
+	n.late, n.unasked, n.unsent = n.fail(errSlow), n.fail(errUnasked), n.fail(errNotSent)
 	return n
 }
 
@@ -52,6 +52,7 @@ type node struct {
 	late   error // what is said of it when an answer does not come in time
 
 	unasked error // and when it was decided without it
+	unsent  error // and when a question was taken back
 
 	open  *underway.Group // requests at all nodes that are not answered
 	calls sync.WaitGroup  // its goroutine
@@ -195,20 +196,6 @@ func (n *node) silent() time.Duration {
 		return 0
 	}
 	return time.Since(n.since)
-}
-
-// idle is 2 when the node could send something now and has to anyway, 1 when it
-// could, 0 when it is waiting for an answer.
-func (n *node) idle() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case n.running || n.failedLocked():
-		return 0
-	case len(n.queue) > 0:
-		return 2
-	}
-	return 1
 }
 
 // busy says whether a batch is under way.

@@ -177,7 +177,6 @@ type backend struct {
 	fenced  bool
 	channel string // that of this backend: the last part of its name
 	tokens  tokens
-	habits  habits
 	bell    *bell
 
 	ctx  context.Context // ends with the backend
@@ -200,7 +199,6 @@ func (b *backend) Traits() driver.Traits {
 // Close waits until what is under way has been answered, but not for a node that
 // hangs: the client library gives that up in its own time.
 func (b *backend) Close(ctx context.Context) error {
-	b.habits.close()
 	for _, n := range b.nodes {
 		n.finish()
 	}

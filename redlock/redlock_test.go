@@ -49,6 +49,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestNumbersOfNodes(t *testing.T) {
+	t.Parallel()
 	for n, want := range map[int]string{1: "warns", 2: "warns", 3: "", 4: "warns", 5: ""} {
 		var log bytes.Buffer
 		l := open(t, five(t)[:n], locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -75,6 +76,7 @@ func TestNumbersOfNodes(t *testing.T) {
 }
 
 func TestWithoutFencing(t *testing.T) {
+	t.Parallel()
 	bare, fenced := open(t, five(t), WithoutFencing()), open(t, five(t))
 	for range 10 {
 		a, err := bare.Acquire(within(t, 10*time.Second), t.Name())
@@ -176,20 +178,22 @@ func TestValue(t *testing.T) {
 		dc.Owner = owner
 		c := b.newClaim(dc, 1_763_721_350_123_456)
 		want := "1763721350123456." + dc.ID + "." + b.channel + ".00001234 " + owner
-		if c.value != want || c.head != want[:49] || !plausible(c.value) || channelOf(c.value) != b.channel {
+		if c.value != want || c.head != want[:49] || c.value[fixedLen] != ' ' || channelOf(c.value) != b.channel {
 			t.Errorf("got %q", c.value)
 		}
-		again := b.reclaim(c.value, dc.Name)
-		if again.ID != dc.ID || again.TTL != dc.TTL || again.lock != c.lock || again.head != c.head || again.gone != c.gone {
+		again := b.reclaim(c.value[:fixedLen], dc.Name)
+		if again.ID != dc.ID || again.lock != c.lock || again.head != c.head || again.gone != c.gone {
 			t.Errorf("got %+v, want %+v", again, c)
 		}
-		for _, r := range []ring{{value: c.value, name: "x y"}, {value: c.value, name: dc.Name, has: true, token: 42}} {
-			if got, ok := parseRing(r.String()); !ok || got != r {
-				t.Errorf("got %+v %v, want %+v", got, ok, r)
+		for text, token := range map[string]int64{"?": 0, "42": 42} {
+			want := ring{fixed: c.value[:fixedLen], name: dc.Name, token: token}
+			if got, ok := parseRing(text + " " + want.fixed + " " + c.lock); !ok || got != want {
+				t.Errorf("got %+v %v, want %+v", got, ok, want)
 			}
 		}
 	}
-	for _, text := range []string{"", "x", "1 2 3 4", "1 99 short", "? 76 " + strings.Repeat("x", 80), "one " + ring{}.String()} {
+	fixed := strings.Repeat("0", headLen) + "." + strings.Repeat("0", fixedLen-headLen-1)
+	for _, text := range []string{"", "x", "1 2 3 4", "? " + fixed, "? " + fixed + " elsewhere", "one " + fixed + " a:{0}:lock:b", "? " + strings.Repeat("x", 80) + " a:{0}:lock:b"} {
 		if r, ok := parseRing(text); ok {
 			t.Errorf("%q was taken for %+v", text, r)
 		}

@@ -15,23 +15,14 @@ import (
 // the background, again and again until the lock's time is over.
 func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
 	c := dc.State.(*claim)
-	h := b.newHeirs(c, len(b.nodes))
-	mode := ""
-	kept := b.habits.keeps(c.Name)
-	if kept {
-		mode = "keep"
-	}
 	c.bids(nil)
-	r := b.put(ctx, c, &round{
+	r := b.put(c, &round{
 		script: releaseScript,
-		gives:  b.newGiving(c, h, false, mode),
+		gives:  b.newGiving(c, false),
 		judge:  judgeRelease,
-		heard:  h.add,
 	})
 	b.leave(c) // not before: disown would come first
-	won := r.wait()
-	b.habits.released(c.Name, kept, func() { b.passOn(c) })
-	if won {
+	if r.wait(ctx) {
 		if ok, _ := r.mutex().UnlockContext(ctx); ok {
 			return nil
 		}
@@ -91,16 +82,17 @@ const forget = time.Minute
 type giving struct {
 	b     *backend
 	c     *claim
-	token string
-	stay  bool   // the claim goes on waiting, in the queue
-	mode  string // "keep": hand over to nobody; "next": hand over if it is free
+	token string // for the successor
+	waits bool   // it goes on waiting, in the queue
 	plain []any
 }
 
-func (b *backend) newGiving(c *claim, h *heirs, stay bool, mode string) *giving {
-	g := &giving{b: b, c: c, stay: stay, mode: mode}
-	if h.token > 0 {
-		g.token = strconv.FormatInt(h.token, 10)
+func (b *backend) newGiving(c *claim, waits bool) *giving {
+	g := &giving{b: b, c: c, waits: waits}
+	if b.fenced {
+		c.mu.Lock()
+		g.token = strconv.FormatInt(max(c.token+1, b.tokens.guess()), 10)
+		c.mu.Unlock()
 	}
 	g.plain = g.build(false, false)
 	return g
@@ -113,7 +105,7 @@ func (g *giving) call(i int) []any {
 	if !stands && !unclear {
 		return g.plain
 	}
-	return g.build(true, unclear && !g.stay)
+	return g.build(true, unclear && !g.waits)
 }
 
 func (g *giving) build(stands, unclear bool) []any {
@@ -121,7 +113,7 @@ func (g *giving) build(stands, unclear bool) []any {
 	if unclear {
 		remember = strconv.FormatInt((forget + g.c.TTL).Milliseconds(), 10)
 	}
-	if g.stay {
+	if g.waits {
 		stay = "1"
 	}
 	if stands {
@@ -129,34 +121,14 @@ func (g *giving) build(stands, unclear bool) []any {
 	}
 	c := g.c
 	return releaseScript.call([]string{c.lock, c.clock, c.wait, c.gone},
-		c.head, c.value, g.token, remember, stay, g.b.prefix+":wake:", stood, g.mode)
+		c.head, c.value, g.token, remember, stay, g.b.prefix+":wake:", stood)
 }
 
 func judgeRelease(v any) reply {
-	switch v := v.(type) {
-	case int64:
+	if v, ok := v.(int64); ok {
 		return reply{yes: v == 1}
-	case []any:
-		if len(v) == 2 {
-			holder, _ := v[1].(string)
-			return reply{holder: holder}
-		}
-		if len(v) == 3 {
-			heir, _ := v[1].(string)
-			written, _ := v[2].(int64)
-			return reply{yes: true, handed: true, holder: heir, fenced: written == 1}
-		}
 	}
 	return reply{err: strange(v)}
-}
-
-// passOn hands a lock that is free to whoever waits for it. c was the last to have
-// it.
-func (b *backend) passOn(c *claim) {
-	nodes := c.traces()
-	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
-	p.giving = b.newGiving(c, p.heirs, false, "next")
-	p.submit(nodes, time.Time{}, nil)
 }
 
 // yield gives back the votes that c has on some nodes, to those who wait there. c
@@ -165,13 +137,8 @@ func (b *backend) yield(c *claim, nodes nodeSet) {
 	if nodes == 0 {
 		return
 	}
-	c.mu.Lock()
-	c.yielded = true
-	c.stands |= nodes
-	c.mu.Unlock()
-	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
-	p.giving = b.newGiving(c, p.heirs, true, "")
-	p.submit(nodes, time.Time{}, nil)
+	c.giveBack(nodes)
+	b.pass(c, true, nodes, time.Time{}, nil)
 }
 
 // cleanup is the removal of all traces of a claim.
@@ -201,9 +168,7 @@ func (b *backend) clean(c *claim) *cleanup {
 	if nodes == 0 {
 		return k
 	}
-	p := &pass{b: b, c: c, heirs: b.newHeirs(c, nodes.len())}
-	p.giving = b.newGiving(c, p.heirs, false, "")
-	p.submit(nodes, time.Now().Add(c.TTL+b.bound), k.cleaned)
+	b.pass(c, false, nodes, time.Now().Add(c.TTL+b.bound), k.cleaned)
 	return k
 }
 
@@ -238,33 +203,23 @@ func (k *cleanup) wait(ctx context.Context, bound time.Duration, nodes nodeSet) 
 
 // pass is a release that nobody counts.
 type pass struct {
-	b      *backend
-	c      *claim
-	heirs  *heirs
 	giving *giving
-	done   func(i int)
+	done   func(i int) // told of every answer; may be nil
 }
 
-func (p *pass) submit(nodes nodeSet, until time.Time, done func(int)) {
-	p.done = done
-	for i, n := range p.b.nodes {
+// pass gives up what c has on the nodes given. What has failed is repeated until then.
+func (b *backend) pass(c *claim, waits bool, nodes nodeSet, until time.Time, done func(int)) {
+	p := &pass{b.newGiving(c, waits), done}
+	for i, n := range b.nodes {
 		if nodes.has(i) {
-			n.submit(&request{job: p, c: p.c, i: i, until: until})
+			n.submit(&request{job: p, c: c, i: i, until: until})
 		}
 	}
 }
 
-func (p *pass) command(i int) (*script, []any) {
-	return releaseScript, p.giving.call(i)
-}
+func (p *pass) command(i int) (*script, []any) { return releaseScript, p.giving.call(i) }
 
-func (p *pass) answered(i int, v any, err error, sent bool) {
-	rep := reply{err: err, sent: sent}
-	if err == nil {
-		rep = judgeRelease(v)
-		rep.sent = sent
-	}
-	p.heirs.add(i, rep)
+func (p *pass) answered(i int, _ any, _ error, _ bool) {
 	if p.done != nil {
 		p.done(i)
 	}

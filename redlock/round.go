@@ -17,21 +17,20 @@ type round struct {
 	args   []any
 	gives  *giving // instead of args: a release, which has to get through some time
 	queue  bool    // a bid that queues where the lock is taken
+	rest   nodeSet // if not empty: a bid at these nodes only, and in no hurry
 	judge  func(v any) reply
 	heard  func(i int, rep reply) // told of every answer; may be nil
 
 	voters []voter
 	first  nodeSet // the nodes that are asked at once
 	began  time.Time
-	timer  *time.Timer
-	unhook func() bool
+	bound  *time.Timer   // for who waits
 	done   chan struct{} // closed when nobody has to wait any longer
 
 	mu      sync.Mutex
 	yes, no int
 	open    int // voters without an answer
 	hurried bool
-	patient bool // the bound is over, but there is nothing to decide on yet
 	over    bool // done is closed
 }
 
@@ -41,20 +40,17 @@ type reply struct {
 	low    bool   // yes, but the token was not written
 	clock  int64  // with low: the last token of the bucket
 	now    int64  // with low: the node's time; 0 if it did not say
-	holder string // who has it instead; with a release: who has it now
+	holder string // who has it instead
 	left   time.Duration
-	handed bool // a release: it was ours and has gone to holder
-	fenced bool // with handed: the successor's token is written
 	err    error
-	sent   bool // with err: the node may have carried it out; without: perhaps twice
+	sent   bool // with err: the node may have carried it out
 }
 
 // notSent is the reply of a node that was not asked after all.
 var notSent = reply{err: errNotSent}
 
-// put puts a question to the nodes. The bound and ctx both end the waiting for the
-// answers.
-func (b *backend) put(ctx context.Context, c *claim, r *round) *round {
+// put puts a question to the nodes.
+func (b *backend) put(c *claim, r *round) *round {
 	r.b, r.c = b, c
 	r.voters = make([]voter, len(b.nodes))
 	r.open = len(r.voters)
@@ -65,18 +61,18 @@ func (b *backend) put(ctx context.Context, c *claim, r *round) *round {
 		until = r.began.Add(c.TTL)
 	}
 	some := allNodes(len(b.nodes))
-	if r.isBid() {
+	switch {
+	case r.rest != 0:
+		some = r.rest
 		c.bids(r)
-	} else {
+	case r.isBid():
+		c.bids(r)
+		r.first = b.firstToAsk(c, some)
+	default:
 		some = c.traces() // the others cannot know anything of it
+		r.first = b.firstToAsk(c, some)
 	}
-	r.first = b.firstToAsk(c, some)
-	r.mu.Lock()
-	r.timer = time.AfterFunc(b.bound, r.overdue)
-	if ctx.Done() != nil {
-		r.unhook = context.AfterFunc(ctx, r.expire)
-	}
-	r.mu.Unlock()
+	r.bound = time.NewTimer(b.bound)
 	for i, n := range b.nodes {
 		v := &r.voters[i]
 		v.r = r
@@ -132,13 +128,42 @@ func (r *round) hurry() {
 	}
 }
 
-// wait returns when it is decided or the waiting is over, with whether enough said
-// yes.
-func (r *round) wait() bool {
-	<-r.done
+// wait returns when it is decided, or when the bound or ctx is over, with whether enough
+// said yes. What has not gone out by then does not go out any more, unless it
+// undoes something.
+func (r *round) wait(ctx context.Context) bool {
+	defer r.bound.Stop()
+	for patient := false; ; {
+		select {
+		case <-r.done:
+			return r.won()
+		case <-r.bound.C:
+			if !patient && !r.decidable() {
+				// Some more time for those who are missing: it may be this machine that is slow.
+				patient = true
+				r.bound.Reset((lenience - 1) * r.b.bound)
+				continue
+			}
+		case <-ctx.Done():
+		}
+		if r.gives == nil {
+			r.withdraw()
+		}
+		return r.won()
+	}
+}
+
+func (r *round) won() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.yes >= r.b.quorum
+}
+
+// decidable: a majority has answered.
+func (r *round) decidable() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.yes+r.no >= r.b.quorum
 }
 
 // command and answered make round a job.
@@ -153,7 +178,6 @@ func (r *round) answered(i int, v any, err error, sent bool) {
 	rep := reply{err: err, sent: sent}
 	if err == nil {
 		rep = r.judge(v)
-		rep.sent = sent
 	}
 	if r.gives == nil {
 		r.c.asked(i, rep, r.queue)
@@ -194,7 +218,6 @@ func (r *round) settle(i int, rep reply) {
 	usable := r.yes + r.no
 	switch {
 	case r.open == 0:
-		r.unwatch()
 		r.finish()
 	case r.yes >= quorum, r.gives != nil && r.no >= quorum:
 		r.finish()
@@ -203,7 +226,7 @@ func (r *round) settle(i int, rep reply) {
 		r.finish()
 	case usable == quorum && rep.err == nil:
 		// The rest may take longer, but not out of all proportion.
-		r.timer.Reset(max(4*time.Since(r.began), 20*time.Millisecond))
+		r.bound.Reset(max(4*time.Since(r.began), 20*time.Millisecond))
 	}
 }
 
@@ -211,13 +234,6 @@ func (r *round) settle(i int, rep reply) {
 // confirmed.
 func (r *round) counts(rep reply) bool {
 	return rep.yes && (!rep.low || r.isBid())
-}
-
-func (r *round) unwatch() {
-	r.timer.Stop()
-	if r.unhook != nil {
-		r.unhook()
-	}
 }
 
 // finish lets go of whoever waits. It wants mu.
@@ -228,58 +244,16 @@ func (r *round) finish() {
 	}
 }
 
-// overdue is called when the bound is over. What a majority has not answered cannot
-// be decided without those who are missing: they get some more time, for it may be this
-// machine that is slow.
-func (r *round) overdue() {
-	r.mu.Lock()
-	more := r.yes+r.no < r.b.quorum && !r.over && !r.patient
-	if more {
-		r.patient = true
-		r.timer.Reset((lenience - 1) * r.b.bound)
-	}
-	r.mu.Unlock()
-	if !more {
-		r.expire()
-	}
-}
-
-// expire ends the waiting. What has not gone out yet does not go out any more,
-// unless it undoes something.
-func (r *round) expire() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unwatch()
-	r.finish()
-	if r.gives == nil {
-		r.takeBack()
-	}
-}
-
 // withdraw takes back what has not gone out, of a question that no longer matters.
 func (r *round) withdraw() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.takeBack()
-}
-
-func (r *round) takeBack() {
 	for i := range r.voters {
 		if v := &r.voters[i]; !v.answered && v.req.cancel() {
 			r.c.asked(i, notSent, r.queue)
-			r.settle(i, reply{err: r.b.nodes[i].fail(errNotSent)})
+			r.settle(i, reply{err: r.b.nodes[i].unsent})
 		}
 	}
-}
-
-// detach lets the questions that are still open be answered although the caller
-// has what it wanted and will end its ctx.
-func (r *round) detach() {
-	r.mu.Lock()
-	if r.unhook != nil {
-		r.unhook()
-	}
-	r.mu.Unlock()
 }
 
 // replies is what has been answered so far. A node that has not answered is

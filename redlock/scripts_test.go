@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // asked is a job that keeps its answer.
@@ -24,7 +26,8 @@ func ask(s *script, keys []string, argv ...string) *asked {
 // batch and not one before it. If they are of different claims of one name, the
 // one it did not understand is still to be repeated.
 func TestScriptIsTaughtThoughAnotherClaimCameLater(t *testing.T) {
-	node := five(t)[:1]
+	t.Parallel()
+	node := addrs(servers.NewRedisSet(t, 1, servers.RedisOptions{}))
 	client := connect(t, node...)[0]
 	list, fronts := proxies(t, node)
 	b := newDriver(t, fronts, WithNodeTimeout(10*time.Second))
@@ -34,7 +37,6 @@ func TestScriptIsTaughtThoughAnotherClaimCameLater(t *testing.T) {
 	n.submit(&request{job: ping})
 	must(t, <-ping.done)
 
-	// No other test may teach or use this server meanwhile: these run one by one.
 	must(t, client.ScriptFlush(ctx).Err())
 	must(t, client.ScriptLoad(ctx, bidSource).Err())
 	one := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, false), b.tokens.stamp())
@@ -56,7 +58,8 @@ func TestScriptIsTaughtThoughAnotherClaimCameLater(t *testing.T) {
 }
 
 func TestForgottenScriptsAreTaughtAnew(t *testing.T) {
-	nodes := five(t)
+	t.Parallel()
+	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
 	a, b := open(t, nodes), open(t, nodes)
 	clients := connect(t, nodes...)
 	flush := func() {

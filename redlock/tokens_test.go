@@ -21,6 +21,7 @@ import (
 // Two hold, which RedLock cannot prevent, and their tokens tell who came later: a
 // node restarts without its data.
 func TestNodeThatRestartsEmpty(t *testing.T) {
+	t.Parallel()
 	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 	nodes := addrs(set)
 	clients := connect(t, nodes...)
@@ -51,6 +52,7 @@ func TestNodeThatRestartsEmpty(t *testing.T) {
 
 // The same when the clocks of a majority jump.
 func TestClocksThatJump(t *testing.T) {
+	t.Parallel()
 	nodes := five(t)
 	clients := connect(t, nodes...)
 	a, b := newDriver(t, nodes), newDriver(t, nodes)
@@ -84,6 +86,8 @@ func TestClocksThatJump(t *testing.T) {
 // TestTokensUnderFaults lets many take a few locks while keys are deleted, expire and
 // whole nodes restart without their data, and then looks at the tokens: none is given
 // twice, and whoever began to ask after another had succeeded has a greater one.
+//
+// It needs the machine for itself: little happens on one that is busy.
 func TestTokensUnderFaults(t *testing.T) {
 	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 	nodes := addrs(set)

@@ -3,7 +3,6 @@ package redlock
 import (
 	"math/bits"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,9 +22,10 @@ const buckets = 1024
 // order of arrival when sorted. The first two fields are its head: no two claims
 // have the same, so comparing heads compares values.
 const (
-	headLen = 49
-	idStart = 17
-	idEnd   = 49
+	headLen  = 49
+	idStart  = 17
+	idEnd    = 49
+	fixedLen = 75 // all but the owner
 )
 
 // claim is what the driver knows of one driver.Claim.
@@ -47,14 +47,16 @@ type claim struct {
 	cleanup *cleanup
 	bid     *round // the last question for the lock
 
-	// What has happened since the waiting Acquire last looked.
-	handed    bool    // a holder has handed the lock over to us
-	handToken int64   // with that token
-	look      bool    // somebody says that it is worth asking again
-	votes     nodeSet // nodes that said yes after the votes had been counted
-	stirred   nodeSet // nodes that have begun to listen to us
-
-	yielded bool // votes have been given back: what was handed over before is void
+	// What the waiting Acquire has to know. Its last bid is the base.
+	ours      nodeSet     // nodes that said yes to it
+	late      nodeSet     // nodes that said yes when the votes had been counted
+	handed    nodeSet     // nodes that have handed the lock over to us since
+	handToken int64       // with that token
+	written   nodeSet     // as far as these have written it
+	yielded   nodeSet     // nodes whose votes were given back: what these say may be old
+	look      bool        // it is worth asking all nodes again
+	stirred   nodeSet     // nodes that have begun to listen to us
+	missing   *time.Timer // when not to wait any longer for the other nodes that hand over
 }
 
 func (b *backend) newClaim(dc *driver.Claim, stamp int64) *claim {
@@ -73,12 +75,10 @@ func (b *backend) newClaim(dc *driver.Claim, stamp int64) *claim {
 	return c
 }
 
-// reclaim makes up a claim from what is stored of it.
-func (b *backend) reclaim(value, name string) *claim {
-	ttl, _ := strconv.Atoi(value[67:75])
-	c := b.named(&driver.Claim{Name: name, ID: value[idStart:idEnd], TTL: time.Duration(ttl) * time.Millisecond})
-	c.value, c.head = value, value[:headLen]
-	c.stands = allNodes(len(b.nodes))
+// reclaim makes up a claim from the fixed part of its value.
+func (b *backend) reclaim(fixed, name string) *claim {
+	c := b.named(&driver.Claim{Name: name, ID: fixed[idStart:idEnd]})
+	c.value, c.head = fixed, fixed[:headLen]
 	return c
 }
 
@@ -177,6 +177,10 @@ func (c *claim) wake(change func()) {
 	c.mu.Lock()
 	change()
 	c.mu.Unlock()
+	c.rouse()
+}
+
+func (c *claim) rouse() {
 	select {
 	case c.mail <- struct{}{}:
 	default:
@@ -198,11 +202,6 @@ func (c *claim) traces() nodeSet {
 
 // channelOf is the part of a value that says whom to wake.
 func channelOf(value string) string { return value[50:66] }
-
-// plausible: value was written by this package, as far as one can see.
-func plausible(value string) bool {
-	return len(value) >= 76 && value[16] == '.' && value[49] == '.' && value[66] == '.' && strings.IndexByte(value[:76], ' ') == 75
-}
 
 // nodeSet is a set of indices of nodes.
 type nodeSet uint64

@@ -8,10 +8,14 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// rounds is how long it takes a sleeping waiter to ask every node, one after the
-// other, whether it has been forgotten. The nodes forget a queue of which they hear
-// nothing for 15 s (see the scripts): that is what becomes of waiters who died.
-const rounds = 11 * time.Second
+const (
+	// longest is how long a waiter sleeps at most before it looks whether it has been
+	// forgotten, and looks how many times it asks one node only before it asks all
+	// again. The nodes forget a queue of which they hear nothing for 15 s (see the
+	// scripts), more than all of it together: that is what becomes of waiters who died.
+	longest = 3 * time.Second
+	looks   = 3
+)
 
 // spread is over how long those who wait for the same moment are scattered.
 const spread = 100 * time.Millisecond
@@ -20,28 +24,40 @@ const spread = 100 * time.Millisecond
 // queue of those that others hold, and then sleeps until there is a reason to bid
 // again: it is told that the lock was handed to it or that it should look, or the
 // time of the holder must be over.
+//
+// Whatever message is lost, and whatever a node says or does not say, it bids again by
+// itself: every sleep ends when it is due, which is at most longest away and is set
+// anew by all that comes before a sleep; the sleep is followed by a bid, or by a look at one
+// node, of which there are only so many in a row; and bids and looks, and the listening
+// to nodes, end with the nodes' bound. A bid depends on nothing that was heard before.
 type waiter struct {
 	b *backend
 	c *claim
 
-	holder  string    // who had the most votes when we last bid
-	ours    nodeSet   // the nodes whose votes we have, as far as we know
-	beaten  bool      // holder has a majority
-	due     time.Time // when to look without being told
-	splits  int       // bids in a row after which nobody had a majority
-	outages int       // bids in a row that too few nodes answered
-	next    int       // the node to glance at next
-	slept   bool      // it was not free at once
-	err     error     // of the last bid
+	holder    string    // who had the most votes when we last bid
+	beaten    bool      // holder has a majority
+	listening bool      // when we last bid: without it nobody could hand the lock to us
+	due       time.Time // when to look without being told
+	splits    int       // bids in a row after which nobody had a majority
+	outages   int       // bids in a row that too few nodes answered
+	looks     int       // at one node only, in a row
+	next      int       // the node to look at next
+	err       error     // of the last bid
 }
 
 func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	w.looks = rand.N(looks + 1) // so that not all who wait ask all nodes at the same time
 	for {
 		grant, err := w.bid(ctx)
-		for again := false; err == nil && grant.Until == 0 && !again; {
-			w.slept = true
+		if err != nil || grant.Until != 0 {
+			return grant, err
+		}
+		if !w.listening && w.b.bell.listen(ctx) {
+			continue // into the queues
+		}
+		for again := false; !again; {
 			timer.Reset(time.Until(w.due))
 			select {
 			case <-w.c.mail:
@@ -49,10 +65,9 @@ func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
 			case <-ctx.Done():
 				return driver.Grant{}, failed(ctx, w.err)
 			}
-			grant, again = w.stir(ctx)
-		}
-		if err != nil || grant.Until != 0 {
-			return grant, err
+			if grant, again = w.stir(ctx); grant.Until != 0 {
+				return grant, nil
+			}
 		}
 	}
 }
@@ -61,17 +76,15 @@ func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
 // until it is due.
 func (w *waiter) bid(ctx context.Context) (driver.Grant, error) {
 	b, c := w.b, w.c
-	c.mu.Lock()
-	c.look, c.votes = false, 0
-	c.mu.Unlock()
-	listening := b.bell.listening()
-	grant, replies, err := b.bid(ctx, c, listening)
+	had := c.beginAnew()
+	w.listening = b.bell.listening()
+	grant, replies, err := b.bid(ctx, c, w.listening)
 	if err == nil {
 		return grant, nil
 	}
 	hopelessly := 0
-	for _, rep := range replies {
-		if rep.err != nil && hopeless(rep.err) {
+	for i, rep := range replies {
+		if rep.err != nil && rep.err != b.nodes[i].unasked && hopeless(rep.err) {
 			hopelessly++
 		}
 	}
@@ -79,20 +92,17 @@ func (w *waiter) bid(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{}, failed(ctx, err)
 	}
 	w.err = err
-	pause := w.weigh(replies)
-	if !listening {
-		// Nobody could hand the lock to us, so we have not stood in the queue.
-		if pause = min(pause, time.Second); b.bell.listen(ctx) {
-			pause = 0
-		}
+	pause := w.weigh(replies, had)
+	if !w.listening {
+		pause = min(pause, time.Second)
 	}
 	w.due = time.Now().Add(pause)
 	return driver.Grant{}, nil
 }
 
 // weigh decides what becomes of the votes we have, which are too few, and how
-// long to sleep.
-func (w *waiter) weigh(replies []reply) time.Duration {
+// long to sleep. Before the bid we had those of some nodes.
+func (w *waiter) weigh(replies []reply, had nodeSet) time.Duration {
 	var ours nodeSet
 	var left time.Duration
 	rivals := make(map[string]int)
@@ -112,10 +122,14 @@ func (w *waiter) weigh(replies []reply) time.Duration {
 		}
 	}
 	w.c.mu.Lock()
-	w.c.votes &^= ours // they have been counted
+	w.c.ours = ours
+	w.c.late &^= ours // they have been counted
 	w.c.mu.Unlock()
-	w.ours = ours
 	w.beaten = most >= w.b.quorum
+	if taken >= w.b.quorum && ours|had == 0 {
+		// To stand in the queue of a majority is enough to be handed that majority.
+		w.c.bids(nil)
+	}
 	switch {
 	case taken+ours.len() < w.b.quorum:
 		w.outages++
@@ -140,13 +154,15 @@ func (w *waiter) weigh(replies []reply) time.Duration {
 
 // yield gives the votes we have to those who wait.
 func (w *waiter) yield() {
-	w.b.yield(w.c, w.ours)
-	w.ours = 0
+	w.c.mu.Lock()
+	ours := w.c.ours
+	w.c.mu.Unlock()
+	w.b.yield(w.c, ours)
 }
 
 // until is how long to sleep when the holder has so much time left.
 func (w *waiter) until(left time.Duration) time.Duration {
-	return min(max(left, 0)+time.Millisecond+rand.N(spread), rounds/time.Duration(len(w.b.nodes)))
+	return min(max(left, 0)+time.Millisecond+rand.N(spread), longest)
 }
 
 // backoff is a random time of which the bounds double with each failure in a row.
@@ -160,71 +176,99 @@ func backoff(first, most time.Duration, failures int) time.Duration {
 func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
 	b, c := w.b, w.c
 	c.mu.Lock()
-	handed, token, yielded := c.handed, c.handToken, c.yielded
-	look, votes, stirred := c.look, c.votes, c.stirred
-	c.handed, c.votes, c.stirred = false, 0, 0
-	c.mu.Unlock()
-	if w.ours |= votes; votes != 0 && !w.beaten {
-		look = true
+	has, token := c.handed.len() >= b.quorum, int64(0)
+	if c.written.len() >= b.quorum {
+		token = c.handToken
 	}
+	again = c.look || c.late != 0 && !w.beaten
+	c.ours |= c.late
+	again = again || (c.ours|c.handed).len() >= b.quorum
+	stirred := c.stirred
+	c.look, c.late, c.stirred = false, 0, 0
+	c.mu.Unlock()
 	switch {
-	case handed && !yielded:
+	case has:
 		grant, err := w.accept(ctx, token)
 		return grant, err != nil
-	case handed, look:
+	case again:
 		return grant, true
 	}
 	for i := range b.nodes {
-		if stirred.has(i) && w.news(i, b.glance(ctx, c, i)) {
+		if stirred.has(i) && w.news(ctx, i) {
 			return grant, true
 		}
 	}
-	if time.Now().Before(w.due) {
-		return grant, false
-	}
-	if w.outages > 0 || w.splits > 0 || !b.bell.listening() {
-		return grant, true
-	}
-	for range b.nodes {
-		i := w.next % len(b.nodes)
-		w.next++
-		if b.nodes[i].weak() {
-			continue
-		}
-		switch rep := b.glance(ctx, c, i); {
-		case ctx.Err() != nil:
-			return grant, false
-		case w.news(i, rep):
-			return grant, true
-		case rep.err == nil && !rep.yes:
-			w.due = time.Now().Add(w.until(rep.left))
-			return grant, false
-		}
-		// A node that is ours does not know how much time the holder has left.
-	}
-	return grant, true
+	return grant, !time.Now().Before(w.due) && w.look(ctx)
 }
 
-// news: what a node says is a reason to ask all of them.
-func (w *waiter) news(i int, rep reply) bool {
+// look asks a node whether the holder still has the lock. It returns whether to ask
+// all of them.
+func (w *waiter) look(ctx context.Context) (again bool) {
+	i := w.witness()
+	if w.looks++; w.looks > looks {
+		w.looks, i = 0, -1
+	}
+	return i < 0 || w.outages > 0 || w.splits > 0 || !w.b.bell.listening() || w.news(ctx, i)
+}
+
+// news asks node i, and says whether its answer is a reason to ask all of them. No answer
+// is none: then the waiter is due as before, and asks somebody else.
+func (w *waiter) news(ctx context.Context, i int) bool {
+	rep := w.b.glance(ctx, w.c, i)
 	switch {
 	case rep.err != nil:
 		return false
 	case rep.yes:
-		return !w.ours.has(i)
+		return !w.c.has(i)
+	case rep.holder != w.holder:
+		return true
 	}
-	return rep.holder != w.holder
+	w.due = time.Now().Add(w.until(rep.left))
+	return false
+}
+
+// witness is a node that answers and that may know of the holder, each time another; -1
+// if there is none.
+func (w *waiter) witness() int {
+	for range w.b.nodes {
+		i := w.next % len(w.b.nodes)
+		w.next++
+		if !w.b.nodes[i].weak() && !w.c.has(i) {
+			return i
+		}
+	}
+	return -1
 }
 
 // accept takes a lock that was handed over to us. All nodes count our TTL from a
 // moment after our first request, so if that is not long ago nothing has to be
 // asked.
-func (w *waiter) accept(ctx context.Context, token int64) (driver.Grant, error) {
+func (w *waiter) accept(ctx context.Context, token int64) (grant driver.Grant, err error) {
 	fresh := w.b.clock.Now().Sub(w.c.began) < w.c.TTL/3
 	if fresh && (token > 0 || !w.b.fenced) {
-		return w.b.grant(w.c, w.c.began, token)
+		grant, err = w.b.grant(w.c, w.c.began, token)
+	} else {
+		grant, err = w.b.confirm(ctx, w.c, token)
 	}
-	return w.b.confirm(ctx, w.c, token)
+	if err == nil {
+		w.b.spread(w.c)
+	}
+	return grant, err
+}
+
+// spread takes the lock also on the nodes in whose queue we have not stood, unless it is
+// released before.
+func (b *backend) spread(c *claim) {
+	c.bids(nil)
+	if rest := allNodes(len(b.nodes)) &^ c.traces(); rest != 0 {
+		b.put(c, &round{
+			script: bidScript,
+			queue:  true,
+			args:   bidScript.call([]string{c.lock, c.clock, c.wait, c.gone}, c.value, c.ttl, "", "1"),
+			judge:  judgeBid,
+			rest:   rest,
+		})
+	}
 }
 
 // glance bids at one node.
@@ -267,6 +311,6 @@ func (g *single) answered(i int, v any, err error, sent bool) {
 	g.c.asked(i, rep, true)
 	g.done <- rep
 	if rep.yes {
-		g.c.wake(func() { g.c.votes = g.c.votes.with(i) })
+		g.c.wake(func() { g.c.late = g.c.late.with(i) })
 	}
 }

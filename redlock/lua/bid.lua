@@ -14,8 +14,7 @@ if known[3] then
   return -1
 end
 local held = known[1]
--- Kept: released, but for the process that released it; see release.lua.
-if held and held ~= ARGV[1] and held ~= 'kept.' .. string.sub(ARGV[1], 51, 66) then
+if held and held ~= ARGV[1] then
   if ARGV[4] == '1' then
     redis.call('zadd', KEYS[3], 0, ARGV[1])
     redis.call('pexpire', KEYS[3], 15000)
@@ -23,7 +22,7 @@ if held and held ~= ARGV[1] and held ~= 'kept.' .. string.sub(ARGV[1], 51, 66) t
   local t = redis.call('time')
   return {0, held, redis.call('pttl', KEYS[1]), t[1] * 1000000 + t[2]}
 end
--- Free, or kept for us, or ours already: handed to us by a holder who left, or by a
+-- Free, or ours already: handed to us by a holder who left, or by a
 -- request of ours whose reply was lost.
 redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
 if ARGV[3] == '' then

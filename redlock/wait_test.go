@@ -1,0 +1,77 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/eventually"
+)
+
+// Who could not stand in any queue yet asks all nodes again once it can: one node would
+// know as little of the others as before.
+func TestWaiterAsksAllOnceItListens(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	clients := connect(t, nodes...)
+	ctx := within(t, 60*time.Second)
+	b := newDriver(t, nodes)
+	first, listen := make(chan struct{}), make(chan struct{})
+	go b.bell.start.Do(func() {
+		close(first)
+		<-listen
+		b.bell.subscribe()
+	})
+	<-first
+	// Somebody has the lock, and gives it up on all nodes but one before b listens.
+	other := foreign(t, b, t.Name())
+	for _, c := range clients {
+		must(t, c.Set(ctx, lockKey(t.Name()), other, 20*time.Second).Err())
+	}
+	dc := newDriverClaim(t.Name(), 20*time.Second, true)
+	got := await(t, ctx, b, dc)
+	eventually.Within(t, 20*time.Second, "it has asked", func() bool { return b.tokens.guess() != 0 })
+	for _, c := range clients[1:] {
+		must(t, c.Del(ctx, lockKey(t.Name())).Err())
+	}
+	begin := time.Now()
+	close(listen)
+	<-got
+	if took := time.Since(begin); took > 1500*time.Millisecond { // it would look at another node after more than that
+		t.Errorf("it took %v", took)
+	}
+	must(t, b.Release(ctx, dc))
+	must(t, clients[0].Del(ctx, lockKey(t.Name())).Err())
+}
+
+// Whatever single nodes say, a waiter asks all of them now and then.
+func TestWaiterAsksAllNowAndThen(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	ctx := within(t, 60*time.Second)
+	b := newDriver(t, nodes)
+	other := foreign(t, b, t.Name())
+	clients := connect(t, nodes...)
+	for _, c := range clients {
+		must(t, c.Set(ctx, lockKey(t.Name()), other, 20*time.Second).Err())
+	}
+	subscribed(t, ctx, b)
+	dc := newDriverClaim(t.Name(), 20*time.Second, true)
+	w := waiter{b: b, c: b.newClaim(dc, b.tokens.stamp())}
+	for range 2 {
+		_, err := w.bid(ctx)
+		must(t, err)
+		n := 0
+		for ; !w.look(ctx); n++ {
+			if in := time.Until(w.due); in > longest {
+				t.Errorf("looks again in %v", in)
+			}
+		}
+		if n > looks {
+			t.Errorf("asked one node %d times in a row", n)
+		}
+	}
+	must(t, b.Abandon(ctx, dc))
+	for _, c := range clients {
+		must(t, c.Del(ctx, lockKey(t.Name())).Err())
+	}
+}
