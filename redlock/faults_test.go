@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
@@ -19,11 +21,16 @@ import (
 // newDriver makes the driver without the core.
 func newDriver(t testing.TB, nodes []string, opts ...locker.Option) *backend {
 	t.Helper()
+	return newDriverOver(t, connect(t, nodes...), opts...)
+}
+
+func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...locker.Option) *backend {
+	t.Helper()
 	cfg, err := locker.NewConfig(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBackend(connect(t, nodes...), cfg)
+	b, err := newBackend(clients, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,6 +231,53 @@ func TestLateRequestsHaveNoEffect(t *testing.T) {
 	must(t, err)
 	must(t, lock.Release(context.Background()))
 	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+}
+
+// A majority that says yes when the TTL is over does not make a holder, and gets back what it
+// gave.
+func TestMajorityAfterTheTTL(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	var patient []goredis.UniversalClient
+	for _, front := range fronts {
+		o := options(front)
+		o.ReadTimeout = 30 * time.Second
+		c := goredis.NewClient(o)
+		t.Cleanup(func() { _ = c.Close() })
+		patient = append(patient, c)
+	}
+	// With tokens, the second round counts the time anew on nodes that still have the lock.
+	b := newDriverOver(t, patient, WithNodeTimeout(30*time.Second), WithoutFencing())
+	ctx := within(t, 60*time.Second)
+	must(t, cycle(ctx, b, t.Name()+"/warm"))
+	for _, p := range list {
+		p.FreezeUp()
+	}
+	dc := newDriverClaim(t.Name(), 2*time.Second, false)
+	got := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(ctx, dc)
+		got <- err
+	}()
+	for _, p := range list {
+		eventually.Is(t, "it has been asked", func() bool { return p.Stats().HeldUp > 0 })
+	}
+	time.Sleep(dc.TTL)
+	for _, p := range list {
+		p.Heal()
+	}
+	if err := <-got; err == nil || !strings.Contains(err.Error(), "only after the TTL") {
+		t.Errorf("got %v", err)
+	}
+	clients := connect(t, nodes...)
+	eventually.Is(t, "nothing is left", func() bool {
+		for _, c := range clients { // the TTL is not what removes it
+			must(t, c.PExpire(ctx, lockKey(dc.Name), time.Minute).Err())
+		}
+		return len(keysOf(t, nodes, t.Name())) == 0
+	})
+	must(t, b.Abandon(ctx, dc))
 }
 
 // The mark that a claim was withdrawn keeps its bid out.

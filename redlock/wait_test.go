@@ -75,3 +75,35 @@ func TestWaiterAsksAllNowAndThen(t *testing.T) {
 		must(t, c.Del(ctx, lockKey(t.Name())).Err())
 	}
 }
+
+// Those who wait ask again at random times, or else they would split the votes again and
+// again.
+func TestDelaysAreRandom(t *testing.T) {
+	const left = 300 * time.Millisecond
+	taken := reply{holder: "9", left: left}
+	for name, tc := range map[string]struct {
+		replies     []reply
+		splits      int
+		least, most time.Duration
+	}{
+		"somebody has it":  {[]reply{taken, taken, taken, taken, taken}, 0, left, left + time.Millisecond + spread},
+		"he has it longer": {[]reply{{holder: "9", left: time.Hour}, taken, {holder: "9"}}, 0, longest, longest},
+		"votes split":      {[]reply{taken, taken, {holder: "8"}, {holder: "8"}, {yes: true}}, 0, 2500 * time.Microsecond, 5 * time.Millisecond},
+		"split again":      {[]reply{taken, taken, {holder: "8"}, {holder: "8"}, {yes: true}}, 2, 10 * time.Millisecond, 20 * time.Millisecond},
+		"too few answer":   {[]reply{taken, {err: errSlow}, {err: errSlow}, {err: errSlow}, taken}, 0, 25 * time.Millisecond, 50 * time.Millisecond},
+		"nobody answers":   {[]reply{{err: errSlow}, {err: errSlow}, {err: errSlow}, {err: errSlow}, {err: errSlow}}, 0, 25 * time.Millisecond, 50 * time.Millisecond},
+	} {
+		seen := make(map[time.Duration]bool) // tenths of what is possible
+		for range 1000 {
+			w := waiter{b: &backend{quorum: 3}, c: &claim{head: "0", mail: make(chan struct{}, 1)}, splits: tc.splits}
+			d := w.weigh(tc.replies, 0)
+			if d < tc.least || d > tc.most {
+				t.Fatalf("%s: %v, want %v to %v", name, d, tc.least, tc.most)
+			}
+			seen[10*(d-tc.least)/max(1, tc.most-tc.least)] = true
+		}
+		if len(seen) < 10 && tc.least != tc.most {
+			t.Errorf("%s: of ten tenths between %v and %v only %d", name, tc.least, tc.most, len(seen))
+		}
+	}
+}
