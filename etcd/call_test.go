@@ -76,3 +76,51 @@ func TestPatience(t *testing.T) {
 	p.answered(time.Minute)
 	want("a very slow one", p.most)
 }
+
+// TestUnderway: a request ends soon after its caller's context, or its patience, has ended;
+// what was given up is not used again, and nobody else notices.
+func TestUnderway(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	var u underway
+	later := time.Now().Add(time.Minute)
+	other, otherContext := u.begin(t.Context(), later)
+	for _, how := range []string{"caller", "patience"} {
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, how))
+		defer cancel()
+		until := later
+		if how == "patience" {
+			until = time.Now().Add(50 * time.Millisecond)
+		}
+		r, inner := u.begin(ctx, until)
+		if inner.Value(key{}) != how {
+			t.Errorf("%s: the values of the caller's context are not seen", how)
+		}
+		child, end := context.WithCancel(inner)
+		defer end()
+		if how == "caller" {
+			cancel()
+		}
+		select {
+		case <-child.Done():
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: the request goes on", how)
+		}
+		if !u.end(r) {
+			t.Errorf("%s: not said to be given up", how)
+		}
+		again, inner := u.begin(t.Context(), later)
+		if again == r || inner.Err() != nil {
+			t.Errorf("%s: what was given up is used again", how)
+		}
+		if u.end(again) {
+			t.Errorf("%s: the next request is given up, too", how)
+		}
+	}
+	if otherContext.Err() != nil || u.end(other) {
+		t.Error("a request beside them is given up")
+	}
+	if u.first != nil {
+		t.Error("a request is left in the list")
+	}
+}

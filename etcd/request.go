@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// underway are the requests that have not come back. Each has a context that can be cancelled, for when its
-// patience or its caller's context ends. To make one, to tie it to that of the caller, and
-// to set a timer, took as long as all the rest that a Locker does for an acquisition, and
-// nearly every request is answered before anybody has looked at it. So contexts that nobody
-// cancelled are used again, and one timer looks after all requests.
+// underway are the requests that have not come back. Each has a context that can be
+// cancelled, for when its patience or its caller's context ends. To make one, to tie it to
+// that of the caller, and to set a timer took about as long as all the rest that a Locker
+// does for an acquisition, and nearly every request is answered before anybody has looked at
+// it. So contexts that nobody cancelled are used again, and one timer looks after all
+// requests.
 type underway struct {
 	mu    sync.Mutex
 	first *request // of a list
