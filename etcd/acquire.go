@@ -16,24 +16,10 @@ import (
 
 // place is where an entry stands in its queue.
 type place struct {
-	ahead  int            // how many stand before it, as far as known; none: it holds the name
-	key    string         // the one directly before it
-	born   int64          // its create revision
-	second string         // the one before that
-	rev    int64          // the revision at which this was so
-	asked  driver.Instant // when the server was asked
-}
-
-// behind makes a place of what the server says of those ahead, the nearest first.
-func behind(ahead int, nearest []*mvccpb.KeyValue, rev int64, asked driver.Instant) place {
-	p := place{ahead: ahead, rev: rev, asked: asked}
-	if ahead > 0 {
-		p.key, p.born = string(nearest[0].Key), nearest[0].CreateRevision
-	}
-	if ahead > 1 {
-		p.second = string(nearest[1].Key)
-	}
-	return p
+	ahead int    // how many stand before it, as far as known; none: it holds the name
+	key   string // the one directly before it
+	born  int64  // its create revision
+	rev   int64  // the revision at which this was so
 }
 
 // Acquire takes a name, or waits for it in the queue.
@@ -169,9 +155,8 @@ func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place,
 		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
 		clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0),
 	}
-	last := clientv3.OpGet(e.queue, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(2),
+	last := clientv3.OpGet(e.queue, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))
-	asked := b.clock.Now()
 	resp, err := b.put(ctx, s, e, ifs, []clientv3.Op{last}, clientv3.OpGet(e.key))
 	if err != nil {
 		return place{}, err
@@ -179,8 +164,11 @@ func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place,
 	got := resp.Responses[0].GetResponseRange()
 	switch {
 	case resp.Succeeded:
-		p := behind(int(got.Count), got.Kvs, resp.Header.Revision, asked)
-		e.follows = strings.HasPrefix(p.key, b.ownIn(e.queue))
+		p := place{ahead: int(got.Count), rev: resp.Header.Revision}
+		if p.ahead > 0 {
+			p.key, p.born = string(got.Kvs[0].Key), got.Kvs[0].CreateRevision
+			e.follows = strings.HasPrefix(p.key, b.ownIn(e.queue))
+		}
 		return p, nil
 	case len(got.Kvs) == 0:
 		return place{}, errFence

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -164,41 +163,6 @@ func TestCostOfHandOver(t *testing.T) {
 		if by["KV/Txn"] != 1 || by["KV/Range"] != reads {
 			t.Errorf("%d reads wanted after the release: %v", reads, by)
 		}
-	}
-}
-
-// TestCostOfWaitingAgain: who waits behind the same one again makes sure of its place in
-// good time, when it is the next but one, and not between the release and its turn.
-func TestCostOfWaitingAgain(t *testing.T) {
-	t.Parallel()
-	e := servers.NewEtcd(t, servers.EtcdOptions{})
-	c := dial(t, e.Addr())
-	holder, second, third := driverOf(t, c), driverOf(t, c), driverOf(t, c)
-	take(t, third, "session")
-	waitBehind(t, holder, second, t.Name())
-	waitBehind(t, second, third, t.Name())
-
-	held, claims := take(t, holder, t.Name()), []*driver.Claim{claim(t.Name(), true), claim(t.Name(), true)}
-	toSecond := begin(t, second, claims[0])
-	keys := queued(t, c, t.Name(), 2)
-	eventually.Is(t, "watches of the second", func() bool { return watching(second, keys[0]) && watching(second, keys[1]) })
-	toThird := begin(t, third, claims[1])
-	keys = queued(t, c, t.Name(), 3)
-	eventually.Is(t, "watches of the third", func() bool {
-		return watching(third, keys[0]) && watching(third, keys[1]) && watching(third, keys[2])
-	})
-	since := requests(t, e)
-	if err := errors.Join(holder.Release(t.Context(), held), <-toSecond); err != nil {
-		t.Fatal(err)
-	}
-	eventually.Is(t, "look of the third", func() bool { _, by := since(); return by["KV/Range"] > 0 })
-	eventually.Is(t, "end of the look", func() bool { return !watching(third, keys[0]) })
-	since = requests(t, e)
-	if err := errors.Join(second.Release(t.Context(), claims[0]), <-toThird); err != nil {
-		t.Fatal(err)
-	}
-	if n, by := since(); n != 1 || by["KV/Txn"] != 1 {
-		t.Errorf("the release alone wanted: %v", by)
 	}
 }
 

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -226,30 +225,6 @@ func guarded(t testing.TB, b *backend, claims ...*driver.Claim) {
 		defer b.mu.Unlock()
 		return !slices.ContainsFunc(claims, func(c *driver.Claim) bool { return c.State.(*entry).guard == nil })
 	})
-}
-
-// watching reports whether b has a watch on a key, and uses it.
-func watching(b *backend, key string) bool {
-	s := b.watches.usable()
-	if s == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.byKey[key]
-	return w != nil && w.id >= 0 && len(w.taps) > 0
-}
-
-// waitBehind has a waiter get a lock from a holder and give it back, all of which have a
-// session then.
-func waitBehind(t testing.TB, holder, waiter *backend, name string) {
-	t.Helper()
-	held, waits := take(t, holder, name), claim(name, true)
-	granted := begin(t, waiter, waits)
-	eventually.Is(t, "watch", func() bool { return watching(waiter, held.State.(*entry).key) })
-	if err := errors.Join(holder.Release(t.Context(), held), <-granted, waiter.Release(t.Context(), waits)); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // keep calls Renew as the core does, until the test ends.

@@ -93,7 +93,6 @@ func (s *stream) ask(key string, after, start int64, then func()) *tap {
 		return nil
 	}
 	w := s.byKey[key]
-	t.again = w != nil
 	if w == nil || start > 0 && (w.id < 0 || w.from >= start) {
 		w = s.create(key, start)
 	}
@@ -279,37 +278,8 @@ func (s *stream) thin() {
 	}
 }
 
-// ended returns a channel that is closed when t has nothing more to tell.
-func (t *tap) ended() <-chan struct{} {
-	if t == nil {
-		return nil
-	}
-	return t.done
-}
-
-// quietSince reports whether t would have told of a deletion after a revision, and has not.
-func (t *tap) quietSince(rev int64) bool {
-	if t == nil {
-		return false
-	}
-	select {
-	case <-t.w.known:
-	default:
-		return false
-	}
-	select {
-	case <-t.done:
-		return false
-	default:
-		return t.w.id >= 0 && t.w.from <= rev
-	}
-}
-
 // close ends the use of a watch for a user that has lost interest.
 func (t *tap) close() {
-	if t == nil {
-		return
-	}
 	s := t.w.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()

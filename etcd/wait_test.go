@@ -96,7 +96,16 @@ func TestGivesUpInBetween(t *testing.T) {
 	granted := begin(t, last, waiter)
 	keys := queued(t, c, t.Name(), 3)
 	watched := func(key string) func() bool {
-		return func() bool { return watching(last, key) }
+		return func() bool {
+			s := last.watches.usable()
+			if s == nil {
+				return false
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			w := s.byKey[key]
+			return w != nil && w.id >= 0 && len(w.taps) > 0
+		}
 	}
 	eventually.Is(t, "watch of the one directly ahead", watched(keys[1]))
 	cancel()

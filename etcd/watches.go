@@ -37,7 +37,6 @@ func newWatches(life context.Context, remote pb.WatchClient) *watches {
 // tap is one use of a watch: it waits for one deletion of the key.
 type tap struct {
 	w     *watch
-	again bool          // the watch had been made for an earlier use
 	after int64         // the deletion waited for has a greater revision
 	then  func()        // called, if not nil, when done is closed, by a goroutine of its own
 	done  chan struct{} // closed when it has come, or never will
