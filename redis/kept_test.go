@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
-	"github.com/seed80cd6120/locker/internal/kept"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -21,7 +20,7 @@ func turns(t *testing.T, l locker.Locker, name string, n int) (steady bool) {
 	for range n {
 		began := time.Now()
 		release(t, acquire(t, l, name))
-		steady = steady && time.Since(began) < kept.Idle/2
+		steady = steady && time.Since(began) < keptFor/2
 	}
 	return steady
 }
@@ -48,7 +47,7 @@ func TestKeptConnection(t *testing.T) {
 	for _, row := range []struct {
 		pool int
 		kept bool
-	}{{kept.Roomy, true}, {kept.Roomy - 1, false}} {
+	}{{roomy, true}, {roomy - 1, false}} {
 		o := options(r.Addr())
 		o.PoolSize = row.pool
 		client := closing(t, goredis.NewClient(o))

@@ -10,8 +10,6 @@ import (
 	"weak"
 
 	goredis "github.com/redis/go-redis/v9"
-
-	"github.com/seed80cd6120/locker/internal/kept"
 )
 
 // direct is a command that goes to a client with short timeouts, but through the
@@ -87,7 +85,7 @@ func addSwitch[C any](client *C, add func(goredis.Hook)) *switchman {
 type quickClient struct {
 	client  processor // the caller's
 	bounded func(ctx context.Context, cmd goredis.Cmder) error
-	kept    *kept.Conn
+	kept    *keptConn
 }
 
 func (q *quickClient) Process(ctx context.Context, cmd goredis.Cmder) error {
@@ -96,11 +94,11 @@ func (q *quickClient) Process(ctx context.Context, cmd goredis.Cmder) error {
 
 func newQuickClient(node *goredis.Client, of goredis.UniversalClient) *quickClient {
 	addSwitch(node, node.AddHook)
-	conn := kept.Of(node.WithTimeout(min(bound, sooner(node.Options()))))
-	q := &quickClient{client: node, bounded: conn.Process, kept: conn}
+	kept := newKeptConn(node.WithTimeout(min(bound, sooner(node.Options()))))
+	q := &quickClient{client: node, bounded: kept.process, kept: kept}
 	if c, ok := of.(*goredis.ClusterClient); ok {
 		addSwitch(c, c.AddHook)
-		return &quickClient{client: c, bounded: q.Process, kept: conn}
+		return &quickClient{client: c, bounded: q.Process, kept: kept}
 	}
 	return q
 }

@@ -215,7 +215,7 @@ func (b *backend) Close(ctx context.Context) error {
 	b.die()
 	b.listener.close()
 	b.nodes.Range(func(_, q any) bool {
-		q.(*quickClient).kept.Close()
+		q.(*quickClient).kept.close()
 		return true
 	})
 	select {
