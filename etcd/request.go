@@ -14,7 +14,7 @@ import (
 // requests.
 type underway struct {
 	mu    sync.Mutex
-	first *request // of a list
+	all   map[*request]struct{}
 	timer *time.Timer
 	armed bool
 }
@@ -27,8 +27,6 @@ type request struct {
 	cancel context.CancelFunc
 	caller context.Context
 	until  time.Time // the end of patience
-
-	next, prev *request
 }
 
 // spare are requests that were not given up.
@@ -59,17 +57,15 @@ func (u *underway) begin(ctx context.Context, until time.Time) (*request, contex
 	r.caller, r.until = ctx, until
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if r.next = u.first; r.next != nil {
-		r.next.prev = r
-	}
-	u.first = r
 	switch {
 	case u.timer == nil:
+		u.all = make(map[*request]struct{})
 		u.timer = time.AfterFunc(lookEvery, u.look)
 	case !u.armed:
 		u.timer.Reset(lookEvery)
 	}
 	u.armed = true
+	u.all[r] = struct{}{}
 	return r, &requestContext{r.live, ctx}
 }
 
@@ -78,12 +74,12 @@ func (u *underway) look() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := time.Now()
-	for r := u.first; r != nil; r = r.next {
+	for r := range u.all {
 		if now.After(r.until) || r.caller.Err() != nil {
 			r.cancel()
 		}
 	}
-	if u.armed = u.first != nil; u.armed {
+	if u.armed = len(u.all) > 0; u.armed {
 		u.timer.Reset(lookEvery)
 	}
 }
@@ -91,19 +87,12 @@ func (u *underway) look() {
 // end ends a request that has come back, and reports whether it was given up before.
 func (u *underway) end(r *request) (givenUp bool) {
 	u.mu.Lock()
-	if r.next != nil {
-		r.next.prev = r.prev
-	}
-	if r.prev != nil {
-		r.prev.next = r.next
-	} else {
-		u.first = r.next
-	}
+	delete(u.all, r)
 	u.mu.Unlock()
 	if r.live.Err() != nil {
 		return true
 	}
-	r.caller, r.next, r.prev = nil, nil, nil
+	r.caller = nil
 	spare.Put(r)
 	return false
 }
