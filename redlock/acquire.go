@@ -91,14 +91,10 @@ func (b *backend) bid(ctx context.Context, c *claim, queue bool) (driver.Grant, 
 		token = b.tokens.guess()
 		text = strconv.FormatInt(token, 10)
 	}
-	stand := "0"
-	if queue {
-		stand = "1"
-	}
 	r := b.put(c, &round{
 		script: bidScript,
 		queue:  queue,
-		args:   bidScript.call([]string{c.lock, c.clock, c.wait, c.gone}, c.value, c.ttl, text, stand),
+		args:   c.bidFor(text, queue),
 		judge:  judgeBid,
 		heard:  b.lateVote(c),
 	})

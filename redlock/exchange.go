@@ -81,8 +81,8 @@ func (n *node) take(batch []*request) []*request {
 	if len(batch) == 0 {
 		n.running = false
 		n.since = time.Time{}
-		if len(n.queue) > 0 && !n.armed {
-			n.arm(time.Until(n.queue[0].due))
+		if len(n.queue) > 0 {
+			n.later.set(n.queue[0].due)
 		}
 	} else {
 		n.since = time.Now()

@@ -78,3 +78,27 @@ func TestOthersAreAskedWhenTheFirstWillNotDo(t *testing.T) {
 	must(t, set[first].Kill())
 	must(t, cycle(ctx, b, t.Name()))
 }
+
+// What lingers at one node goes out when its own time has come, whatever lingers at another.
+func TestNodesLingerEachForItself(t *testing.T) {
+	t.Parallel()
+	b := newDriver(t, addrs(servers.NewRedisSet(t, 3, servers.RedisOptions{})))
+	b.nodes[0].linger = time.Minute
+	b.nodes[1].linger = 10 * time.Millisecond
+	b.nodes[2].linger = 30 * time.Millisecond
+	ping := make([]*asked, 3)
+	for i, n := range b.nodes {
+		ping[i] = &asked{args: []any{"ping"}, done: make(chan error, 1)}
+		n.submitLater(&request{job: ping[i], i: i})
+	}
+	for _, p := range ping[1:] {
+		select {
+		case err := <-p.done:
+			must(t, err)
+		case <-time.After(10 * time.Second):
+			t.Fatal("what lingers for milliseconds was held up by what lingers for a minute")
+		}
+	}
+	b.nodes[0].submit(&request{job: &asked{args: []any{"ping"}, done: make(chan error, 1)}})
+	must(t, <-ping[0].done)
+}

@@ -118,6 +118,7 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config) (*backend
 	for i, c := range clients {
 		b.nodes = append(b.nodes, b.newNode(c, i))
 	}
+	b.later.nodes = b.nodes
 	b.bell = newBell(b)
 	return b, nil
 }
@@ -178,6 +179,7 @@ type backend struct {
 	channel string // that of this backend: the last part of its name
 	tokens  tokens
 	bell    *bell
+	later   alarm
 
 	ctx  context.Context // ends with the backend
 	stop context.CancelFunc

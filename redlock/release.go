@@ -23,9 +23,7 @@ func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
 	})
 	b.leave(c) // not before: disown would come first
 	if r.wait(ctx) {
-		if ok, _ := r.mutex().UnlockContext(ctx); ok {
-			return nil
-		}
+		return nil
 	}
 	replies := r.replies()
 	gone, ours := count(replies)
@@ -109,19 +107,22 @@ func (g *giving) call(i int) []any {
 }
 
 func (g *giving) build(stands, unclear bool) []any {
-	remember, stay, stood := "0", "0", "0"
-	if unclear {
-		remember = strconv.FormatInt((forget + g.c.TTL).Milliseconds(), 10)
-	}
-	if g.waits {
-		stay = "1"
-	}
-	if stands {
-		stood = "1"
-	}
 	c := g.c
-	return releaseScript.call([]string{c.lock, c.clock, c.wait, c.gone},
-		c.head, c.value, g.token, remember, stay, g.b.prefix+":wake:", stood)
+	keys := []string{c.lock, c.wait, c.clock, c.gone}
+	argv := []string{c.head, g.token, c.value, "", ""}
+	if g.waits {
+		argv[3] = "1"
+	}
+	switch {
+	case unclear:
+		argv[4] = strconv.FormatInt((forget + c.TTL).Milliseconds(), 10)
+		return releaseScript.call(keys, argv...)
+	case stands || g.waits:
+		return releaseScript.call(keys[:3], argv[:4]...)
+	case g.token != "":
+		return releaseScript.call(keys[:3], argv[:2]...)
+	}
+	return releaseScript.call(keys[:2], argv[0])
 }
 
 func judgeRelease(v any) reply {

@@ -42,7 +42,7 @@ func TestScriptIsTaughtThoughAnotherClaimCameLater(t *testing.T) {
 	one := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, false), b.tokens.stamp())
 	other := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, false), b.tokens.stamp())
 	confirm := ask(confirmScript, []string{one.lock, one.clock}, one.head, one.ttl, "")
-	bid := ask(bidScript, []string{other.lock, other.clock, other.wait, other.gone}, other.value, other.ttl, "", "0")
+	bid := &asked{bidScript, other.bidFor("", false), make(chan error, 1)}
 
 	list[0].FreezeUp()
 	n.submit(&request{job: ping}) // keeps the node busy

@@ -98,6 +98,23 @@ func (b *backend) named(dc *driver.Claim) *claim {
 	}
 }
 
+// bidFor is the call that asks for the lock, with the token that is to be written ("" for
+// none).
+func (c *claim) bidFor(token string, queue bool) []any {
+	keys := []string{c.lock, c.gone, c.wait, c.clock}
+	argv := []string{c.value, c.ttl, token, "1"}
+	if queue {
+		argv = argv[:3]
+	}
+	if token == "" {
+		keys = keys[:3]
+		if queue {
+			argv = argv[:2]
+		}
+	}
+	return bidScript.call(keys, argv...)
+}
+
 // appendPadded appends x in width digits.
 func appendPadded(v []byte, x int64, width int) []byte {
 	from := len(v)

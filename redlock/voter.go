@@ -61,8 +61,8 @@ func (c *conn) SetNX(string, string, time.Duration) (bool, error) {
 	return rep.yes, rep.err
 }
 
-// Eval is redsync extending or releasing the lock; or, when it has counted too
-// few votes, undoing its SetNX, which is done elsewhere and more thoroughly.
+// Eval is redsync extending the lock; or, when it has counted too few votes, undoing its
+// SetNX, which is done elsewhere and more thoroughly.
 func (c *conn) Eval(*rsredis.Script, ...any) (any, error) {
 	if c.r.isBid() {
 		return int64(0), nil

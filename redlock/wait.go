@@ -264,7 +264,7 @@ func (b *backend) spread(c *claim) {
 		b.put(c, &round{
 			script: bidScript,
 			queue:  true,
-			args:   bidScript.call([]string{c.lock, c.clock, c.wait, c.gone}, c.value, c.ttl, "", "1"),
+			args:   c.bidFor("", true),
 			judge:  judgeBid,
 			rest:   rest,
 		})
@@ -300,7 +300,7 @@ type single struct {
 
 func (g *single) command(i int) (*script, []any) {
 	// No token: if the lock turns out to be free all nodes are asked anyway.
-	return bidScript, bidScript.call([]string{g.c.lock, g.c.clock, g.c.wait, g.c.gone}, g.c.value, g.c.ttl, "", "1")
+	return bidScript, g.c.bidFor("", true)
 }
 
 func (g *single) answered(i int, v any, err error, sent bool) {
