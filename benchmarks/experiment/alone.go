@@ -22,7 +22,7 @@ func alone() Experiment {
 		Cases: func(Depth) []Case { return []Case{{}} },
 		// Short and many: what else the machine does then hits a few of them, and not
 		// the median of their ratios.
-		Repeat: func(d Depth) int { return pick(d, 6, 8, 12) },
+		Repeat: func(d Depth) int { return pick(d, 6, 8, 24) },
 		Fits: func(d Depth, c contender.Contender, _ Case) bool {
 			if c.Family == "redsync" && c.Setup.Variant == contender.BlackHole {
 				return d == Full // it waits five seconds for each call
