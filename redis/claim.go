@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -142,6 +143,9 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 	}
 	switch v := reply.(type) {
 	case string:
+		if b.queued(t, &a, v) {
+			return a, false, nil
+		}
 		if a.token, err = strconv.ParseInt(v, 10, 64); err == nil {
 			t.touched = true
 			b.see(a.token)
@@ -162,17 +166,27 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 			b.times.learn(n[0], a.sent)
 			return a, true, nil
 		}
-		if ok && len(n) == 5 {
-			b.times.learn(n[0], a.sent)
-			b.see(n[2])
-			t.touched, t.before = true, true
-			b.watch(t.bucket)
-			a.queued, a.now, a.ahead, a.heard = true, n[0], n[3], n[4] == 1
-			a.left = time.Duration(n[1]) * time.Millisecond
-			return a, false, nil
-		}
 	}
 	return a, false, fmt.Errorf("the server answered %v to the script", reply)
+}
+
+// queued reads the answer of a server that made the claim wait, if text is one.
+func (b *backend) queued(t *ticket, a *answer, text string) bool {
+	var n [5]int64 // the time, the holder's milliseconds, the place, how many heard, the last token
+	for i := range n {
+		number, rest, more := strings.Cut(text, " ")
+		var err error
+		if n[i], err = strconv.ParseInt(number, 10, 64); err != nil || !more && i < len(n)-1 {
+			return false
+		}
+		text = rest
+	}
+	b.times.learn(n[0], a.sent)
+	b.see(n[4])
+	b.watch(t.bucket)
+	t.touched, t.before = true, true
+	a.queued, a.now, a.left, a.ahead, a.heard = true, n[0], time.Duration(n[1])*time.Millisecond, n[2], n[3] > 0
+	return true
 }
 
 func numbers(values []any) ([]int64, bool) {

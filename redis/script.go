@@ -12,6 +12,9 @@ import (
 //go:embed lua/shared.lua
 var sharedLua string
 
+//go:embed lua/basic.lua
+var basicLua string
+
 //go:embed lua/acquire.lua
 var acquireLua string
 
@@ -36,7 +39,7 @@ func newScripts(sharded bool) scripts {
 		kind = "local SHARDED = true\n"
 	}
 	read := func(text string) *script {
-		return newScript(strings.Replace(text, "--include shared.lua\n", kind+sharedLua, 1))
+		return newScript(strings.NewReplacer("--include basic.lua\n", kind+basicLua, "--include shared.lua\n", sharedLua).Replace(text))
 	}
 	return scripts{
 		acquire: read(acquireLua),

@@ -8,6 +8,7 @@
 --   ARGV[3]  stray  the server time until which a lost request of it could still
 --                   have an effect, or nothing if there is none
 
+--include basic.lua
 --include shared.lua
 
 redis.call('LREM', KEYS[3], 0, ARGV[2])

@@ -19,9 +19,10 @@
 --   -1        the claim has been given up
 --   -2        not known: ask with all four keys
 --   {now}     the request came too late
---   {now, left, last, place, heard}  you are waiting: the holder has so many milliseconds
---             left, that was the last token, so many wait before you, so many heard
---             the word
+--   "now left place heard last"  you are waiting: the holder has so many milliseconds
+--             left, so many wait before you, so many heard the word, that was the last
+--             token (and what follows it). A text, because the server takes much longer to
+--             send a table
 
 -- The name is free and nobody in its bucket has waited lately: three commands.
 if #KEYS == 2 then
@@ -41,40 +42,54 @@ if #KEYS == 2 then
   return redis.call('GET', KEYS[1]) == ARGV[1] and -2 or 0
 end
 
---include shared.lua
+--include basic.lua
 
 -- How long a queue is kept of which no waiter has looked for the while.
-local PATIENCE = 60000
+local PATIENCE = '60000'
 
 local now = time()
 if now > ARGV[3] then
   return { tonumber(now) }
 end
 local found = redis.call('MGET', KEYS[1], KEYS[2], KEYS[4])
-local holder, clock = found[1], sane(found[2])
+local holder, clock = found[1], found[2]
+local channel, before, heard = ARGV[5], ARGV[6], ' 0 '
 
-if holder == ARGV[1] then
-  -- An earlier answer or message was lost. A new token is as good as that one.
-  return give(ARGV[1], ARGV[2], clock, now, next_token(clock, now, ARGV[4]))
-end
-if found[3] then
-  return -1
-end
+-- Mostly somebody holds the name, others wait, and all there is to do is to join them.
+if not holder or holder == ARGV[1] or found[3] or before == 'probe' or
+  not clock or #clock ~= 33 or string.sub(clock, 18) < ARGV[3] then
+--include shared.lua
 
-if not holder then
-  local taken = false
-  if redis.call('EXISTS', KEYS[1], KEYS[3]) > 0 then
-    redis.call('GET', KEYS[1]) -- an error if it holds something else than a string
-    -- A holder died, or lost the name. Those who wait come first.
-    taken = hand_over(clock, ARGV[1])
-  end
-  if not taken then
+  clock = sane(clock)
+  if holder == ARGV[1] then
+    -- An earlier answer or message was lost. A new token is as good as that one.
     return give(ARGV[1], ARGV[2], clock, now, next_token(clock, now, ARGV[4]))
   end
-  clock = redis.call('GET', KEYS[2])
+  if found[3] then
+    return -1
+  end
+
+  if not holder then
+    local taken = false
+    if redis.call('EXISTS', KEYS[1], KEYS[3]) > 0 then
+      redis.call('GET', KEYS[1]) -- an error if it holds something else than a string
+      -- A holder died, or lost the name. Those who wait come first.
+      taken = hand_over(clock, ARGV[1])
+    end
+    if not taken then
+      return give(ARGV[1], ARGV[2], clock, now, next_token(clock, now, ARGV[4]))
+    end
+    clock = redis.call('GET', KEYS[2])
+  end
+
+  if channel ~= '' and string.sub(clock, 18) < ARGV[3] then
+    watch(clock, now, PATIENCE / 2)
+  end
+  if before == 'probe' and tell(channel, '') then
+    heard = ' 1 '
+  end
 end
 
-local channel, before = ARGV[5], ARGV[6]
 if channel == '' then
   return 0
 end
@@ -84,10 +99,4 @@ if not place then
   place = redis.call('RPUSH', KEYS[3], entry) - 1
 end
 redis.call('PEXPIRE', KEYS[3], PATIENCE)
-watch(clock, now, PATIENCE)
-
-local heard = 0
-if before == 'probe' and tell(channel, '') then
-  heard = 1
-end
-return { tonumber(now), redis.call('PTTL', KEYS[1]), tonumber(string.sub(clock, 1, 16)), place, heard }
+return now .. ' ' .. redis.call('PTTL', KEYS[1]) .. ' ' .. place .. heard .. clock

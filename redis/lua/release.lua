@@ -29,6 +29,27 @@ if #KEYS == 2 then
   return -2
 end
 
+--include basic.lua
+
+-- Mostly nothing was lost and the first in the queue listens: what hand_over does.
+if holder and not ARGV[3] and clock and #clock == 33 then
+  local now = time()
+  if now > string.sub(clock, 1, 16) then
+    local waiter = redis.call('LPOP', KEYS[3])
+    if not waiter then
+      redis.call('DEL', KEYS[1])
+      return 1
+    end
+    local channel, ttl, who = string.match(waiter, '^(%S+) (%d+) (.*)$')
+    local news = who and string.sub(who, 1, 33) .. now .. ' ' .. now .. ' ' .. KEYS[1]
+    if news and (channel == ARGV[2] or tell(channel, news)) then
+      redis.call('SET', KEYS[1], who, 'PX', ttl)
+      redis.call('SET', KEYS[2], now .. string.sub(clock, 17))
+      return channel == ARGV[2] and news or 1
+    end
+  end
+end
+
 --include shared.lua
 
 clock = sane(clock)

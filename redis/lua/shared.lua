@@ -1,5 +1,5 @@
--- What the scripts have in common that can give a name to somebody. A line before
--- this text says whether the channels are SHARDED, as in a Cluster.
+-- What the scripts have in common that can give a name to somebody. It stands where it is
+-- needed: to make these functions takes the server as long as two commands.
 --
 --   KEYS[1]  lock   string "<claim> <owner>" with a time to live; it is there while
 --                   somebody holds the name. A claim is one try to get one name:
@@ -14,14 +14,10 @@
 -- compare as text.
 --
 -- Few names have a queue or a claim that is gone, and those who take a free name
--- should not have to look for them. So the clock is followed by a space and a time
--- while any name of its bucket may have them: until then they look.
-
--- The server's time.
-local function time()
-  local t = redis.call('TIME')
-  return t[1] .. string.sub('00000' .. t[2], -6)
-end
+-- should not have to look for them. So the clock is followed by a space and a mark,
+-- another time, while any name of its bucket may have them: until GRACE after the mark
+-- they look. Those who find the mark ahead of them need not set it.
+local GRACE = 30000000
 
 -- The text of the clock, if it is one.
 local function sane(clock)
@@ -43,20 +39,21 @@ local function next_token(clock, now, floor)
   return now > last and now or string.format('%016.0f', last + 1)
 end
 
--- Sets the clock to a token, and to look until then or as long as before.
-local function set_clock(clock, now, token, look)
-  local before = string.sub(clock, 18)
-  if not look or look < before then
-    look = before
+-- Sets the clock to a token. The mark stays as long as it is of use.
+local function set_clock(clock, now, token)
+  local mark = string.sub(clock, 18)
+  if mark > now or now - (tonumber(mark) or 0) < GRACE then
+    token = token .. ' ' .. mark
   end
-  redis.call('SET', KEYS[2], look > now and token .. ' ' .. look or token)
+  redis.call('SET', KEYS[2], token)
 end
 
--- From now on and for so many milliseconds there may be a queue, or a claim that
--- has been given up.
+-- From now on and for so many milliseconds after GRACE there may be a queue, or a claim
+-- that has been given up.
 local function watch(clock, now, ms)
-  if (tonumber(string.sub(clock, 18)) or 0) - now < ms * 500 then
-    set_clock(clock, now, string.sub(clock, 1, 16), string.format('%016.0f', now + ms * 1000))
+  local mark = string.format('%016.0f', now + ms * 1000)
+  if string.sub(clock, 18) < mark then
+    redis.call('SET', KEYS[2], string.sub(clock, 1, 16) .. ' ' .. mark)
   end
 end
 
@@ -65,23 +62,6 @@ local function give(who, ttl, clock, now, token)
   redis.call('SET', KEYS[1], who, 'PX', ttl)
   set_clock(clock, now, token)
   return token
-end
-
--- Tells those who listen to a channel something and returns whether anybody does.
--- The count that PUBLISH answers includes those who subscribed to a pattern,
--- such as a monitoring tool, hence the question before it. An error (a user who
--- may not publish) counts as nobody: then the waiter finds out by itself.
-local function tell(channel, text)
-  local heard
-  if SHARDED then
-    heard = redis.pcall('SPUBLISH', channel, text)
-  else
-    heard = redis.pcall('PUBSUB', 'NUMSUB', channel)[2]
-    if heard and heard > 0 then
-      heard = redis.pcall('PUBLISH', channel, text)
-    end
-  end
-  return type(heard) == 'number' and heard > 0
 end
 
 -- Gives the name to the first waiter whose process is alive, and forgets those
@@ -121,6 +101,6 @@ local function bury(clock, moment)
   if moment >= now then
     local ms = math.ceil((moment - now) / 1000) + 1
     redis.call('SET', KEYS[4], '', 'PX', ms)
-    watch(clock, now, 2 * ms)
+    watch(clock, now, ms)
   end
 end
