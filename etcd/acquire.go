@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -202,6 +201,14 @@ func (b *backend) enterIfFree(ctx context.Context, s *session, e *entry) (place,
 
 // putIfFree puts the entry's key if its queue is empty.
 func (b *backend) putIfFree(ctx context.Context, s *session, e *entry, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	if b.directKV != nil && len(otherwise) == 0 && len(e.doubts) == 0 {
+		resp, err := b.direct(ctx, putAlone(s, e))
+		if err != nil {
+			return nil, e.notPut(s, err)
+		}
+		e.isPut(s, resp)
+		return resp, nil
+	}
 	ifs := []clientv3.Cmp{
 		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
 		// True if no key of the queue has another revision: if there is none.
@@ -233,14 +240,8 @@ func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.
 	known := s.known()
 	resp, err := b.txn(ctx, ifs, then, otherwise)
 	if err != nil {
-		if !doubt && !answered(err) {
-			e.doubts = append(e.doubts, s)
-		}
-		// For want of space it may have been refused only after it was done.
-		e.sown = e.sown || !answered(err) || errors.Is(err, rpctypes.ErrNoSpace)
-		return nil, fmt.Errorf("put: %w", err)
+		return nil, e.notPut(s, err)
 	}
-	e.sown = e.sown || resp.Succeeded
 	switch {
 	case doubt:
 		s.moved(resp.Header.Revision, resp.Header.Revision, known)
@@ -248,10 +249,7 @@ func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.
 	case !resp.Succeeded && fence > 0:
 		s.moved(modRevision(resp.Responses[fence].GetResponseRange().Kvs), resp.Header.Revision, known)
 	}
-	if resp.Succeeded {
-		e.session = s
-		e.rev.Store(resp.Header.Revision)
-	}
+	e.isPut(s, resp)
 	return resp, nil
 }
 

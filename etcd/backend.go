@@ -47,6 +47,7 @@ type backend struct {
 	patience   patience
 	underway   underway
 	leases     pb.LeaseClient
+	directKV   pb.KVClient  // nil if there is none; see directKV
 	crowded    atomic.Int32 // if not 0, acquisitions have met others of late
 	troubled   atomic.Int64 // when a request failed last, in Unix nanoseconds
 	spaceFound atomic.Pointer[string]
@@ -75,6 +76,7 @@ func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *bac
 	b.life, b.end = context.WithCancel(context.Background())
 	conn := client.ActiveConnection()
 	b.leases = pb.NewLeaseClient(conn)
+	b.directKV = directKV(client)
 	b.watches = newWatches(b.life, pb.NewWatchClient(conn))
 	b.pulse = newPulse(b.life, b.leases, client.Username != "")
 	return b

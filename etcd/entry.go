@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed80cd6120/locker/driver"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -164,6 +166,24 @@ func (b *backend) lose(e *entry, reason error) {
 	if was && e.claim.Lost != nil {
 		e.claim.Lost(reason)
 	}
+}
+
+// isPut takes note of the answer to a transaction that puts the key under s.
+func (e *entry) isPut(s *session, resp *clientv3.TxnResponse) {
+	if resp.Succeeded {
+		e.sown, e.session = true, s
+		e.rev.Store(resp.Header.Revision)
+	}
+}
+
+// notPut takes note of an error of such a transaction.
+func (e *entry) notPut(s *session, err error) error {
+	if !answered(err) && !slices.Contains(e.doubts, s) {
+		e.doubts = append(e.doubts, s)
+	}
+	// For want of space it may have been refused only after it was done.
+	e.sown = e.sown || !answered(err) || errors.Is(err, rpctypes.ErrNoSpace)
+	return fmt.Errorf("put: %w", err)
 }
 
 // settle forgets a doubt.

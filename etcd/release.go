@@ -38,12 +38,7 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 }
 
 func (b *backend) delete(ctx context.Context, e *entry) error {
-	mine := clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev.Load())
-	then := []clientv3.Op{clientv3.OpDelete(e.key)}
-	if e.follows || !b.alone(e) {
-		then = append(then, firstOf(e.queue))
-	}
-	resp, err := b.txn(ctx, []clientv3.Cmp{mine}, then, nil)
+	resp, err := b.deleteTxn(ctx, e)
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return b.deletePlain(ctx, e)
@@ -54,6 +49,19 @@ func (b *backend) delete(ctx context.Context, e *entry) error {
 	}
 	b.tell(resp)
 	return nil
+}
+
+func (b *backend) deleteTxn(ctx context.Context, e *entry) (*clientv3.TxnResponse, error) {
+	look := e.follows || !b.alone(e)
+	if b.directKV != nil && !look {
+		return b.direct(ctx, deleteOwn(e))
+	}
+	mine := clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev.Load())
+	then := []clientv3.Op{clientv3.OpDelete(e.key)}
+	if look {
+		then = append(then, firstOf(e.queue))
+	}
+	return b.txn(ctx, []clientv3.Cmp{mine}, then, nil)
 }
 
 // tell lets the claim know that is the first after a transaction whose last
