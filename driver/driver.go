@@ -224,6 +224,18 @@ type Grant struct {
 	Until Instant
 }
 
+// Ends returns two channels of which one is closed when the context of a call ends; the
+// second may be nil. To wait for the Done of that context costs more: it is made when it is
+// first asked for.
+func Ends(ctx context.Context) (one, other <-chan struct{}) {
+	if c, ok := ctx.(interface {
+		Ends() (one, other <-chan struct{})
+	}); ok {
+		return c.Ends()
+	}
+	return ctx.Done(), nil
+}
+
 var (
 	// ErrTaken is returned by Acquire without Wait when the name is not free.
 	ErrTaken = errors.New("driver: taken")
