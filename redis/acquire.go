@@ -59,6 +59,7 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 	defer b.listener.leave(w)
 	pause := backoff(minPause)
 	how := wait
+	ended, closing := driver.Ends(ctx)
 	for {
 		if why, err := b.listener.ready(ctx, w); err != nil {
 			return driver.Grant{}, reason(err, telling(why, failed))
@@ -97,7 +98,9 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 			if err == nil && b.listener.silent(w) {
 				how = waitAndProbe
 			}
-		case <-ctx.Done():
+		case <-ended:
+			return driver.Grant{}, reason(ctx.Err(), failed)
+		case <-closing:
 			return driver.Grant{}, reason(ctx.Err(), failed)
 		}
 	}
