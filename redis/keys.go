@@ -9,8 +9,9 @@ import (
 // layout says where things are on the server.
 type layout struct {
 	prefix  string
+	locker  string
 	sharded bool
-	buckets [256]bucket
+	buckets [256]atomic.Pointer[bucket] // those that were needed: few Lockers need all
 }
 
 // bucket is a part of all names. Its names share a clock and a hash tag.
@@ -26,18 +27,7 @@ type bucket struct {
 }
 
 func newLayout(prefix, locker string, sharded bool) *layout {
-	l := &layout{prefix: prefix, sharded: sharded}
-	for i := range l.buckets {
-		b := &l.buckets[i]
-		b.tag = fmt.Sprintf("%s:{%02x}:", prefix, i)
-		b.clock = b.tag + "clock"
-		b.channel = prefix + ":wake:" + locker
-		if sharded {
-			b.channel = b.tag + "wake:" + locker
-		}
-		b.clockArg, b.channelArg = b.clock, b.channel
-	}
-	return l
+	return &layout{prefix: prefix, locker: locker, sharded: sharded}
 }
 
 // of is the bucket of a name.
@@ -46,7 +36,21 @@ func (l *layout) of(name string) *bucket {
 	for i := range len(name) {
 		sum = (sum ^ uint32(name[i])) * 16777619
 	}
-	return &l.buckets[sum>>24]
+	place := &l.buckets[sum>>24]
+	if place.Load() == nil {
+		place.CompareAndSwap(nil, l.bucket(sum>>24))
+	}
+	return place.Load()
+}
+
+func (l *layout) bucket(i uint32) *bucket {
+	tag := fmt.Sprintf("%s:{%02x}:", l.prefix, i)
+	b := &bucket{tag: tag, clock: tag + "clock", channel: l.prefix + ":wake:" + l.locker}
+	if l.sharded {
+		b.channel = tag + "wake:" + l.locker
+	}
+	b.clockArg, b.channelArg = b.clock, b.channel
+	return b
 }
 
 // The keys of a name and of a claim: see lua/shared.lua.
