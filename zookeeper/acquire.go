@@ -114,8 +114,9 @@ func (d *backend) grant(ctx context.Context, w *wire, p *place) (driver.Grant, e
 // its owner said that it had been the first until it went.
 //
 // That the claim's own node is still there shows in the order of the news: all
-// that concerns the three watches comes in the order in which it happened, and
-// they were set with one request.
+// that concerns the three watches comes in the order in which it happened, from
+// when the request is answered that set them. Until then the news may be of an older
+// watch of this session.
 func (d *backend) await(ctx context.Context, w *wire, p *place, l line) (first bool, err error) {
 	var left, passed atomic.Bool
 	var x watching
@@ -130,12 +131,14 @@ func (d *backend) await(ctx context.Context, w *wire, p *place, l line) (first b
 	var pass *watcher
 	if !l.second && !d.old.Load() {
 		pass = &watcher{path: passedPath(ahead.path), tell: func(int32) {
-			passed.Store(p.lost() == nil)
+			passed.Store(true)
 			p.poke()
 		}}
 		x.marks = append(x.marks, pass)
 	}
-	w.post(w.watch(x))
+	set := w.watch(x)
+	set.done = make(chan struct{})
+	w.post(set)
 	defer func() {
 		w.unwatch(ahead) // what the server keeps goes with that node
 		if w.unwatch(pass) {
@@ -155,12 +158,19 @@ func (d *backend) await(ctx context.Context, w *wire, p *place, l line) (first b
 		case <-patience.C:
 			return false, nil
 		}
+		select {
+		case <-set.done:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
 		switch {
-		case passed.Load():
-			return true, nil
+		case errors.Is(set.err, errBroken):
+			return false, errBroken
 		case p.lost() != nil:
 			p.mislay()
 			return false, errAgain
+		case passed.Load():
+			return true, nil
 		case left.Load():
 			return l.second, nil
 		}

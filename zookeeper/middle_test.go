@@ -20,6 +20,9 @@ type middleman struct {
 	password []byte
 	refused  int
 	ops      []int32 // that clients asked for
+	news     int     // events that servers sent
+	held     int32   // an operation that is passed on only when goOn is closed
+	goOn     chan struct{}
 	wg       sync.WaitGroup
 	open     []net.Conn
 }
@@ -99,6 +102,30 @@ func (m *middleman) refuses(op int32) bool {
 	return true
 }
 
+// hold keeps what asks for op, and what comes after it, until the caller closes the channel.
+func (m *middleman) hold(op int32) (goOn chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held, m.goOn = op, make(chan struct{})
+	return m.goOn
+}
+
+func (m *middleman) holds(op int32) {
+	m.mu.Lock()
+	held, goOn := m.held, m.goOn
+	m.mu.Unlock()
+	if goOn != nil && op == held {
+		<-goOn
+	}
+}
+
+// heard is how many events have been passed on.
+func (m *middleman) heard() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.news
+}
+
 // asked counts how often clients asked for op.
 func (m *middleman) asked(op int32) (n int) {
 	m.mu.Lock()
@@ -127,6 +154,9 @@ func (m *middleman) up(c, s net.Conn) {
 			_, _ = c.Write(reply.frame())
 			return
 		}
+		if !first {
+			m.holds(int32(binary.BigEndian.Uint32(b[8:])))
+		}
 		if _, err := s.Write(b); err != nil {
 			return
 		}
@@ -150,6 +180,11 @@ func (m *middleman) down(c, s net.Conn) {
 		}
 		if _, err := c.Write(b); err != nil {
 			return
+		}
+		if !first && int32(binary.BigEndian.Uint32(b[4:])) == xidEvent {
+			m.mu.Lock()
+			m.news++
+			m.mu.Unlock()
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -168,6 +169,34 @@ func TestQueueDeletedWithAllInIt(t *testing.T) {
 	b.holds()
 	if err := a.Release(within(t, time.Minute), a.claim); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("release: %v", err)
+	}
+	b.releases()
+}
+
+// A session may still watch the node ahead from an earlier time, and hear that it is gone
+// before it watches the node that it has now. That proves nothing: that may be gone, too.
+func TestNewsOfAnOlderWatch(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, m := console(t, z.Addr()), spy(t, z.Addr())
+	n := name(t)
+	a := queues(t, op, z.Addr(), n)
+	a.holds()
+	b := queues(t, op, m.addr(), n)
+	eventually.Is(t, "b to watch", func() bool { return m.asked(opSetWatches) == 1 })
+	b.told()
+	goOn := m.hold(opSetWatches)
+	op.delete(b.node)
+	eventually.Is(t, "b to be about to watch again", func() bool { return m.asked(opSetWatches) == 2 })
+	heard := m.heard()
+	for _, path := range []string{op.nodeOf(b.claim), a.node} {
+		op.delete(path)
+	}
+	eventually.Is(t, "b to hear of a", func() bool { return m.heard() > heard })
+	close(goOn)
+	g := b.holds()
+	_, stat, err := op.Get(op.nodeOf(b.claim))
+	if err != nil || stat.Czxid != g.Token {
+		t.Errorf("token %d, but the node's is %d, %v", g.Token, stat.Czxid, err)
 	}
 	b.releases()
 }
