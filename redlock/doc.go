@@ -14,8 +14,8 @@
 // # Whom it asks
 //
 // A majority of the nodes is asked at once, for one name everywhere the same while all
-// answer, and the others five milliseconds later, or as soon as one of the first does
-// not say yes. A lock that is released before that has never been on more
+// answer, and the others a millisecond later, or as soon as one of the first does
+// not say yes. A lock that is released within that millisecond has never been on more
 // than the majority, and costs six requests to five nodes; one that is held longer is on
 // all that can be reached, and costs ten. A node that is slow, that hangs or that has
 // just failed is asked last.
@@ -27,7 +27,7 @@
 // the lock, on each node, to the first in its queue, and the node tells that one in the
 // same breath; the queues are in the order in which the waiters began, so as a rule it is
 // the same everywhere and that one hears it from a majority at once. It then takes the
-// lock on the other nodes too, unless it has released it within five milliseconds. Who is
+// lock on the other nodes too, unless it has released it within a millisecond. Who is
 // handed the lock by too few asks all nodes a moment later, and where no majority
 // agrees, who began later gives way. Asleep, a waiter asks one node every few seconds
 // whether it has been forgotten, and all of them every twelve, so that no message that is
@@ -37,15 +37,16 @@
 // # What is redsync's part and what is ours
 //
 // What a majority seems to have answered, for the lock or for the token, is counted by a
-// redsync.Mutex that is made for it, over an adapter of ours for its pools and
-// connections: what is a quorum, and what the answer then is. It is asked when the
-// answers are there. (Of a release there is nothing to decide: it is told what was ours.) Before the adapter, and behind it, are the things on which redsync
-// cannot be relied: whom to ask when, and for how long; that what was granted is still valid,
-// counted from before the question; the scripts, which recognise a lock as one's own;
-// a bound for each node that holds whatever the client library does; undoing, which
-// does not depend on the caller's context; tokens; who said what; waiting. Locks that
-// are held are renewed in batches, without redsync, and a renewal never makes a lock.
-// A Mutex is used by the goroutine that made it and by nobody else.
+// redsync.Mutex that is made for it, over an adapter of ours for its pools and connections:
+// what is a quorum, and what the answer then is. It is asked when the answers are there.
+// (Of a release there is nothing to decide: it is told what was ours.) Before the adapter,
+// and behind it, are the things on which redsync cannot be relied: whom to ask when, and
+// for how long; that what was granted is still valid, counted from before the question; the
+// scripts, which recognise a lock as one's own; a bound for each node that holds whatever
+// the client library does; undoing, which does not depend on the caller's context; tokens;
+// who said what; waiting. Locks that are held are renewed in batches, without redsync, and
+// a renewal never makes a lock. A Mutex is used by the goroutine that made it and by nobody
+// else.
 //
 // Requests to a node go out in order, one batch at a time, and go-redis is kept from
 // repeating them. An answer therefore means that a request was carried out once and that
