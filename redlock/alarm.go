@@ -6,8 +6,7 @@ import (
 )
 
 // alarm is when to look at the requests that linger, at all nodes together: most of them
-// have been taken back by then, and to find that out with a timer for each node cost a
-// client that takes one lock after the other an eighth of its time.
+// have been taken back by then, and one timer is enough to find that out.
 type alarm struct {
 	nodes []*node
 

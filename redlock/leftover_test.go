@@ -162,16 +162,10 @@ func TestStrayVoteStaysWhereItIs(t *testing.T) {
 	eventually.Within(t, 30*time.Second, "somebody has found it", func() bool {
 		return clients[0].Exists(ctx, lockKey(name)).Val() == 1
 	})
-	// Who is not answered by enough nodes in time, on a busy machine, gives it back: that is
-	// one step, or two. Handed round it would take hundreds.
-	steps, last := 0, ""
-	for begin := time.Now(); time.Since(begin) < 300*time.Millisecond; {
-		if now := clients[0].Get(ctx, lockKey(name)).Val(); now != last {
-			steps, last = steps+1, now
-		}
-	}
-	if steps > 5 {
-		t.Errorf("the vote has had %d holders", steps)
+	first := clients[0].Get(ctx, lockKey(name)).Val()
+	time.Sleep(300 * time.Millisecond) // that nothing happens
+	if now := clients[0].Get(ctx, lockKey(name)).Val(); now != first {
+		t.Errorf("the vote has gone from %.30q to %.30q", first, now)
 	}
 	must(t, held.Release(context.Background()))
 	wg.Wait()
