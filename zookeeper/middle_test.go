@@ -102,12 +102,16 @@ func (m *middleman) refuses(op int32) bool {
 	return true
 }
 
-// hold keeps what asks for op, and what comes after it, until the caller closes the channel.
-func (m *middleman) hold(op int32) (goOn chan struct{}) {
+// hold keeps what asks for op, and what comes after it, until the caller lets go of it or
+// the test is over.
+func (m *middleman) hold(t testing.TB, op int32) (letGo func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held, m.goOn = op, make(chan struct{})
-	return m.goOn
+	goOn := make(chan struct{})
+	m.held, m.goOn = op, goOn
+	letGo = sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(letGo)
+	return letGo
 }
 
 func (m *middleman) holds(op int32) {
@@ -146,7 +150,8 @@ func (m *middleman) up(c, s net.Conn) {
 		if err != nil {
 			return
 		}
-		if !first && m.refuses(int32(binary.BigEndian.Uint32(b[8:]))) {
+		op := int32(binary.BigEndian.Uint32(b[8:]))
+		if !first && m.refuses(op) {
 			reply := make(encoder, 4)
 			reply.int32(int32(binary.BigEndian.Uint32(b[4:])))
 			reply.int64(0)
@@ -155,7 +160,7 @@ func (m *middleman) up(c, s net.Conn) {
 			return
 		}
 		if !first {
-			m.holds(int32(binary.BigEndian.Uint32(b[8:])))
+			m.holds(op)
 		}
 		if _, err := s.Write(b); err != nil {
 			return

@@ -184,7 +184,7 @@ func TestNewsOfAnOlderWatch(t *testing.T) {
 	b := queues(t, op, m.addr(), n)
 	eventually.Is(t, "b to watch", func() bool { return m.asked(opSetWatches) == 1 })
 	b.told()
-	goOn := m.hold(opSetWatches)
+	letGo := m.hold(t, opSetWatches)
 	op.delete(b.node)
 	eventually.Is(t, "b to be about to watch again", func() bool { return m.asked(opSetWatches) == 2 })
 	heard := m.heard()
@@ -192,7 +192,7 @@ func TestNewsOfAnOlderWatch(t *testing.T) {
 		op.delete(path)
 	}
 	eventually.Is(t, "b to hear of a", func() bool { return m.heard() > heard })
-	close(goOn)
+	letGo()
 	g := b.holds()
 	_, stat, err := op.Get(op.nodeOf(b.claim))
 	if err != nil || stat.Czxid != g.Token {
