@@ -94,8 +94,8 @@ type Driver interface {
 	//
 	// A claim that is not reported counts as not known. Renew must never bring
 	// back a holding that is gone. It is not called for claims with
-	// [Claim.Lease], except as [Traits.LeaseBySession] says. When [Traits.Session] is set it is also called with no
-	// claims at all, for the session alone.
+	// [Claim.Lease], except as [Traits.LeaseBySession] says. When [Traits.Session]
+	// is set it is also called with no claims at all, for the session alone.
 	Renew(ctx context.Context, claims []*Claim, report func(c *Claim, until Instant, err error))
 
 	// Release frees the name if, and only if, c holds it, and wakes the next
