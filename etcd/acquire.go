@@ -19,6 +19,8 @@ type place struct {
 	key   string // the one directly before it
 	born  int64  // its create revision
 	rev   int64  // the revision at which this was so
+
+	tells *mvccpb.KeyValue // it, if its deletion may tell as much as a look; see habit
 }
 
 // Acquire takes a name, or waits for it in the queue.
@@ -154,8 +156,9 @@ func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place,
 		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
 		clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0),
 	}
-	last := clientv3.OpGet(e.queue, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
+	last := clientv3.OpGet(e.queue, clientv3.WithPrefix(), clientv3.WithLimit(2),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))
+	fenced := s.fenceMark() > 0
 	resp, err := b.put(ctx, s, e, ifs, []clientv3.Op{last}, clientv3.OpGet(e.key))
 	if err != nil {
 		return place{}, err
@@ -166,8 +169,12 @@ func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place,
 		p := place{ahead: int(got.Count), rev: resp.Header.Revision}
 		if p.ahead > 0 {
 			p.key, p.born = string(got.Kvs[0].Key), got.Kvs[0].CreateRevision
+			if fenced {
+				p.tells = e.telling(got.Kvs, got.Count)
+			}
 			e.follows = strings.HasPrefix(p.key, b.ownIn(e.queue))
 		}
+		b.accustom(e, p.key)
 		return p, nil
 	case len(got.Kvs) == 0:
 		return place{}, errFence
@@ -225,14 +232,15 @@ func firstOf(queue string) clientv3.Op {
 // put makes a transaction that puts the entry's key, after the operations in then, if
 // all of ifs hold. If not it makes those in otherwise, if there are any, and reads the
 // fence. If the fate of an earlier one is not known it moves the fence as well; see
-// session.
+// session. So does the first one of which there are expectations: then there is a fence to
+// be watched; see habit.
 func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	then = append(then, clientv3.OpPut(e.key, e.value(), clientv3.WithLease(s.lease)))
 	fence := len(otherwise)
 	if fence > 0 {
 		otherwise = append(otherwise, clientv3.OpGet(s.fence, clientv3.WithKeysOnly()))
 	}
-	doubt := slices.Contains(e.doubts, s)
+	doubt := slices.Contains(e.doubts, s) || e.expects != "" && s.fenceMark() == 0
 	if doubt {
 		move := moveFence(s)
 		then, otherwise = append(then, move), append(otherwise, move)

@@ -55,6 +55,7 @@ type backend struct {
 	mu      sync.Mutex
 	entries map[string]*entry // by key; nil where a key is not to be used
 	queued  map[string]int    // entries, by queue
+	habits  map[string]habit  // by queue
 }
 
 func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *backend {
@@ -72,6 +73,7 @@ func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *bac
 
 		entries: make(map[string]*entry),
 		queued:  make(map[string]int),
+		habits:  make(map[string]habit),
 	}
 	b.life, b.end = context.WithCancel(context.Background())
 	conn := client.ActiveConnection()

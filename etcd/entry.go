@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/seed80cd6120/locker/driver"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -29,15 +29,17 @@ type entry struct {
 	// Abandon.
 	sown    bool               // the key is, was, or may come to be on the server
 	follows bool               // it joined the queue behind another of this Locker
+	expects string             // whom it expected ahead of it; see habit
+	marked  bool               // its key may be; see habit
 	session *session           // whose lease the key was put under
 	doubts  []*session         // under which a put may still be on its way
 	leases  []clientv3.LeaseID // of its own, for Claim.Lease
 	deleted bool               // by Release, which still has a lease to revoke
 	spoilt  bool               // a deletion that does not compare may still be on its way
 
-	rev   atomic.Int64  // the key's create revision; 0: not known to exist
-	first atomic.Int64  // the create revision of what a deletion found at the head of the queue
-	head  chan struct{} // gets a value when first is set
+	rev   atomic.Int64                    // the key's create revision; 0: not known to exist
+	first atomic.Pointer[mvccpb.KeyValue] // its key, as a deletion found it at the head of the queue
+	head  chan struct{}                   // gets a value when first is set
 
 	// over is closed when nothing more of the entry is on the server.
 	over chan struct{}
@@ -64,6 +66,9 @@ func (b *backend) newEntry(c *driver.Claim) *entry {
 	defer b.mu.Unlock()
 	b.queued[e.queue]++
 	b.placeLocked(e)
+	if !c.Lease { // whose key is written once more, which is no mark
+		e.expects = b.expectedLocked(e.queue)
+	}
 	return e
 }
 
@@ -88,9 +93,10 @@ func (b *backend) move(e *entry) {
 	b.placeLocked(e)
 }
 
-func (e *entry) value() string { return e.claim.ID + " " + e.claim.Owner }
+// value begins with whom the entry expects ahead of it, if anybody; see habit.
+func (e *entry) value() string { return e.expects + " " + e.claim.ID + " " + e.claim.Owner }
 
-func (e *entry) wrote(value []byte) bool { return strings.HasPrefix(string(value), e.claim.ID) }
+func (e *entry) wrote(value []byte) bool { return string(value) == e.value() }
 
 // own returns the entry of a claim that Acquire was called for.
 func own(c *driver.Claim) *entry {
@@ -171,7 +177,7 @@ func (b *backend) lose(e *entry, reason error) {
 // isPut takes note of the answer to a transaction that puts the key under s.
 func (e *entry) isPut(s *session, resp *clientv3.TxnResponse) {
 	if resp.Succeeded {
-		e.sown, e.session = true, s
+		e.sown, e.session, e.marked = true, s, false
 		e.rev.Store(resp.Header.Revision)
 	}
 }

@@ -32,7 +32,9 @@
 // wait watches only the key directly ahead of its own, so that a release wakes
 // one waiter, and a waiter costs nothing but its Locker's lease. The waiter then makes sure
 // of its place with one read, which any member can answer: that a key is gone does not say
-// whether it was the holder's, nor whether the waiter's own is still there. When the next
+// whether it was the holder's, nor whether the waiter's own is still there. Where the same
+// Lockers compete for a name again and again, in the same order, the release answers both and
+// the read is not needed; for that they have one more key each, until Close. When the next
 // in line is of the same Locker, the release itself hands the lock over, without that. A
 // lock held for longer than a moment has its key watched, which is one request; a Locker
 // that holds more than 16 asks for all the others at once, twice a second.

@@ -13,8 +13,9 @@ import (
 // Release deletes the key if it is the one that was granted. The same transaction
 // looks who is the first now, if that may be one that waits in this Locker too: then it
 // need not ask. Who followed one of this Locker is likely to be followed by one, even if
-// that is not there yet. Of others nothing is to be had by looking, for which the
-// server reads the whole queue before it tells of the deletion.
+// that is not there yet. One of another Locker is marked instead, if there is a habit. To
+// look for such a one would be of no use, and costs the server a reading of the whole queue
+// before it tells of the deletion; it is done only to learn whom to mark the next time.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	e := own(c)
 	if e == nil || e.rev.Load() == 0 {
@@ -38,21 +39,41 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 }
 
 func (b *backend) delete(ctx context.Context, e *entry) error {
-	resp, err := b.deleteTxn(ctx, e)
+	err := b.handOver(ctx, e)
+	switch {
+	case err == errNotNext:
+		err = b.deleteOnly(ctx, e)
+	case errors.Is(err, rpctypes.ErrNoSpace): // for a mark; it may have been refused only after it was done
+		if err = b.deleteOnly(ctx, e); errors.Is(err, driver.ErrGone) {
+			return nil
+		}
+	}
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return b.deletePlain(ctx, e)
+	case errors.Is(err, driver.ErrGone):
+		return err
 	case err != nil:
 		return fmt.Errorf("delete: %w", err)
+	}
+	return nil
+}
+
+// deleteOnly deletes the key and nothing else.
+func (b *backend) deleteOnly(ctx context.Context, e *entry) error {
+	resp, err := b.deleteTxn(ctx, e)
+	switch {
+	case err != nil:
+		return err
 	case !resp.Succeeded:
 		return driver.ErrGone
 	}
-	b.tell(resp)
+	b.learn(e, b.tell(resp))
 	return nil
 }
 
 func (b *backend) deleteTxn(ctx context.Context, e *entry) (*clientv3.TxnResponse, error) {
-	look := e.follows || !b.alone(e)
+	look := e.expects != "" || e.follows || !b.alone(e)
 	if b.directKV != nil && !look {
 		return b.direct(ctx, deleteOwn(e))
 	}
@@ -65,12 +86,14 @@ func (b *backend) deleteTxn(ctx context.Context, e *entry) (*clientv3.TxnRespons
 }
 
 // tell lets the claim know that is the first after a transaction whose last
-// operation looked, if it is one of this Locker.
-func (b *backend) tell(resp *clientv3.TxnResponse) {
+// operation looked, if it is one of this Locker, and returns its key.
+func (b *backend) tell(resp *clientv3.TxnResponse) (first string) {
 	last := resp.Responses[len(resp.Responses)-1].GetResponseRange()
 	for _, kv := range last.GetKvs() {
-		b.found(string(kv.Key), kv.CreateRevision)
+		first = string(kv.Key)
+		b.found(kv)
 	}
+	return first
 }
 
 // deletePlain deletes the key without comparing. While they have no space, etcd before
@@ -135,16 +158,18 @@ func (e *entry) doubt() *session {
 	return nil
 }
 
-// wipe makes one transaction of Abandon.
+// wipe makes one transaction of Abandon, and one more if the key was marked.
 func (b *backend) wipe(ctx context.Context, e *entry, doubt *session) error {
 	mine := clientv3.Compare(clientv3.Value(e.key), "=", e.value())
-	then, otherwise := []clientv3.Op{clientv3.OpDelete(e.key)}, []clientv3.Op(nil)
+	unmarked := clientv3.Compare(clientv3.Version(e.key), "!=", marked)
+	then := []clientv3.Op{clientv3.OpDelete(e.key)}
+	otherwise := []clientv3.Op{clientv3.OpTxn([]clientv3.Cmp{mine}, []clientv3.Op{touch(e.key)}, nil)}
 	var known int64
 	if doubt != nil {
 		then, otherwise = append(then, moveFence(doubt)), append(otherwise, moveFence(doubt))
 		known = doubt.known()
 	}
-	resp, err := b.txn(ctx, []clientv3.Cmp{mine}, append(then, firstOf(e.queue)), otherwise)
+	resp, err := b.txn(ctx, []clientv3.Cmp{mine, unmarked}, append(then, firstOf(e.queue)), otherwise)
 	if errors.Is(err, rpctypes.ErrNoSpace) {
 		// The fence cannot be moved, but the name can be given back.
 		if gone := b.deletePlain(ctx, e); doubt == nil && (gone == nil || errors.Is(gone, driver.ErrGone)) {
@@ -159,6 +184,10 @@ func (b *backend) wipe(ctx context.Context, e *entry, doubt *session) error {
 	}
 	if resp.Succeeded {
 		b.tell(resp)
+		return nil
+	}
+	if resp.Responses[0].GetResponseTxn().Succeeded { // it was marked
+		return b.wipe(ctx, e, nil)
 	}
 	return nil
 }

@@ -114,6 +114,7 @@ func (s *stream) create(key string, start int64) *watch {
 	s.enqueue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{
 		Key:           []byte(key),
 		StartRevision: start,
+		PrevKv:        true,
 		Filters:       []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT},
 	}}})
 	return w
@@ -196,16 +197,17 @@ func (s *stream) take(r *pb.WatchResponse) {
 	default:
 		for _, ev := range r.Events {
 			if ev.Type == mvccpb.Event_DELETE {
-				s.deleted(w, ev.Kv.ModRevision)
+				s.deleted(w, ev.Kv.ModRevision, ev.PrevKv)
 			}
 		}
 	}
 }
 
-func (s *stream) deleted(w *watch, rev int64) {
+func (s *stream) deleted(w *watch, rev int64, was *mvccpb.KeyValue) {
 	w.last = max(w.last, rev)
 	for t := range w.taps {
 		if rev > t.after {
+			t.was = was
 			s.end(t, rev, nil)
 		}
 	}
@@ -280,6 +282,9 @@ func (s *stream) thin() {
 
 // close ends the use of a watch for a user that has lost interest.
 func (t *tap) close() {
+	if t == nil {
+		return
+	}
 	s := t.w.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()

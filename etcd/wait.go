@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -11,9 +12,10 @@ import (
 // it, since create revisions only grow, so that it is enough to know when the one
 // directly ahead goes. That alone does not make e the first: whoever goes may have
 // given up waiting; nor does it show that e is still there: its lease may have
-// been revoked a moment ago. So e becomes a holder only by a look at the queue of
+// been revoked a moment ago. So e becomes a holder by a look at the queue of
 // a revision at which the other was gone: its own look, or that of a release by the
-// same Locker, which takes it along in its transaction.
+// same Locker, which takes it along in its transaction. Or by what the deletion of a
+// marked key tells; see habit.
 func (b *backend) await(ctx context.Context, e *entry, p place) error {
 	for p.ahead > 0 && !e.isFirst() {
 		var err error
@@ -31,20 +33,24 @@ func (b *backend) await(ctx context.Context, e *entry, p place) error {
 
 // isFirst reports whether a release has seen e at the head of the queue.
 func (e *entry) isFirst() bool {
-	rev := e.rev.Load()
-	return rev > 0 && e.first.Load() == rev
+	first, rev := e.first.Load(), e.rev.Load()
+	if first == nil || rev == 0 || first.CreateRevision != rev {
+		return false
+	}
+	e.marked = first.Version == marked
+	return true
 }
 
 // found notes what a release has seen at the head of a queue, if that is the key of
 // a claim of this Locker.
-func (b *backend) found(key string, rev int64) {
+func (b *backend) found(kv *mvccpb.KeyValue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.entries[key]
+	e := b.entries[string(kv.Key)]
 	if e == nil {
 		return
 	}
-	e.first.Store(rev)
+	e.first.Store(kv)
 	select {
 	case e.head <- struct{}{}:
 	default:
@@ -80,6 +86,11 @@ func (b *backend) awaitOther(ctx context.Context, e *entry, p place) (place, err
 		return place{}, err
 	}
 	defer w.close()
+	var fence *tap
+	if p.tells != nil {
+		fence = w.w.stream.ask(b.space()+e.session.fence, p.rev, 0, nil)
+		defer fence.close()
+	}
 	if from > p.rev && p.ahead <= 2 {
 		q, err := b.look(ctx, e, 0)
 		if err != nil || q.key != p.key {
@@ -98,6 +109,10 @@ func (b *backend) awaitOther(ctx context.Context, e *entry, p place) (place, err
 		case <-w.done:
 			if w.err != nil { // cut off, or nothing to resume from, or no leader
 				return place{}, w.err
+			}
+			if wasFirst(w.was, p.tells) && fence.quietSince(p.rev) && !e.session.isGone() {
+				e.marked = true
+				return place{}, nil
 			}
 			return b.look(ctx, e, w.deleted)
 		case <-timer.C:
@@ -138,6 +153,7 @@ func (b *backend) look(ctx context.Context, e *entry, at int64) (place, error) {
 	case len(resp.Kvs) == 0 || string(resp.Kvs[0].Key) != e.key || resp.Kvs[0].CreateRevision != e.rev.Load():
 		return place{}, errEntryGone
 	}
+	e.marked = resp.Kvs[0].Version == marked
 	p := place{ahead: len(resp.Kvs) - 1, rev: resp.Header.Revision}
 	if p.ahead > 0 {
 		p.key, p.born = string(resp.Kvs[1].Key), resp.Kvs[1].CreateRevision

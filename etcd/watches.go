@@ -7,6 +7,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -43,7 +44,21 @@ type tap struct {
 
 	// deleted is the revision of the deletion; 0 if err says why there will be none.
 	deleted int64
+	was     *mvccpb.KeyValue // the key before that, if known
 	err     error
+}
+
+// quietSince reports whether the watch has told of no deletion after a revision, at which
+// it had begun already.
+func (t *tap) quietSince(rev int64) bool {
+	if t == nil {
+		return false
+	}
+	s := t.w.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, quiet := t.w.taps[t]
+	return quiet && t.w.id >= 0 && t.w.from <= rev
 }
 
 // open waits for a deletion of key at a revision greater than after. It returns when
