@@ -174,7 +174,7 @@ func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place,
 			}
 			e.follows = strings.HasPrefix(p.key, b.ownIn(e.queue))
 		}
-		b.accustom(e, p.key)
+		b.accustom(e, p)
 		return p, nil
 	case len(got.Kvs) == 0:
 		return place{}, errFence

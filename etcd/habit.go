@@ -53,6 +53,9 @@ const (
 	// same for long, what disturbs it once does not make all begin anew.
 	trustMost = 16
 	trustLoss = 4
+	// crowd is how many must be ahead for the order to be trusted at once: among many it
+	// does not change easily.
+	crowd = 5
 	// marked is the version of a marked key.
 	marked = 2
 )
@@ -65,12 +68,12 @@ func (b *backend) expectedLocked(queue string) string {
 	return ""
 }
 
-// accustom takes note of the key that stood ahead of e, "" if there was none.
-func (b *backend) accustom(e *entry, ahead string) {
+// accustom takes note of who stood ahead of e, if anybody.
+func (b *backend) accustom(e *entry, p place) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case ahead == "":
+	case p.ahead == 0:
 		delete(b.habits, e.queue)
 		return
 	case e.follows:
@@ -80,10 +83,13 @@ func (b *backend) accustom(e *entry, ahead string) {
 	if !known && len(b.habits) >= habitsMost {
 		clear(b.habits)
 	}
-	if who := standing(e.queue, ahead); h.ahead == who {
+	if who := standing(e.queue, p.key); h.ahead == who {
 		h.trust = min(h.trust+1, trustMost)
 	} else {
 		h.ahead, h.trust = who, max(h.trust-trustLoss, 0)
+	}
+	if p.ahead >= crowd {
+		h.trust = max(h.trust, trustEnough)
 	}
 	b.habits[e.queue] = h
 }
