@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,10 +25,17 @@ func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, 
 	b.join(c)
 	var grant driver.Grant
 	var err error
-	if dc.Wait {
+	done := false
+	if c.plain {
+		grant, _, err = b.bid(ctx, c, false, true)
+		done = err == nil || ctx.Err() != nil
+	}
+	switch {
+	case done:
+	case dc.Wait:
 		w := waiter{b: b, c: c}
 		grant, err = w.wait(ctx)
-	} else {
+	default:
 		grant, err = b.try(ctx, c)
 	}
 	if err != nil {
@@ -38,7 +46,7 @@ func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, 
 
 // try asks once. What the nodes gave is given back if it was too little.
 func (b *backend) try(ctx context.Context, c *claim) (driver.Grant, error) {
-	grant, replies, err := b.bid(ctx, c, false)
+	grant, replies, err := b.bid(ctx, c, false, false)
 	if err == nil {
 		return grant, nil
 	}
@@ -81,9 +89,31 @@ func count(replies []reply) (taken, yes int) {
 	return taken, yes
 }
 
+// crowdLasts is how many bids in a row must have been granted before it is expected of the
+// next one.
+const crowdLasts = 32
+
+// expectsFree: the first question for a lock may be a plain SET NX, which costs the nodes
+// less than the script. If it is refused the script has to follow, which knows the queue,
+// and whether who has the lock has been withdrawn. And should it come late it leaves what
+// others have to clear away, so it is not sent where an answer may fail to come.
+func (b *backend) expectsFree() bool {
+	return !b.fenced && b.crowded.Load() <= 0 && !slices.ContainsFunc(b.nodes, (*node).slow)
+}
+
+// expect learns from a bid.
+func (b *backend) expect(won bool) {
+	if !won {
+		b.crowded.Store(crowdLasts)
+	} else if b.crowded.Load() > 0 {
+		b.crowded.Add(-1)
+	}
+}
+
 // bid asks all nodes for the lock: one round when our guess of the token is above
-// the clocks of a majority, and otherwise a second one for the token.
-func (b *backend) bid(ctx context.Context, c *claim, queue bool) (driver.Grant, []reply, error) {
+// the clocks of a majority, and otherwise a second one for the token. A plain bid has
+// no token and stands in no queue.
+func (b *backend) bid(ctx context.Context, c *claim, queue, plain bool) (driver.Grant, []reply, error) {
 	start := b.clock.Now()
 	var token int64
 	text := ""
@@ -91,14 +121,15 @@ func (b *backend) bid(ctx context.Context, c *claim, queue bool) (driver.Grant, 
 		token = b.tokens.guess()
 		text = strconv.FormatInt(token, 10)
 	}
-	r := b.put(c, &round{
-		script: bidScript,
-		queue:  queue,
-		args:   c.bidFor(text, queue),
-		judge:  judgeBid,
-		heard:  b.lateVote(c),
-	})
+	q := &round{script: bidScript, plain: plain, queue: queue, judge: judgeBid, heard: b.lateVote(c)}
+	if plain {
+		q.args = c.plainBid()
+	} else {
+		q.args = c.bidFor(text, queue)
+	}
+	r := b.put(c, q)
 	won := r.wait(ctx)
+	b.expect(won)
 	replies := r.replies()
 	b.learn(token, replies)
 	if !won || r.mutex().TryLockContext(ctx) != nil {
@@ -197,6 +228,12 @@ func (b *backend) grant(c *claim, start driver.Instant, token int64) (driver.Gra
 
 func judgeBid(v any) reply {
 	switch v := v.(type) {
+	case nil: // to a plain one
+		return reply{}
+	case string:
+		if v == "OK" {
+			return reply{yes: true}
+		}
 	case int64:
 		if v == 1 {
 			return reply{yes: true}

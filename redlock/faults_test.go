@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,11 +89,19 @@ func TestEndOfContextIsTheError(t *testing.T) {
 	}
 }
 
+// eitherWay runs a test with tokens and without: the questions then are different.
+func eitherWay(t *testing.T, run func(*testing.T, ...locker.Option)) {
+	t.Run("fenced", func(t *testing.T) { run(t) })
+	t.Run("unfenced", func(t *testing.T) { run(t, WithoutFencing()) })
+}
+
 // redsync undoes a failed try under the ctx that has ended, and so not at all.
-func TestCancelledAcquireLeavesNothing(t *testing.T) {
+func TestCancelledAcquireLeavesNothing(t *testing.T) { eitherWay(t, cancelledAcquireLeavesNothing) }
+
+func cancelledAcquireLeavesNothing(t *testing.T, opts ...locker.Option) {
 	t.Parallel()
 	nodes := five(t)
-	l := open(t, nodes)
+	l := open(t, nodes, opts...)
 	for i := range 200 {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(time.Duration(rand.N(1500))*time.Microsecond, cancel)
@@ -178,18 +187,24 @@ func TestNodeThatHangsHoldsNobodyUp(t *testing.T) {
 }
 
 // A reply that is lost, at every node: the request may have been carried out.
-func TestLostReplies(t *testing.T) {
+func TestLostReplies(t *testing.T) { eitherWay(t, lostReplies) }
+
+func lostReplies(t *testing.T, opts ...locker.Option) {
 	t.Parallel()
-	isBid := func(request []byte) bool { return bytes.Contains(request, []byte(bidScript.sha)) }
+	isBid := func(request []byte) bool {
+		return bytes.Contains(request, []byte(bidScript.sha)) || bytes.Contains(request, []byte("\r\nnx\r\n"))
+	}
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
-	l := open(t, fronts)
+	l := open(t, fronts, opts...)
 	warm, err := l.Acquire(within(t, 10*time.Second), t.Name()+"/warm")
 	must(t, err)
 	must(t, warm.Release(context.Background()))
 
-	for _, p := range list {
-		p.SwallowReply(isBid, 0)
+	for range 1 + len(opts) { // without tokens it asks twice
+		for _, p := range list {
+			p.SwallowReply(isBid, 0)
+		}
 	}
 	if lock, err := l.TryAcquire(within(t, 10*time.Second), t.Name()); err == nil {
 		t.Errorf("got %v without a single answer", lock.Name())
@@ -208,11 +223,13 @@ func TestLostReplies(t *testing.T) {
 
 // A request that arrives after the claim has been given up has no effect, and
 // neither does one that arrives after a release that no reply was heard of.
-func TestLateRequestsHaveNoEffect(t *testing.T) {
+func TestLateRequestsHaveNoEffect(t *testing.T) { eitherWay(t, lateRequestsHaveNoEffect) }
+
+func lateRequestsHaveNoEffect(t *testing.T, opts ...locker.Option) {
 	t.Parallel()
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
-	l := open(t, fronts)
+	l := open(t, fronts, opts...)
 	warm, err := l.Acquire(within(t, 10*time.Second), t.Name()+"/warm")
 	must(t, err)
 	must(t, warm.Release(context.Background()))
@@ -234,8 +251,14 @@ func TestLateRequestsHaveNoEffect(t *testing.T) {
 }
 
 // A majority that says yes when the TTL is over does not make a holder, and gets back what it
-// gave.
+// gave. After a plain bid it is asked once more.
 func TestMajorityAfterTheTTL(t *testing.T) {
+	for name, plain := range map[string]bool{"plain": true, "script": false} {
+		t.Run(name, func(t *testing.T) { majorityAfterTheTTL(t, plain) })
+	}
+}
+
+func majorityAfterTheTTL(t *testing.T, plain bool) {
 	t.Parallel()
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
@@ -251,13 +274,20 @@ func TestMajorityAfterTheTTL(t *testing.T) {
 	b := newDriverOver(t, patient, WithNodeTimeout(30*time.Second), WithoutFencing())
 	ctx := within(t, 60*time.Second)
 	must(t, cycle(ctx, b, t.Name()+"/warm"))
+	eventually.Is(t, "nothing is under way", func() bool { return !slices.ContainsFunc(b.nodes, (*node).busy) })
+	if !plain {
+		b.expect(false)
+	}
 	for _, p := range list {
 		p.FreezeUp()
 	}
 	dc := newDriverClaim(t.Name(), 2*time.Second, false)
 	got := make(chan error, 1)
 	go func() {
-		_, err := b.Acquire(ctx, dc)
+		grant, err := b.Acquire(ctx, dc)
+		if err == nil && grant.Until <= b.clock.Now() {
+			t.Error("granted when it was over")
+		}
 		got <- err
 	}()
 	for _, p := range list {
@@ -267,7 +297,11 @@ func TestMajorityAfterTheTTL(t *testing.T) {
 	for _, p := range list {
 		p.Heal()
 	}
-	if err := <-got; err == nil || !strings.Contains(err.Error(), "only after the TTL") {
+	switch err := <-got; {
+	case plain:
+		must(t, err)
+		must(t, b.Release(ctx, dc))
+	case err == nil || !strings.Contains(err.Error(), "only after the TTL"):
 		t.Errorf("got %v", err)
 	}
 	clients := connect(t, nodes...)
@@ -277,7 +311,9 @@ func TestMajorityAfterTheTTL(t *testing.T) {
 		}
 		return len(keysOf(t, nodes, t.Name())) == 0
 	})
-	must(t, b.Abandon(ctx, dc))
+	if !plain {
+		must(t, b.Abandon(ctx, dc))
+	}
 }
 
 // The mark that a claim was withdrawn keeps its bid out.
@@ -293,7 +329,7 @@ func TestWithdrawnClaimCannotBid(t *testing.T) {
 		c.touched = c.touched.with(i)
 	}
 	must(t, b.Abandon(ctx, dc))
-	if _, _, err := b.bid(ctx, c, true); !errors.Is(err, errWithdrawn) {
+	if _, _, err := b.bid(ctx, c, true, false); !errors.Is(err, errWithdrawn) {
 		t.Errorf("got %v, want errWithdrawn", err)
 	}
 	if left := keysOf(t, nodes, t.Name()); len(left) != 0 {

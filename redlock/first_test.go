@@ -40,10 +40,12 @@ func cycle(ctx context.Context, b *backend, name string) error {
 
 // A lock that is released before the others are asked costs a majority of the nodes
 // two requests each, and one that is held longer is on all of them.
-func TestRequestsAlone(t *testing.T) {
+func TestRequestsAlone(t *testing.T) { eitherWay(t, requestsAlone) }
+
+func requestsAlone(t *testing.T, opts ...locker.Option) {
 	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 	nodes := addrs(set)
-	b := lingering(t, nodes)
+	b := lingering(t, nodes, opts...)
 	ctx := within(t, 30*time.Second)
 	warm(t, ctx, b)
 	before := requests(t, set)
@@ -53,7 +55,7 @@ func TestRequestsAlone(t *testing.T) {
 	if n := requests(t, set) - before; n != 50*6 {
 		t.Errorf("%d requests for 50 locks taken and released, want %d", n, 50*6)
 	}
-	normal := newDriver(t, nodes)
+	normal := newDriver(t, nodes, opts...)
 	dc := newDriverClaim(t.Name(), 10*time.Second, false)
 	_, err := normal.Acquire(ctx, dc)
 	must(t, err)

@@ -126,7 +126,7 @@ func TestYieldedClaimMayBidAgain(t *testing.T) {
 		c.asked(i, reply{err: errSlow, sent: true}, false)
 	}
 	b.yield(c, allNodes(len(b.nodes)))
-	_, _, err := b.bid(ctx, c, false)
+	_, _, err := b.bid(ctx, c, false, false)
 	must(t, err)
 	must(t, b.Release(ctx, dc))
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -180,6 +181,7 @@ type backend struct {
 	tokens  tokens
 	bell    *bell
 	later   alarm
+	crowded atomic.Int32 // so many more bids have to be granted; see expectsFree
 
 	ctx  context.Context // ends with the backend
 	stop context.CancelFunc

@@ -172,12 +172,21 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 }
 
 func TestValue(t *testing.T) {
-	b := newDriver(t, []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"})
+	nowhere := []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}
+	testValue(t, newDriver(t, nowhere), ".")
+	b := newDriver(t, nowhere, WithoutFencing())
+	testValue(t, b, ",")
+	b.expect(false)
+	testValue(t, b, ".")
+}
+
+func testValue(t *testing.T, b *backend, comma string) {
+	t.Helper()
 	for _, owner := range []string{"", "host:1", "a b\x00.c"} {
 		dc := newDriverClaim("some name", 1234*time.Millisecond, true)
 		dc.Owner = owner
 		c := b.newClaim(dc, 1_763_721_350_123_456)
-		want := "1763721350123456." + dc.ID + "." + b.channel + ".00001234 " + owner
+		want := "1763721350123456." + dc.ID + "." + b.channel + comma + "00001234 " + owner
 		if c.value != want || c.head != want[:49] || c.value[fixedLen] != ' ' || channelOf(c.value) != b.channel {
 			t.Errorf("got %q", c.value)
 		}

@@ -15,6 +15,7 @@ type round struct {
 	c      *claim
 	script *script
 	args   []any
+	plain  bool    // a bid: args are a plain command, for the nodes that are asked first
 	gives  *giving // instead of args: a release, which has to get through some time
 	queue  bool    // a bid that queues where the lock is taken
 	rest   nodeSet // if not empty: a bid at these nodes only, and in no hurry
@@ -168,10 +169,15 @@ func (r *round) decidable() bool {
 
 // command and answered make round a job.
 func (r *round) command(i int) (*script, []any) {
-	if r.gives == nil {
-		return r.script, r.args
+	switch {
+	case r.gives != nil:
+		return r.script, r.gives.call(i)
+	case r.plain && r.first.has(i):
+		return nil, r.args
+	case r.plain: // one that lingers, or hurries because the name is not as free as expected
+		return r.script, r.c.bidFor("", r.queue)
 	}
-	return r.script, r.gives.call(i)
+	return r.script, r.args
 }
 
 func (r *round) answered(i int, v any, err error, sent bool) {

@@ -20,7 +20,8 @@ const buckets = 1024
 //
 // all of fixed width but the last, so that scripts can take it apart, and in the
 // order of arrival when sorted. The first two fields are its head: no two claims
-// have the same, so comparing heads compares values.
+// have the same, so comparing heads compares values. The TTL comes after a comma if the
+// claim's first bid is plain; see expectsFree.
 const (
 	headLen  = 49
 	idStart  = 17
@@ -34,6 +35,7 @@ type claim struct {
 	bucket                  int
 	lock, clock, wait, gone string // keys
 	value, head, ttl        string
+	plain                   bool           // its first bid is plain
 	began                   driver.Instant // before the first request of it was made
 
 	mail chan struct{} // something below has changed; wakes the waiting Acquire
@@ -65,7 +67,11 @@ func (b *backend) newClaim(dc *driver.Claim, stamp int64) *claim {
 	v = appendPadded(v, stamp, 16)
 	v = append(append(v, '.'), dc.ID...)
 	v = append(append(v, '.'), b.channel...)
-	v = appendPadded(append(v, '.'), dc.TTL.Milliseconds(), 8)
+	comma := byte('.')
+	if c.plain = b.expectsFree(); c.plain {
+		comma = ','
+	}
+	v = appendPadded(append(v, comma), dc.TTL.Milliseconds(), 8)
 	c.value = string(append(append(v, ' '), dc.Owner...))
 	c.head = c.value[:headLen]
 	if dc.Wait {
@@ -113,6 +119,11 @@ func (c *claim) bidFor(token string, queue bool) []any {
 		}
 	}
 	return bidScript.call(keys, argv...)
+}
+
+// plainBid is the call that takes the lock if it is free, and does nothing else.
+func (c *claim) plainBid() []any {
+	return []any{"set", c.lock, c.value, "px", c.ttl, "nx"}
 }
 
 // appendPadded appends x in width digits.
@@ -173,9 +184,9 @@ func (c *claim) asked(i int, rep reply, queue bool) {
 		return
 	case rep.err != nil:
 		c.unclear = c.unclear.with(i)
-	case rep.holder != "" && !queue:
+	case !rep.yes && !queue:
 		return
-	case rep.holder != "":
+	case !rep.yes:
 		c.stands = c.stands.with(i)
 	}
 	c.touched = c.touched.with(i)

@@ -78,7 +78,7 @@ func (w *waiter) bid(ctx context.Context) (driver.Grant, error) {
 	b, c := w.b, w.c
 	had := c.beginAnew()
 	w.listening = b.bell.listening()
-	grant, replies, err := b.bid(ctx, c, w.listening)
+	grant, replies, err := b.bid(ctx, c, w.listening, false)
 	if err == nil {
 		return grant, nil
 	}
