@@ -20,7 +20,7 @@ import (
 
 func Benchmark(b *testing.B) {
 	set := servers.NewRedisSet(b, 5, servers.RedisOptions{})
-	conformance.Benchmark(b, func(t testing.TB) *conformance.Harness { return harness(t, addrs(set), set) })
+	conformance.Benchmark(b, func(t testing.TB) *conformance.Harness { return harness(t, addrs(set), set, nil) })
 }
 
 // taker takes and releases a lock once.

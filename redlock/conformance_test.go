@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,12 @@ var durable = servers.RedisOptions{Args: []string{"--appendonly", "yes", "--appe
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	suite(t, nil, func(set []*servers.Redis) []string { return addrs(set) })
+}
+
+// TestConformanceWithoutFencing: all but the tokens. The first question is another one.
+func TestConformanceWithoutFencing(t *testing.T) {
+	t.Parallel()
+	suite(t, nil, func(set []*servers.Redis) []string { return addrs(set) }, WithoutFencing())
 }
 
 // TestConformanceWithTwoDead: what is promised of five nodes is kept by three.
@@ -54,8 +61,8 @@ func TestConformanceWithOneBlackHole(t *testing.T) {
 }
 
 // suite runs the conformance suite over five servers of which those in dead do not
-// answer.
-func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string) {
+// answer, with the options added to all others.
+func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string, added ...locker.Option) {
 	if !conformance.InChild() {
 		servers.Need(t)
 	}
@@ -68,7 +75,7 @@ func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string) {
 				set := servers.NewRedisSet(t, 5, durable)
 				nodes = prepare(set)
 				for i, r := range set {
-					if !contains(dead, i) {
+					if !slices.Contains(dead, i) {
 						alive = append(alive, r)
 					}
 				}
@@ -76,26 +83,17 @@ func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string) {
 			if nodes == nil {
 				tb.SkipNow()
 			}
-			return harness(tb, nodes, alive)
+			return harness(tb, nodes, alive, added)
 		},
 		Dial: func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
-			return dial(strings.Split(address, ","), opts...)
+			return dial(strings.Split(address, ","), slices.Concat(added, opts)...)
 		},
-		Fenced:     true,
+		Fenced:     len(added) == 0,
 		Durable:    true,
 		TTL:        time.Second,
 		IdleRate:   1,
 		RequireAll: true,
 	})
-}
-
-func contains(list []int, x int) bool {
-	for _, y := range list {
-		if x == y {
-			return true
-		}
-	}
-	return false
 }
 
 // owning is a Locker whose clients are closed with it.
@@ -133,7 +131,7 @@ func dialWith(nodes []string, change func(*goredis.Options), opts ...locker.Opti
 	return owning{l, clients, new(sync.Once)}, nil
 }
 
-func harness(t testing.TB, nodes []string, alive []*servers.Redis) *conformance.Harness {
+func harness(t testing.TB, nodes []string, alive []*servers.Redis, added []locker.Option) *conformance.Harness {
 	var list []string
 	for _, r := range alive {
 		list = append(list, r.Addr())
@@ -148,10 +146,10 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis) *conformance.
 	return &conformance.Harness{
 		Address: strings.Join(nodes, ","),
 		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-			return dial(nodes, opts...)
+			return dial(nodes, slices.Concat(added, opts)...)
 		},
 		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
-			return openLink(t, nodes, opts)
+			return openLink(t, nodes, slices.Concat(added, opts))
 		},
 		Destroy: func(ctx context.Context, name string) error { return destroy(ctx, operators, name) },
 		Leftovers: func(ctx context.Context, text string) (left []string, err error) {
@@ -171,7 +169,7 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis) *conformance.
 		},
 		Misconfigured: map[string]func(context.Context, ...locker.Option) (locker.Locker, error){
 			"wrong password": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-				return dialWith(nodes, func(o *goredis.Options) { o.Username, o.Password = "nobody", "wrong" }, opts...)
+				return dialWith(nodes, func(o *goredis.Options) { o.Username, o.Password = "nobody", "wrong" }, slices.Concat(added, opts)...)
 			},
 			"no permission": func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
 				for _, c := range operators {
@@ -179,7 +177,7 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis) *conformance.
 						return nil, err
 					}
 				}
-				return dialWith(nodes, func(o *goredis.Options) { o.Username, o.Password = "reader", "secret" }, opts...)
+				return dialWith(nodes, func(o *goredis.Options) { o.Username, o.Password = "reader", "secret" }, slices.Concat(added, opts)...)
 			},
 		},
 	}
