@@ -55,10 +55,11 @@
 //
 // Without tokens, a claim whose name is expected to be free asks the nodes that are asked
 // first with a plain SET NX, as redsync does, and with the script if too few said yes. The
-// plain one does not see the mark. Where it arrives late and finds the lock free, its key
-// stays until the TTL is over, but blocks nobody: who is refused because of it sees the
-// mark, by the script, and puts its own value there. This takes nothing from a holder, for a
-// mark is made only when a claim is released or has been given up, and no claim is used twice.
+// plain one does not see the mark. Where it arrives late and finds the lock free its key
+// blocks nobody: who is refused because of it sees the mark, by the script, and puts its own
+// value there. This takes nothing from a holder, for a mark is made only when a claim is
+// released or has been given up, and no claim is used twice. Nor does the key stay: where a
+// mark was made it is looked for and removed, for a minute, at growing intervals.
 // Nobody else is misled. Renewal, the second round and a release do something only where a
 // claim finds its own key, a plain bid stands in no queue, and a waiter is told of a key by the
 // script only. If that key came before its mark, what makes the mark takes it away, and

@@ -65,6 +65,7 @@ func TestLatePlainBidBlocksNobody(t *testing.T) {
 	clients := connect(t, nodes...)
 	ctx := within(t, 60*time.Second)
 	dead := newDriver(t, nodes, WithoutFencing())
+	dead.seekFirst = forget
 	for fenced, opts := range map[bool][]locker.Option{true: nil, false: {WithoutFencing()}} {
 		for _, wait := range []bool{false, true} {
 			name := fmt.Sprint(t.Name(), fenced, wait, rand.Int())
@@ -75,6 +76,17 @@ func TestLatePlainBidBlocksNobody(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Nor does it stay until its TTL: it is looked for.
+func TestLatePlainBidIsFound(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	ctx := within(t, 60*time.Second)
+	b := newDriver(t, nodes, WithoutFencing())
+	late := withdrawn(t, ctx, b, t.Name())
+	arrive(t, ctx, connect(t, nodes...)[1:4], late)
+	eventually.Within(t, 15*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
 }
 
 // Only the mark of the one that has the lock makes it free.
@@ -119,6 +131,7 @@ func TestRequestsOverLostConnectionsBlockNobody(t *testing.T) {
 		impatient = append(impatient, c)
 	}
 	b := newDriverOver(t, impatient, WithoutFencing())
+	b.seekFirst = forget
 	for _, p := range list {
 		p.FreezeUp()
 	}

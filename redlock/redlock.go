@@ -113,6 +113,8 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config) (*backend
 		quorum:  n/2 + 1,
 		channel: hex.EncodeToString(id[:]),
 		claims:  make(map[string]*claim),
+
+		seekFirst: seekFirst,
 	}
 	b.tokens.start = time.Now()
 	b.ctx, b.stop = context.WithCancel(context.Background())
@@ -182,6 +184,8 @@ type backend struct {
 	bell    *bell
 	later   alarm
 	crowded atomic.Int32 // so many more bids have to be granted; see expectsFree
+
+	seekFirst time.Duration // changed by tests only
 
 	ctx  context.Context // ends with the backend
 	stop context.CancelFunc

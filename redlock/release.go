@@ -125,6 +125,13 @@ func (g *giving) build(stands, unclear bool) []any {
 	return releaseScript.call(keys[:2], argv[0])
 }
 
+// answered is called when node i has answered, or has not for as long as it is asked.
+func (g *giving) answered(i int) {
+	if !g.waits {
+		g.b.seek(g.c, i)
+	}
+}
+
 func judgeRelease(v any) reply {
 	if v, ok := v.(int64); ok {
 		return reply{yes: v == 1}
@@ -221,6 +228,7 @@ func (b *backend) pass(c *claim, waits bool, nodes nodeSet, until time.Time, don
 func (p *pass) command(i int) (*script, []any) { return releaseScript, p.giving.call(i) }
 
 func (p *pass) answered(i int, _ any, _ error, _ bool) {
+	p.giving.answered(i)
 	if p.done != nil {
 		p.done(i)
 	}

@@ -187,6 +187,8 @@ func (r *round) answered(i int, v any, err error, sent bool) {
 	}
 	if r.gives == nil {
 		r.c.asked(i, rep, r.queue)
+	} else {
+		r.gives.answered(i)
 	}
 	if r.heard != nil {
 		r.heard(i, rep)
