@@ -209,6 +209,19 @@ func TestWithoutTokens(t *testing.T) {
 	}
 }
 
+// Of many tokens that are out of order those that are the same are named first.
+func TestSameTokensComeFirst(t *testing.T) {
+	h := run(rand.New(rand.NewPCG(4, 0)), 1, 30)
+	for i, l := range h.Holdings {
+		l.Token = int64(1000 - i)
+	}
+	h.Holdings[2].Token = h.Holdings[3].Token
+	bad := h.Sweep().Bad()
+	if len(bad) < 20 || !strings.Contains(bad[0], "have the same token") || strings.Contains(bad[1], "have the same token") {
+		t.Errorf("the sweep: %v", bad)
+	}
+}
+
 func TestRecordAndRead(t *testing.T) {
 	dir := t.TempDir()
 	one, err := NewRecorder(filepath.Join(dir, "one.jsonl"), "one")

@@ -40,12 +40,19 @@ type Swept struct {
 	Disorders []Disorder
 }
 
-// Bad returns a line for everything that no fault excuses.
+// Bad returns a line for everything that no fault excuses. Where there is much, only the first
+// lines are read: tokens that are the same come first, what is only out of order follows
+// of itself.
 func (s Swept) Bad() []string {
-	var bad []string
+	var bad, disorder []string
 	for _, d := range s.Disorders {
-		bad = append(bad, d.String())
+		if d.Earlier.Token == d.Later.Token {
+			bad = append(bad, d.String())
+		} else {
+			disorder = append(disorder, d.String())
+		}
 	}
+	bad = append(bad, disorder...)
 	for _, o := range s.Overlaps {
 		if !o.Excused {
 			bad = append(bad, o.String())
