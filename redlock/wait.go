@@ -88,6 +88,9 @@ func (w *waiter) bid(ctx context.Context) (driver.Grant, error) {
 			hopelessly++
 		}
 	}
+	if ctx.Err() != nil && w.err != nil && !b.anySaid(replies) {
+		err = w.err // what was in the way before says more
+	}
 	if ctx.Err() != nil || len(b.nodes)-hopelessly < b.quorum {
 		return driver.Grant{}, failed(ctx, err)
 	}
@@ -98,6 +101,16 @@ func (w *waiter) bid(ctx context.Context) (driver.Grant, error) {
 	}
 	w.due = time.Now().Add(pause)
 	return driver.Grant{}, nil
+}
+
+// anySaid reports whether any node has said anything.
+func (b *backend) anySaid(replies []reply) bool {
+	for i, rep := range replies {
+		if n := b.nodes[i]; rep.err != n.late && rep.err != n.unasked && rep.err != n.unsent {
+			return true
+		}
+	}
+	return false
 }
 
 // weigh decides what becomes of the votes we have, which are too few, and how

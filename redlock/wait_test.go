@@ -1,10 +1,14 @@
 package redlock
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // Who could not stand in any queue yet asks all nodes again once it can: one node would
@@ -105,5 +109,40 @@ func TestDelaysAreRandom(t *testing.T) {
 		if len(seen) < 10 && tc.least != tc.most {
 			t.Errorf("%s: of ten tenths between %v and %v only %d", name, tc.least, tc.most, len(seen))
 		}
+	}
+}
+
+// A waiter whose time ends while nodes have yet to answer says what they said before.
+func TestReasonOutlivesTheNextBid(t *testing.T) {
+	t.Parallel()
+	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
+	ctx := within(t, 60*time.Second)
+	for _, c := range connect(t, nodes...) {
+		must(t, c.ConfigSet(ctx, "min-replicas-to-write", "5").Err())
+	}
+	list, fronts := proxies(t, nodes)
+	b := newDriver(t, fronts, WithNodeTimeout(3*time.Second))
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(waiting, newDriverClaim(t.Name(), 20*time.Second, true))
+		result <- err
+	}()
+	eventually.Is(t, "they have refused", func() bool {
+		return !slices.ContainsFunc(b.nodes, func(n *node) bool { return !n.weak() })
+	})
+	for _, p := range list {
+		p.FreezeUp()
+	}
+	eventually.Is(t, "they are asked again", func() bool {
+		return !slices.ContainsFunc(b.nodes, func(n *node) bool { return !n.busy() })
+	})
+	cancel()
+	if err := <-result; err == nil || !strings.Contains(err.Error(), "NOREPLICAS") {
+		t.Errorf("got %v", err)
+	}
+	for _, p := range list {
+		p.Heal()
 	}
 }
