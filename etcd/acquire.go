@@ -128,26 +128,18 @@ func (b *backend) step(ctx context.Context, e *entry, enter func(context.Context
 // request as a rule. The server takes less time for the question whether anybody is
 // there than for the one who; so that is asked first where nobody is expected.
 func (b *backend) enter(ctx context.Context, s *session, e *entry) (place, error) {
-	if b.crowded.Load() <= 0 && !e.sown && len(e.doubts) == 0 && b.alone(e) {
+	if !b.crowd.Expected() && !e.sown && len(e.doubts) == 0 && b.alone(e) {
 		resp, err := b.putIfFree(ctx, s, e)
 		if err != nil || resp.Succeeded {
 			return place{rev: e.rev.Load()}, err
 		}
 	}
 	p, err := b.enterBehind(ctx, s, e)
-	switch {
-	case err != nil:
-	case p.ahead > 0:
-		b.crowded.Store(crowdLasts)
-	case b.crowded.Load() > 0:
-		b.crowded.Add(-1)
+	if err == nil {
+		b.crowd.Met(p.ahead > 0)
 	}
 	return p, err
 }
-
-// crowdLasts is how many acquisitions in a row must have found their queues empty before
-// that is expected of the next one.
-const crowdLasts = 32
 
 // enterBehind enters whoever is there. An entry that is in the queue already, by an
 // earlier request whose answer was lost, stays where it is.
@@ -158,7 +150,7 @@ func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place,
 	}
 	last := clientv3.OpGet(e.queue, clientv3.WithPrefix(), clientv3.WithLimit(2),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))
-	fenced := s.fenceMark() > 0
+	watched := s.fenceMark() > 0 // the fence can be
 	resp, err := b.put(ctx, s, e, ifs, []clientv3.Op{last}, clientv3.OpGet(e.key))
 	if err != nil {
 		return place{}, err
@@ -169,7 +161,7 @@ func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place,
 		p := place{ahead: int(got.Count), rev: resp.Header.Revision}
 		if p.ahead > 0 {
 			p.key, p.born = string(got.Kvs[0].Key), got.Kvs[0].CreateRevision
-			if fenced {
+			if watched {
 				p.tells = e.telling(got.Kvs, got.Count)
 			}
 			e.follows = strings.HasPrefix(p.key, b.ownIn(e.queue))

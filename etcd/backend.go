@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/crowd"
 	"github.com/seed80cd6120/locker/internal/names"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -48,7 +49,7 @@ type backend struct {
 	underway   underway
 	leases     pb.LeaseClient
 	directKV   pb.KVClient  // nil if there is none; see directKV
-	crowded    atomic.Int32 // if not 0, acquisitions have met others of late
+	crowd      crowd.Crowd
 	troubled   atomic.Int64 // when a request failed last, in Unix nanoseconds
 	spaceFound atomic.Pointer[string]
 

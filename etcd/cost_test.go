@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/crowd"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -78,7 +79,7 @@ func TestCostOfMeeting(t *testing.T) {
 	}
 	transactions("nobody expected, somebody there", 2+1, meet("first")) // and the release
 	transactions("somebody expected", 1+1, meet("second"))
-	for i := range crowdLasts {
+	for i := range crowd.Lasts {
 		take(t, b, fmt.Sprint("free", i))
 	}
 	transactions("nobody expected any more", 2+1, meet("third"))

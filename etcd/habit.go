@@ -53,9 +53,9 @@ const (
 	// same for long, what disturbs it once does not make all begin anew.
 	trustMost = 16
 	trustLoss = 4
-	// crowd is how many must be ahead for the order to be trusted at once: among many it
+	// many is how many must be ahead for the order to be trusted at once: among many it
 	// does not change easily.
-	crowd = 5
+	many = 5
 	// marked is the version of a marked key.
 	marked = 2
 )
@@ -88,7 +88,7 @@ func (b *backend) accustom(e *entry, p place) {
 	} else {
 		h.ahead, h.trust = who, max(h.trust-trustLoss, 0)
 	}
-	if p.ahead >= crowd {
+	if p.ahead >= many {
 		h.trust = max(h.trust, trustEnough)
 	}
 	b.habits[e.queue] = h

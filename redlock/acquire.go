@@ -89,25 +89,12 @@ func count(replies []reply) (taken, yes int) {
 	return taken, yes
 }
 
-// crowdLasts is how many bids in a row must have been granted before it is expected of the
-// next one.
-const crowdLasts = 32
-
 // expectsFree: the first question for a lock may be a plain SET NX, which costs the nodes
 // less than the script. If it is refused the script has to follow, which knows the queue,
 // and whether who has the lock has been withdrawn. And should it come late it leaves what
 // others have to clear away, so it is not sent where an answer may fail to come.
 func (b *backend) expectsFree() bool {
-	return !b.fenced && b.crowded.Load() <= 0 && !slices.ContainsFunc(b.nodes, (*node).slow)
-}
-
-// expect learns from a bid.
-func (b *backend) expect(won bool) {
-	if !won {
-		b.crowded.Store(crowdLasts)
-	} else if b.crowded.Load() > 0 {
-		b.crowded.Add(-1)
-	}
+	return !b.fenced && !b.crowd.Expected() && !slices.ContainsFunc(b.nodes, (*node).slow)
 }
 
 // bid asks all nodes for the lock: one round when our guess of the token is above
@@ -129,7 +116,7 @@ func (b *backend) bid(ctx context.Context, c *claim, queue, plain bool) (driver.
 	}
 	r := b.put(c, q)
 	won := r.wait(ctx)
-	b.expect(won)
+	b.crowd.Met(!won)
 	replies := r.replies()
 	b.learn(token, replies)
 	if !won || r.mutex().TryLockContext(ctx) != nil {

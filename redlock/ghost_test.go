@@ -13,6 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/crowd"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -180,7 +181,7 @@ func TestPlainBidsWhereItIsFree(t *testing.T) {
 		}
 	}
 	must(t, holder.Release(ctx, dc))
-	for i := range crowdLasts {
+	for i := range crowd.Lasts {
 		if b.expectsFree() {
 			t.Fatalf("after %d that were free the next is expected to be", i)
 		}

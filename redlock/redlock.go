@@ -9,13 +9,13 @@ import (
 	"log/slog"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/crowd"
 	"github.com/seed80cd6120/locker/internal/underway"
 )
 
@@ -183,7 +183,7 @@ type backend struct {
 	tokens  tokens
 	bell    *bell
 	later   alarm
-	crowded atomic.Int32 // so many more bids have to be granted; see expectsFree
+	crowd   crowd.Crowd
 
 	seekFirst time.Duration // changed by tests only
 
