@@ -48,7 +48,7 @@ type backend struct {
 	patience   patience
 	underway   underway
 	leases     pb.LeaseClient
-	directKV   pb.KVClient  // nil if there is none; see directKV
+	directKV   pb.KVClient // nil if there is none; see directKV
 	crowd      crowd.Crowd
 	troubled   atomic.Int64 // when a request failed last, in Unix nanoseconds
 	spaceFound atomic.Pointer[string]
