@@ -23,25 +23,26 @@ const (
 func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, error) {
 	c := b.newClaim(dc, b.tokens.stamp())
 	b.join(c)
-	var grant driver.Grant
-	var err error
-	done := false
-	if c.plain {
-		grant, _, err = b.bid(ctx, c, false, true)
-		done = err == nil || ctx.Err() != nil
-	}
-	switch {
-	case done:
-	case dc.Wait:
-		w := waiter{b: b, c: c}
-		grant, err = w.wait(ctx)
-	default:
-		grant, err = b.try(ctx, c)
-	}
+	grant, err := b.ask(ctx, c)
 	if err != nil {
 		b.leave(c)
 	}
 	return grant, err
+}
+
+// ask begins with a plain bid where that is likely to be enough.
+func (b *backend) ask(ctx context.Context, c *claim) (grant driver.Grant, err error) {
+	if c.plain {
+		grant, _, err = b.bid(ctx, c, false, true)
+		if err == nil || ctx.Err() != nil {
+			return grant, err
+		}
+	}
+	if c.Wait {
+		w := waiter{b: b, c: c, err: err}
+		return w.wait(ctx)
+	}
+	return b.try(ctx, c)
 }
 
 // try asks once. What the nodes gave is given back if it was too little.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -18,57 +17,6 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
-
-// newDriver makes the driver without the core.
-func newDriver(t testing.TB, nodes []string, opts ...locker.Option) *backend {
-	t.Helper()
-	return newDriverOver(t, connect(t, nodes...), opts...)
-}
-
-func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...locker.Option) *backend {
-	t.Helper()
-	cfg, err := locker.NewConfig(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := newBackend(clients, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = b.Close(ctx)
-	})
-	return b
-}
-
-func newDriverClaim(name string, ttl time.Duration, wait bool) *driver.Claim {
-	return &driver.Claim{
-		Name: name, ID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()),
-		Owner: "test", TTL: ttl, Wait: wait, Lost: func(error) {},
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// keysOf are the locks and queues of name on all nodes that answer.
-func keysOf(t testing.TB, nodes []string, name string) (left []string) {
-	t.Helper()
-	for i, c := range connect(t, nodes...) {
-		keys, err := leftovers(within(t, 5*time.Second), c, name)
-		must(t, err)
-		for _, k := range keys {
-			left = append(left, fmt.Sprint(i, " ", k))
-		}
-	}
-	return left
-}
 
 // redsync answers ErrFailed when the ctx has ended.
 func TestEndOfContextIsTheError(t *testing.T) {
@@ -87,12 +35,6 @@ func TestEndOfContextIsTheError(t *testing.T) {
 	if _, err := l.Acquire(ctx, t.Name()); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want Canceled in it", err)
 	}
-}
-
-// eitherWay runs a test with tokens and without: the questions then are different.
-func eitherWay(t *testing.T, run func(*testing.T, ...locker.Option)) {
-	t.Run("fenced", func(t *testing.T) { run(t) })
-	t.Run("unfenced", func(t *testing.T) { run(t, WithoutFencing()) })
 }
 
 // redsync undoes a failed try under the ctx that has ended, and so not at all.

@@ -3,7 +3,9 @@ package redlock
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log"
+	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -114,4 +117,61 @@ func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// newDriver makes the driver without the core.
+func newDriver(t testing.TB, nodes []string, opts ...locker.Option) *backend {
+	t.Helper()
+	return newDriverOver(t, connect(t, nodes...), opts...)
+}
+
+func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...locker.Option) *backend {
+	t.Helper()
+	cfg, err := locker.NewConfig(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := newBackend(clients, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = b.Close(ctx)
+	})
+	return b
+}
+
+func newDriverClaim(name string, ttl time.Duration, wait bool) *driver.Claim {
+	return &driver.Claim{
+		Name: name, ID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()),
+		Owner: "test", TTL: ttl, Wait: wait, Lost: func(error) {},
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keysOf are the locks and queues of name on all nodes that answer.
+func keysOf(t testing.TB, nodes []string, name string) (left []string) {
+	t.Helper()
+	for i, c := range connect(t, nodes...) {
+		keys, err := leftovers(within(t, 5*time.Second), c, name)
+		must(t, err)
+		for _, k := range keys {
+			left = append(left, fmt.Sprint(i, " ", k))
+		}
+	}
+	return left
+}
+
+// eitherWay runs a test with tokens and without: the questions then are different.
+func eitherWay(t *testing.T, run func(*testing.T, ...locker.Option)) {
+	t.Run("fenced", func(t *testing.T) { run(t) })
+	t.Run("unfenced", func(t *testing.T) { run(t, WithoutFencing()) })
 }
