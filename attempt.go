@@ -23,10 +23,9 @@ type answer struct {
 	err   error
 }
 
-// attempt makes one claim. After an error nothing of it will be left on the
-// server, as soon as the server can be reached.
-func (c *core) attempt(ctx context.Context, name string, a acquisition, wait bool) (*Lock, error) {
-	lock := newLock(ctx, c, c.newClaim(name, a, wait))
+// attempt asks for the claim of a new lock. After an error nothing of it will be left on
+// the server, as soon as the server can be reached.
+func (c *core) attempt(ctx context.Context, lock *Lock) error {
 	c.keeper.start()
 	ans, late := c.ask(ctx, &lock.claim)
 	over := ctx.Err() != nil || c.isClosing()
@@ -34,7 +33,7 @@ func (c *core) attempt(ctx context.Context, name string, a acquisition, wait boo
 	case late:
 		// Whoever waits for the answer takes care of it.
 	case ans.err == nil && !over && lock.hold(ans.grant):
-		return lock, nil
+		return nil
 	case ans.err == nil:
 		ans.err = errTooLate
 		c.undo(&lock.claim)
@@ -46,11 +45,11 @@ func (c *core) attempt(ctx context.Context, name string, a acquisition, wait boo
 	lock.drop()
 	switch {
 	case ctx.Err() != nil:
-		return nil, ended(ctx, ans.err)
+		return ended(ctx, ans.err)
 	case c.isClosing():
-		return nil, ErrClosed
+		return ErrClosed
 	}
-	return nil, ans.err
+	return ans.err
 }
 
 // ask calls the driver's Acquire and waits for the answer, but not much longer

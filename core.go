@@ -15,12 +15,13 @@ import (
 // core is the Locker of every backend. It keeps every promise that does not
 // depend on the kind of server; the driver keeps the rest.
 type core struct {
-	driver driver.Driver
-	traits driver.Traits
-	cfg    *Config
-	clock  driver.Clock
-	keeper *keeper
-	undos  chan struct{} // bounds the clean-ups that talk to the server at once
+	driver  driver.Driver
+	relayer driver.Relayer // the same, if it is one
+	traits  driver.Traits
+	cfg     *Config
+	clock   driver.Clock
+	keeper  *keeper
+	undos   chan struct{} // bounds the clean-ups that talk to the server at once
 
 	open  context.Context // ends when Close begins
 	shut  context.CancelFunc
@@ -50,6 +51,9 @@ func New(d driver.Driver, cfg *Config) (Locker, error) {
 		idle:   make(chan struct{}),
 		queues: make(map[string]*queue),
 	}
+	if c.traits.Prompt {
+		c.relayer, _ = d.(driver.Relayer)
+	}
 	c.open, c.shut = context.WithCancel(context.Background())
 	c.alive, c.die = context.WithCancel(context.Background())
 	c.keeper = newKeeper(c)
@@ -62,13 +66,17 @@ func (c *core) Acquire(ctx context.Context, name string, opts ...AcquireOption) 
 		return nil, c.fail("acquire", name, err)
 	}
 	defer c.done()
-	if err := c.join(ctx, name); err != nil {
+	lock, err := c.join(ctx, name, a)
+	if err != nil {
 		return nil, c.fail("acquire", name, err)
 	}
 	defer c.leave(name)
 	wait := !c.traits.TryFirst
 	for pause := newBackoff(); ; {
-		lock, err := c.attempt(ctx, name, a, wait)
+		if lock == nil {
+			lock = newLock(ctx, c, c.newClaim(name, a, wait))
+		}
+		err := c.attempt(ctx, lock)
 		switch late := errors.Is(err, errTooLate); {
 		case err == nil:
 			return lock, nil
@@ -77,7 +85,7 @@ func (c *core) Acquire(ctx context.Context, name string, opts ...AcquireOption) 
 		case late:
 			c.rest(ctx, &pause)
 		}
-		wait = true // an outage is waited out too
+		lock, wait = nil, true // an outage is waited out too
 	}
 }
 
@@ -94,8 +102,8 @@ func (c *core) TryAcquire(ctx context.Context, name string, opts ...AcquireOptio
 		return nil, c.fail("try", name, err)
 	}
 	defer c.done()
-	lock, err := c.attempt(ctx, name, a, false)
-	if err != nil {
+	lock := newLock(ctx, c, c.newClaim(name, a, false))
+	if err := c.attempt(ctx, lock); err != nil {
 		return nil, c.fail("try", name, err)
 	}
 	return lock, nil

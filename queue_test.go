@@ -36,11 +36,11 @@ func (m *meddler) Err() error {
 func TestTurnIsPassedOn(t *testing.T) {
 	c := open(t, &script{}).(*core)
 	defer closeAll(t, c)
-	if err := c.join(context.Background(), "x"); err != nil {
+	if _, err := c.join(context.Background(), "x", acquisition{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx := &meddler{Context: context.Background(), meddle: func() { c.leave("x") }}
-	if err := c.join(ctx, "x"); !errors.Is(err, context.Canceled) {
+	if _, err := c.join(ctx, "x", acquisition{}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	if len(c.queues) != 0 {

@@ -77,7 +77,7 @@ func (l *Lock) releaseHere(ctx context.Context, until time.Time) error {
 	}
 	call := &callContext{Context: ctx, with: c.alive, until: until}
 	defer call.end()
-	return c.driver.Release(call, &l.claim)
+	return c.relay(call, &l.claim)
 }
 
 // release asks the server until it answers or the time is over. failed is what

@@ -27,7 +27,8 @@
 // and also for different claims of one name. For one claim: Acquire has
 // returned before any other method is called for it; Renew may run at the same
 // time as Release or Abandon; Release and Abandon never run at the same time.
-// Close is called once, last.
+// A Relay that takes a claim along has returned before any other method is called
+// for that one. Close is called once, last.
 //
 // # Contexts
 //
@@ -119,6 +120,24 @@ type Driver interface {
 	Close(ctx context.Context) error
 }
 
+// Relayer is a Driver that can release one claim and have another join the queue in
+// one request. Where many goroutines of a process want one name, this halves what each of
+// them costs. A driver that is not [Traits.Prompt] is not asked for it.
+type Relayer interface {
+	Driver
+
+	// Relay is Release for c, and takes next along: a claim with Wait for the same name,
+	// for which nothing has been called yet. If c's name goes to a claim for which Acquire of
+	// this driver is waiting, next joins the queue at that moment, behind all who are there.
+	// Otherwise it does not: then one that this driver waits for is still in the queue.
+	//
+	// joined says that next is in the queue, or may be, since the answer was lost. The
+	// core then calls Acquire for it at once, which goes on from there, or Abandon, if it is
+	// no longer wanted. Without joined nothing of next is at the server or on its way there;
+	// its Acquire is called when its turn comes, or never.
+	Relay(ctx context.Context, c, next *Claim) (joined bool, err error)
+}
+
 // Traits are the fixed properties of a backend.
 type Traits struct {
 	// Backend is the name used in errors: "redis", "etcd".
@@ -202,8 +221,8 @@ type Claim struct {
 	// the grant and after the claim has ended; it never blocks.
 	Lost func(reason error)
 
-	// State is the driver's own. It is set in Acquire at the latest and may be
-	// read in every later call for the claim.
+	// State is the driver's own. It is set in Acquire at the latest, or by a Relay that
+	// has taken the claim along, and may be read in every later call for the claim.
 	State any
 }
 

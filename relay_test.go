@@ -1,0 +1,405 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// line is a driver with one name, whose server keeps a queue. A release takes
+// another along if the one that it is given to waits in this driver.
+type line struct {
+	script
+	token int64
+
+	// before, if not nil, is called before a Relay does anything, after when it is done.
+	before, after func(c, next *driver.Claim) error
+	refuse        bool // nothing is ever taken along
+
+	mu       sync.Mutex
+	queue    []*driver.Claim // the first holds the name
+	joins    int             // requests to join
+	relayed  int             // joined with a release
+	granted  map[*driver.Claim]chan struct{}
+	finished []*driver.Claim // released or abandoned
+}
+
+func newLine() *line {
+	l := &line{granted: make(map[*driver.Claim]chan struct{})}
+	l.traits.Prompt, l.silent = true, true
+	l.acquire, l.release, l.abandon = l.take, l.free, l.drop
+	return l
+}
+
+// join puts c at the end of the queue, unless it is there.
+func (l *line) join(c *driver.Claim) chan struct{} {
+	if granted, ok := l.granted[c]; ok {
+		return granted
+	}
+	l.granted[c] = make(chan struct{})
+	l.queue = append(l.queue, c)
+	if len(l.queue) == 1 {
+		close(l.granted[c])
+	}
+	return l.granted[c]
+}
+
+// leave takes c out and gives the name to the next.
+func (l *line) leave(c *driver.Claim) (held bool) {
+	i := slices.Index(l.queue, c)
+	if i < 0 {
+		return false
+	}
+	l.queue = slices.Delete(l.queue, i, i+1)
+	delete(l.granted, c)
+	l.finished = append(l.finished, c)
+	if i == 0 && len(l.queue) > 0 {
+		close(l.granted[l.queue[0]])
+	}
+	return i == 0
+}
+
+func (l *line) take(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+	l.mu.Lock()
+	if _, there := l.granted[c]; !there {
+		l.joins++
+	}
+	granted := l.join(c)
+	l.mu.Unlock()
+	select {
+	case <-granted:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.token++
+		return driver.Grant{Token: l.token, Until: TimeClock{}.Now().Add(c.TTL)}, nil
+	case <-ctx.Done():
+		return driver.Grant{}, ctx.Err()
+	}
+}
+
+func (l *line) free(_ context.Context, c *driver.Claim) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leave(c) {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+func (l *line) drop(_ context.Context, c *driver.Claim) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leave(c)
+	return nil
+}
+
+// Relay makes line a driver.Relayer.
+func (l *line) Relay(ctx context.Context, c, next *driver.Claim) (joined bool, err error) {
+	if l.before != nil {
+		if err := l.before(c, next); err != nil {
+			return true, err
+		}
+	}
+	l.mu.Lock()
+	if !l.leave(c) {
+		l.mu.Unlock()
+		return false, driver.ErrGone
+	}
+	if len(l.queue) > 0 && !l.refuse {
+		joined = true
+		l.relayed++
+		l.join(next)
+	}
+	l.mu.Unlock()
+	if l.after != nil {
+		err = l.after(c, next)
+	}
+	return joined, err
+}
+
+// crowd has n goroutines ask for a name, one after the other, and returns a channel on
+// which they send their locks.
+func crowd(t *testing.T, l Locker, ctx context.Context, n int) chan *Lock {
+	t.Helper()
+	locks := make(chan *Lock, n)
+	for range n {
+		go func() {
+			lock, err := l.Acquire(ctx, "x")
+			if err != nil {
+				lock = nil
+			}
+			locks <- lock
+		}()
+		synctest.Wait()
+	}
+	return locks
+}
+
+func release(t *testing.T, lock *Lock) {
+	t.Helper()
+	if lock == nil {
+		t.Fatal("not granted")
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// emptied checks that nothing is left on the server nor in the line, and closes l.
+func emptied(t *testing.T, l Locker, s *line) {
+	t.Helper()
+	synctest.Wait()
+	if n := len(l.(*core).queues); n != 0 {
+		t.Errorf("the line still has %d", n)
+	}
+	if len(s.queue) != 0 {
+		t.Errorf("%d claims are left on the server", len(s.queue))
+	}
+	closeAll(t, l)
+}
+
+// The next goroutine's place at the server comes with the release that gives the name to
+// the one that is there: only the first two ask for theirs.
+func TestReleaseTakesTheNextAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLine()
+		l := open(t, &s.script)
+		l.(*core).relayer = s
+		locks := crowd(t, l, context.Background(), 10)
+		var last int64
+		for range 10 {
+			lock := <-locks
+			if len(s.queue) > 2 {
+				t.Errorf("%d of this Locker are at the server, want the holder and one more", len(s.queue))
+			}
+			if lock.Token() <= last {
+				t.Errorf("token %d after %d", lock.Token(), last)
+			}
+			last = lock.Token()
+			release(t, lock)
+			synctest.Wait()
+		}
+		if s.joins != 2 || s.relayed != 8 {
+			t.Errorf("%d asked for a place, %d were taken along; want 2 and 8", s.joins, s.relayed)
+		}
+		emptied(t, l, s)
+	})
+}
+
+// Where the release could take nobody along each asks when its turn comes, with a claim
+// that the driver has not heard of.
+func TestNobodyIsTakenAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLine()
+		s.refuse = true
+		l := open(t, &s.script)
+		l.(*core).relayer = s
+		var offered []*driver.Claim
+		s.before = func(_, next *driver.Claim) error { offered = append(offered, next); return nil }
+		locks := crowd(t, l, context.Background(), 5)
+		for range 5 {
+			release(t, <-locks)
+			synctest.Wait()
+		}
+		if s.joins != 5 || len(offered) != 3 {
+			t.Errorf("%d asked for a place, %d were offered to a release; want 5 and 3", s.joins, len(offered))
+		}
+		for _, c := range offered {
+			if slices.Contains(s.finished, c) {
+				t.Error("a claim that was not taken along was used all the same")
+			}
+		}
+		emptied(t, l, s)
+	})
+}
+
+// Promises 5 and 6: whoever gives up while a release has it along comes away at once, and
+// nothing is left of it; the line goes on behind it.
+func TestGivenUpOnTheWay(t *testing.T) {
+	for _, when := range []string{"before the release", "after it"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLine()
+				l := open(t, &s.script)
+				l.(*core).relayer = s
+				locks := crowd(t, l, context.Background(), 2)
+				ctx, cancel := context.WithCancel(context.Background())
+				third := crowd(t, l, ctx, 1)
+				fourth := crowd(t, l, context.Background(), 1)
+
+				giveUp := func(c, next *driver.Claim) error {
+					s.before, s.after = nil, nil
+					cancel()
+					synctest.Wait() // and the second, if it has the name, has left the line
+					select {
+					case lock := <-third:
+						if lock != nil {
+							t.Error("granted")
+						}
+					default:
+						t.Error("the call has not returned")
+					}
+					return nil
+				}
+				if when == "after it" {
+					s.after = giveUp
+				} else {
+					s.before = giveUp
+				}
+				release(t, <-locks)
+				release(t, <-locks)
+				release(t, <-fourth)
+				emptied(t, l, s)
+				if len(s.finished) != 4 {
+					t.Errorf("%d claims have ended at the server, want 4", len(s.finished))
+				}
+			})
+		})
+	}
+}
+
+// A release whose answer is lost may have brought the next to the server or not. That one asks
+// at once, and the release is repeated.
+func TestRelayWithoutAnswer(t *testing.T) {
+	for _, lost := range []string{"request", "answer"} {
+		t.Run(lost, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLine()
+				l := open(t, &s.script)
+				l.(*core).relayer = s
+				fail := func(_, _ *driver.Claim) error { s.before, s.after = nil, nil; return errBroken }
+				if lost == "request" {
+					s.before = fail
+				} else {
+					s.after = fail
+				}
+				locks := crowd(t, l, context.Background(), 5)
+				for range 5 {
+					release(t, <-locks)
+				}
+				emptied(t, l, s)
+			})
+		})
+	}
+}
+
+// A turn that comes, with a place at the server, at the very moment at which the one in
+// line gives up: the place is given back and the turn passed on.
+func TestPlaceComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLine()
+		c := open(t, &s.script).(*core)
+		c.relayer = s
+		locks := crowd(t, c, context.Background(), 2)
+		first := <-locks
+		ctx := &meddler{Context: context.Background(), meddle: func() { release(t, first) }}
+		if _, err := c.join(ctx, "x", acquisition{}); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		release(t, <-locks)
+		emptied(t, c, s)
+	})
+}
+
+// Close ends those who are on the way like all others.
+func TestCloseOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLine()
+		l := open(t, &s.script)
+		l.(*core).relayer = s
+		closed := make(chan error, 1)
+		s.after = func(_, _ *driver.Claim) error {
+			go func() { closed <- l.Close(context.Background()) }()
+			synctest.Wait()
+			return nil
+		}
+		locks := crowd(t, l, context.Background(), 3)
+		release(t, <-locks)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if lock := <-locks; lock != nil && lock.Context().Err() == nil {
+				t.Error("held after Close")
+			}
+		}
+		if len(s.queue) != 0 {
+			t.Errorf("%d claims are left on the server", len(s.queue))
+		}
+	})
+}
+
+// Whatever gives up, fails or is slow: nobody holds the name beside another, everybody who
+// waits long enough has it, and in the end nothing is left.
+func TestRelayAtRandom(t *testing.T) {
+	for seed := range uint64(200) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				var mu sync.Mutex // of r
+				chance := func(percent int) bool { mu.Lock(); defer mu.Unlock(); return r.IntN(100) < percent }
+				some := func() time.Duration {
+					mu.Lock()
+					defer mu.Unlock()
+					return time.Duration(r.IntN(20)) * time.Millisecond
+				}
+				s := newLine()
+				l := open(t, &s.script)
+				l.(*core).relayer = s
+				trouble := func(_, _ *driver.Claim) error {
+					time.Sleep(some())
+					if chance(20) {
+						return errBroken
+					}
+					return nil
+				}
+				s.before, s.after = trouble, trouble
+				var inside, entered int
+				var all sync.WaitGroup
+				for range 20 {
+					patient := chance(70)
+					wait, hold := some()*20, some()
+					all.Go(func() {
+						ctx, cancel := context.WithTimeout(context.Background(), wait)
+						if patient {
+							ctx = context.Background()
+						}
+						defer cancel()
+						lock, err := l.Acquire(ctx, "x")
+						if err != nil {
+							if patient {
+								t.Error(err)
+							}
+							return
+						}
+						mu.Lock()
+						if inside++; inside > 1 {
+							t.Error("two inside")
+						}
+						entered++
+						mu.Unlock()
+						time.Sleep(hold)
+						mu.Lock()
+						inside--
+						mu.Unlock()
+						release(t, lock)
+					})
+				}
+				all.Wait()
+				time.Sleep(time.Minute)
+				emptied(t, l, s)
+				if entered == 0 {
+					t.Error("nobody entered")
+				}
+			})
+		})
+	}
+}
