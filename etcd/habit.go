@@ -94,11 +94,12 @@ func (b *backend) accustom(e *entry, p place) {
 	b.habits[e.queue] = h
 }
 
-// learn takes note of who was the first after the release of e, "" if nobody was.
+// learn takes note of who was the first after the release of e, "" if nobody was. One of this
+// Locker may have that very key the next time.
 func (b *backend) learn(e *entry, first string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if h, known := b.habits[e.queue]; known && first != "" {
+	if h, known := b.habits[e.queue]; known && first != "" && !strings.HasPrefix(first, b.ownIn(e.queue)) {
 		h.next = standing(e.queue, first)
 		b.habits[e.queue] = h
 	}

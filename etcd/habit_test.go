@@ -184,6 +184,24 @@ func TestHabitKeyDeletedUnseen(t *testing.T) {
 	}
 }
 
+// TestHabitOwnNext: a Locker that comes after itself marks nothing, and its release comes through.
+func TestHabitOwnNext(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, servers.SharedEtcd(t), 2)
+	first, u := r.queue[0], r.queue[1]
+	mine := claim(t.Name(), true)
+	granted := begin(t, first.b, mine)
+	queued(t, r.c, t.Name(), 3)
+	u.giveUp()
+	<-u.granted
+	if err := u.b.Abandon(t.Context(), u.claim); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(first.b.Release(t.Context(), first.claim), <-granted, first.b.Release(t.Context(), mine)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHabitByHand: what somebody writes by hand is no mark.
 func TestHabitByHand(t *testing.T) {
 	t.Parallel()
