@@ -23,7 +23,10 @@ const (
 // is to wait, it subscribes, if that is not done already, and joins the queue.
 func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 	b.checkPolicy()
-	t := b.ticket(c)
+	t, _ := c.State.(*ticket)
+	if t == nil {
+		t = b.ticket(c)
+	}
 	if c.Wait && b.listener.listens(t.channel) {
 		return b.wait(ctx, t, nil)
 	}
@@ -55,7 +58,11 @@ func (b *backend) try(ctx context.Context, t *ticket) (a answer, err error) {
 // wait queues until the claim is granted. failed is what is in the way, for the
 // time being.
 func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Grant, error) {
-	w := b.listener.join(t.claim.ID, t.channel, t.clock)
+	w := t.waiter
+	if w == nil {
+		w = b.listener.join(t.claim.ID, t.channel, t.clock)
+	}
+	t.waiter = nil
 	defer b.listener.leave(w)
 	pause := backoff(minPause)
 	how := wait
@@ -64,7 +71,10 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 		if why, err := b.listener.ready(ctx, w); err != nil {
 			return driver.Grant{}, reason(err, telling(why, failed))
 		}
-		a, err := b.ask(ctx, t, how)
+		a, err := t.standing, error(nil)
+		if t.standing = (answer{}); !a.queued {
+			a, err = b.ask(ctx, t, how)
+		}
 		switch {
 		case err == nil && a.token > 0:
 			return t.grant(a.token, a.sent), nil

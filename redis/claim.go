@@ -26,6 +26,10 @@ type ticket struct {
 	before bool
 	// unsure is set when a request to release has got no answer.
 	unsure bool
+	// Of a claim that a release has brought to the server: as what it waits, and what
+	// the server said; see Relay. Acquire takes them.
+	waiter   *waiter
+	standing answer
 }
 
 func (b *backend) ticket(c *driver.Claim) *ticket {
@@ -143,7 +147,7 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 	}
 	switch v := reply.(type) {
 	case string:
-		if b.queued(t, &a, v) {
+		if _, ok := b.queued(t, &a, v); ok {
 			return a, false, nil
 		}
 		if a.token, err = strconv.ParseInt(v, 10, 64); err == nil {
@@ -170,14 +174,14 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 	return a, false, fmt.Errorf("the server answered %v to the script", reply)
 }
 
-// queued reads the answer of a server that made the claim wait, if text is one.
-func (b *backend) queued(t *ticket, a *answer, text string) bool {
+// queued reads the answer of a server that made the claim wait, if text begins with one.
+func (b *backend) queued(t *ticket, a *answer, text string) (rest string, ok bool) {
 	var n [5]int64 // the time, the holder's milliseconds, the place, how many heard, the last token
 	for i := range n {
 		number, rest, more := strings.Cut(text, " ")
 		var err error
 		if n[i], err = strconv.ParseInt(number, 10, 64); err != nil || !more && i < len(n)-1 {
-			return false
+			return "", false
 		}
 		text = rest
 	}
@@ -186,7 +190,7 @@ func (b *backend) queued(t *ticket, a *answer, text string) bool {
 	b.watch(t.bucket)
 	t.touched, t.before = true, true
 	a.queued, a.now, a.left, a.ahead, a.heard = true, n[0], time.Duration(n[1])*time.Millisecond, n[2], n[3] > 0
-	return true
+	return text, true
 }
 
 func numbers(values []any) ([]int64, bool) {

@@ -156,7 +156,8 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 	p.Delay(2*time.Millisecond, 2*time.Millisecond)
 	var lockers []locker.Locker
 	for range 4 {
-		lockers = append(lockers, open(t, connect(t, p.Addr())))
+		l := open(t, connect(t, p.Addr()))
+		lockers = append(lockers, l, l, l)
 	}
 	name := freshName(t)
 	var wg sync.WaitGroup
@@ -165,12 +166,12 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 	granted := 0
 	for i, l := range lockers {
 		wg.Go(func() {
-			for range 50 {
+			for range 20 {
 				ctx, cancel := context.WithCancel(context.Background())
-				time.AfterFunc(rand.N(15*time.Millisecond), cancel)
+				time.AfterFunc(rand.N(40*time.Millisecond), cancel)
 				var lock *locker.Lock
 				var err error
-				if i%2 == 0 {
+				if i%4 == 0 {
 					lock, err = l.TryAcquire(ctx, name)
 				} else {
 					lock, err = l.Acquire(ctx, name)
@@ -193,7 +194,7 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 	}
 	wg.Wait()
 	nothingLeft(t, admin, name)
-	t.Logf("%d of 200 were granted", granted)
+	t.Logf("%d of 240 were granted", granted)
 	release(t, acquire(t, lockers[0], name))
 }
 
@@ -285,8 +286,12 @@ func TestConnectionsCutUnderLoad(t *testing.T) {
 	var mu sync.Mutex
 	inside, granted, last := 0, 0, int64(0)
 	end := time.Now().Add(2 * time.Second)
+	var lockers []locker.Locker
 	for range 6 {
 		l := open(t, connect(t, p.Addr()))
+		lockers = append(lockers, l, l)
+	}
+	for _, l := range lockers {
 		wg.Go(func() {
 			for time.Now().Before(end) {
 				lock, err := l.Acquire(ctx, name)

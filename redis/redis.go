@@ -30,7 +30,8 @@
 // Taking a free name is one script, releasing it another: two requests. Whoever
 // finds the name taken joins its queue and sleeps. The script that releases a name
 // makes the first in the queue the holder at once and tells it by a message (one that
-// waits in the same Locker by the answer); one whose process no longer listens is
+// waits in the same Locker by the answer, and then the next goroutine of that Locker joins
+// the queue in the same request); one whose process no longer listens is
 // passed over. A waiter looks for itself, too,
 // when the time that the holder had left is over, when its subscription was
 // interrupted, and every twenty seconds.

@@ -26,7 +26,12 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	if err != nil {
 		return err
 	}
-	b.listener.forget(c.ID)
+	return b.released(t, held)
+}
+
+// released draws the conclusions from the answer to a release.
+func (b *backend) released(t *ticket, held any) error {
+	b.listener.forget(t.claim.ID)
 	if news, ok := held.(string); ok {
 		b.listener.tell(news, b.clock.Now())
 		return nil
@@ -55,6 +60,9 @@ func (b *backend) releaseArgs(t *ticket) args {
 // that may still be on their way find that it is gone, or that they are late.
 func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	t := c.State.(*ticket)
+	if t.waiter != nil { // brought by a release, and not wanted any more
+		b.listener.leave(t.waiter)
+	}
 	if t.touched {
 		if err := b.abandon(ctx, t); err != nil {
 			return err

@@ -44,9 +44,6 @@ end
 
 --include basic.lua
 
--- How long a queue is kept of which no waiter has looked for the while.
-local PATIENCE = '60000'
-
 local now = time()
 if now > ARGV[3] then
   return { tonumber(now) }

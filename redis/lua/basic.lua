@@ -1,6 +1,9 @@
 -- What nearly every request needs that finds the name taken or waited for. A line before
 -- this text says whether the channels are SHARDED, as in a Cluster.
 
+-- How long a queue is kept of which no waiter has looked for the while, in milliseconds.
+local PATIENCE = '60000'
+
 -- The server's time.
 local function time()
   local t = redis.call('TIME')

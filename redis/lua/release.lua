@@ -1,7 +1,7 @@
 -- Ends a holding and gives the name to the next who waits.
 --
 --   KEYS     as in shared.lua; lock and clock are enough if nobody in the bucket has
---            waited lately, the fourth is only for the last two arguments
+--            waited lately, the fourth is only for those with more than two arguments
 --
 --   ARGV[1]  who    "<claim> <owner>"
 -- with more than two keys
@@ -9,10 +9,15 @@
 -- and if the answer to a request to acquire was lost
 --   ARGV[3]  entry  what may stand in the queue for it
 --   ARGV[4]  stray  the server time until which it could still take the name
+-- or if another is to join the queue, should one on the same channel get the name
+--   ARGV[3]  entry  of that one, whose KEYS[4] is
+--   ARGV[4]  latest the server time until which it is to join
+--   ARGV[5]  "join"
 --
 -- Answers 1 if the claim held the name and does no longer, or what the next holder is to
--- be told, if its channel is that of the one who asks; 0 if the claim did not hold it;
--- -2 if somebody may wait: ask with three keys.
+-- be told, if its channel is that of the one who asks, and before that, if the other has
+-- joined, what that is to know: "now left place heard last ", as in acquire.lua; 0 if the claim
+-- did not hold the name; -2 if somebody may wait: ask with three keys.
 
 local found = redis.call('MGET', KEYS[1], KEYS[2])
 local holder, clock = found[1], found[2]
@@ -32,7 +37,7 @@ end
 --include basic.lua
 
 -- Mostly nothing was lost and the first in the queue listens: what hand_over does.
-if holder and not ARGV[3] and clock and #clock == 33 then
+if holder and (not ARGV[3] or ARGV[5]) and clock and #clock == 33 then
   local now = time()
   if now > string.sub(clock, 1, 16) then
     local waiter = redis.call('LPOP', KEYS[3])
@@ -45,7 +50,17 @@ if holder and not ARGV[3] and clock and #clock == 33 then
     if news and (channel == ARGV[2] or tell(channel, news)) then
       redis.call('SET', KEYS[1], who, 'PX', ttl)
       redis.call('SET', KEYS[2], now .. string.sub(clock, 17))
-      return channel == ARGV[2] and news or 1
+      if channel ~= ARGV[2] then
+        return 1
+      end
+      -- The mark on the clock has to be there for those who give a claim up; see shared.lua.
+      if ARGV[5] and now <= ARGV[4] and string.sub(clock, 18) >= ARGV[4] and
+        redis.call('EXISTS', KEYS[4]) == 0 then
+        local place = redis.call('RPUSH', KEYS[3], ARGV[3]) - 1
+        redis.call('PEXPIRE', KEYS[3], PATIENCE)
+        return now .. ' ' .. ttl .. ' ' .. place .. ' 0 ' .. now .. ' ' .. news
+      end
+      return news
     end
   end
 end
@@ -53,7 +68,7 @@ end
 --include shared.lua
 
 clock = sane(clock)
-if ARGV[3] then
+if ARGV[3] and not ARGV[5] then
   redis.call('LREM', KEYS[3], 0, ARGV[3])
   bury(clock, ARGV[4])
   clock = redis.call('GET', KEYS[2])

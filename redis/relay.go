@@ -1,0 +1,51 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// Relay is Release, and if the name goes to one that waits in this Locker, next joins the
+// queue in the same request.
+func (b *backend) Relay(ctx context.Context, c, next *driver.Claim) (joined bool, err error) {
+	t := c.State.(*ticket)
+	if t.stray > 0 || !b.listener.listens(t.channel) {
+		return false, b.Release(ctx, c)
+	}
+	n := b.ticket(next)
+	// The name may come to it before this call has returned.
+	n.waiter = b.listener.join(next.ID, n.channel, n.clock)
+	sent := b.clock.Now()
+	latest := b.times.latest(sent)
+	held, err := b.exchange(ctx, b.scripts.release, t, b.relayArgs(t, n, latest))
+	if err != nil && !refused(err) {
+		n.touched, n.before, n.stray = true, true, latest
+		joined = true
+		t.unsure = true
+	}
+	if text, ok := held.(string); ok {
+		n.standing.sent = sent
+		var news string
+		if news, joined = b.queued(n, &n.standing, text); joined {
+			held = news
+		}
+	}
+	if !joined {
+		b.listener.leave(n.waiter)
+		b.listener.forget(next.ID)
+		next.State = nil
+	}
+	switch {
+	case err == nil:
+		err = b.released(t, held)
+	case isSlow(err):
+		err = b.Release(ctx, c)
+	}
+	return joined, err
+}
+
+func (b *backend) relayArgs(t, next *ticket, latest int64) args {
+	return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(next.claim.ID),
+		t.who, t.channelArg, next.entry(), latest, "join"}
+}
