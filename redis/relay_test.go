@@ -131,6 +131,17 @@ func (r *relaying) relay() (third *driver.Claim, joined bool, err error) {
 	return third, joined, err
 }
 
+// takesAlong is relay where nothing is in the way.
+func (r *relaying) takesAlong() (third *driver.Claim) {
+	r.t.Helper()
+	third, joined, err := r.relay()
+	r.must(err)
+	if !joined {
+		r.t.Fatal("not taken along")
+	}
+	return third
+}
+
 // left checks that nothing is left of the name once all have ended.
 func (r *relaying) left(claims ...*driver.Claim) {
 	r.t.Helper()
@@ -154,11 +165,7 @@ func (r *relaying) left(claims ...*driver.Claim) {
 func TestGrantedBeforeItAsks(t *testing.T) {
 	t.Parallel()
 	r := relays(t, servers.SharedRedis(t))
-	third, joined, err := r.relay()
-	r.must(err)
-	if !joined {
-		t.Fatal("not taken along")
-	}
+	third := r.takesAlong()
 	before := r.holds(r.waits)
 	r.must(r.Release(within(t, 20*time.Second), r.second))
 	if token := r.holds(r.asks(within(t, 20*time.Second), third)); token <= before {
@@ -171,11 +178,7 @@ func TestGrantedBeforeItAsks(t *testing.T) {
 func TestTakenAlongAndGivenUp(t *testing.T) {
 	t.Parallel()
 	r := relays(t, servers.SharedRedis(t))
-	third, joined, err := r.relay()
-	r.must(err)
-	if !joined {
-		t.Fatal("not taken along")
-	}
+	third := r.takesAlong()
 	if d := r.admin.PTTL(context.Background(), queueKey(r.name)).Val(); d <= 0 {
 		t.Errorf("the queue stays for %v", d)
 	}
