@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -25,7 +26,10 @@ type place struct {
 
 // Acquire takes a name, or waits for it in the queue.
 func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	e := b.newEntry(c)
+	e := own(c)
+	if e == nil {
+		e = b.newEntry(c)
+	}
 	var grant driver.Grant
 	var err error
 	if c.Wait {
@@ -73,14 +77,10 @@ const moment = time.Second
 // and through the loss of its place.
 func (b *backend) queueFor(ctx context.Context, e *entry) (driver.Grant, error) {
 	var trouble error // the latest, if there is still any
+	b.comes(e)
 	for pause := (backoff{}); ; {
-		var p place
-		var err error
-		if e.rev.Load() > 0 && !e.session.isGone() {
-			p, err = b.look(ctx, e, 0)
-		} else {
-			p, err = b.step(ctx, e, b.enter)
-		}
+		p, err := b.stand(ctx, e)
+		b.arrived(e, p)
 		if err == nil {
 			trouble = nil
 			err = b.await(ctx, e, p)
@@ -105,6 +105,19 @@ func (b *backend) queueFor(ctx context.Context, e *entry) (driver.Grant, error) 
 		b.log.Debug("locker: still waiting", "backend", backendName, "name", e.claim.Name, "error", err)
 		pause.sleep(ctx)
 	}
+}
+
+// stand says where e stands in its queue, and has it enter that if need be.
+func (b *backend) stand(ctx context.Context, e *entry) (place, error) {
+	joined := e.joined
+	e.joined = place{}
+	switch {
+	case e.rev.Load() == 0 || e.session.isGone():
+		return b.step(ctx, e, b.enter)
+	case joined.rev > 0:
+		return joined, nil
+	}
+	return b.look(ctx, e, 0)
 }
 
 // step has e enter its queue, one way or the other, under the present session.
@@ -144,30 +157,15 @@ func (b *backend) enter(ctx context.Context, s *session, e *entry) (place, error
 // enterBehind enters whoever is there. An entry that is in the queue already, by an
 // earlier request whose answer was lost, stays where it is.
 func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place, error) {
-	ifs := []clientv3.Cmp{
-		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
-		clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0),
-	}
-	last := clientv3.OpGet(e.queue, clientv3.WithPrefix(), clientv3.WithLimit(2),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))
 	watched := s.fenceMark() > 0 // the fence can be
-	resp, err := b.put(ctx, s, e, ifs, []clientv3.Op{last}, clientv3.OpGet(e.key))
+	resp, err := b.put(ctx, s, e, unlessThere(s, e), []clientv3.Op{lastOf(e.queue)}, clientv3.OpGet(e.key))
 	if err != nil {
 		return place{}, err
 	}
 	got := resp.Responses[0].GetResponseRange()
 	switch {
 	case resp.Succeeded:
-		p := place{ahead: int(got.Count), rev: resp.Header.Revision}
-		if p.ahead > 0 {
-			p.key, p.born = string(got.Kvs[0].Key), got.Kvs[0].CreateRevision
-			if watched {
-				p.tells = e.telling(got.Kvs, got.Count)
-			}
-			e.follows = strings.HasPrefix(p.key, b.ownIn(e.queue))
-		}
-		b.accustom(e, p)
-		return p, nil
+		return b.joined(e, got, resp.Header.Revision, watched), nil
 	case len(got.Kvs) == 0:
 		return place{}, errFence
 	case !e.wrote(got.Kvs[0].Value):
@@ -177,6 +175,29 @@ func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place,
 	e.session = s
 	e.rev.Store(got.Kvs[0].CreateRevision)
 	return b.look(ctx, e, 0)
+}
+
+// unlessThere are the conditions under which e enters, whoever is there.
+func unlessThere(s *session, e *entry) []clientv3.Cmp {
+	return []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
+		clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0),
+	}
+}
+
+// joined says where e stands, which joined its queue at a revision behind those that were the
+// last two then. watched: there was a fence, which can be.
+func (b *backend) joined(e *entry, last *pb.RangeResponse, rev int64, watched bool) place {
+	p := place{ahead: int(last.Count), rev: rev}
+	if p.ahead > 0 {
+		p.key, p.born = string(last.Kvs[0].Key), last.Kvs[0].CreateRevision
+		if watched {
+			p.tells = e.telling(last.Kvs, last.Count)
+		}
+		e.follows = strings.HasPrefix(p.key, b.ownIn(e.queue))
+	}
+	b.accustom(e, p)
+	return p
 }
 
 // enterIfFree puts the entry into the queue only if that is empty. Otherwise the
@@ -214,6 +235,12 @@ func (b *backend) putIfFree(ctx context.Context, s *session, e *entry, otherwise
 		clientv3.Compare(clientv3.CreateRevision(e.queue), "=", 0).WithPrefix(),
 	}
 	return b.put(ctx, s, e, ifs, nil, otherwise...)
+}
+
+// lastOf reads the last two of a queue.
+func lastOf(queue string) clientv3.Op {
+	return clientv3.OpGet(queue, clientv3.WithPrefix(), clientv3.WithLimit(2),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))
 }
 
 func firstOf(queue string) clientv3.Op {

@@ -20,7 +20,7 @@ import (
 
 const backendName = "etcd"
 
-var _ driver.Driver = (*backend)(nil)
+var _ driver.Relayer = (*backend)(nil)
 
 // backend is the driver of one Locker.
 type backend struct {
@@ -54,9 +54,10 @@ type backend struct {
 	spaceFound atomic.Pointer[string]
 
 	mu      sync.Mutex
-	entries map[string]*entry // by key; nil where a key is not to be used
-	queued  map[string]int    // entries, by queue
-	habits  map[string]habit  // by queue
+	entries map[string]*entry          // by key; nil where a key is not to be used
+	queued  map[string]int             // entries, by queue
+	coming  map[string]<-chan struct{} // entry.arrives of the latest that is joining, by queue
+	habits  map[string]habit           // by queue
 }
 
 func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *backend {
@@ -74,6 +75,7 @@ func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *bac
 
 		entries: make(map[string]*entry),
 		queued:  make(map[string]int),
+		coming:  make(map[string]<-chan struct{}),
 		habits:  make(map[string]habit),
 	}
 	b.life, b.end = context.WithCancel(context.Background())

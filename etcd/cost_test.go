@@ -121,7 +121,7 @@ func TestCostContended(t *testing.T) {
 			n, by := since()
 			most := 4.1
 			if clients == 1 {
-				most = 2.3
+				most = 1.25
 			}
 			if per := float64(n) / float64(done.Load()); per > most {
 				t.Errorf("%.2f requests for each of %d acquisitions, want at most %v: %v", per, done.Load(), most, by)

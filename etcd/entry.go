@@ -25,9 +25,10 @@ type entry struct {
 	queue string // what all keys of the name begin with
 	key   string
 
-	// Written by Acquire before the entry counts as held, and by Release and
+	// Written by Relay and Acquire before the entry counts as held, and by Release and
 	// Abandon.
 	sown    bool               // the key is, was, or may come to be on the server
+	joined  place              // where a release has brought it to, see Relay; zero once that is used
 	follows bool               // it joined the queue behind another of this Locker
 	expects string             // whom it expected ahead of it; see habit
 	marked  bool               // its key may be; see habit
@@ -48,8 +49,11 @@ type entry struct {
 	held      bool
 	since     driver.Instant
 	guard     *tap
-	guardFrom int64 // what the next watch need not tell of
-	blind     bool  // the watch was cut off: read first
+	guardFrom int64         // what the next watch need not tell of
+	blind     bool          // the watch was cut off: read first
+	arrives   chan struct{} // closed once it has a place in the queue, or has failed to get one
+	next      *entry        // stands directly behind it, if that is known
+	nextRev   int64         // the create revision with which it does
 }
 
 // newEntry makes the entry of c known, so that a release can tell it that its
@@ -104,16 +108,6 @@ func own(c *driver.Claim) *entry {
 	return e
 }
 
-// lookup returns the entry whose key it is, if the key was created at rev.
-func (b *backend) lookup(key string, rev int64) *entry {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e := b.entries[key]; e != nil && e.rev.Load() == rev {
-		return e
-	}
-	return nil
-}
-
 // forget ends an entry of which nothing is left on the server.
 func (b *backend) forget(e *entry) {
 	b.mu.Lock()
@@ -134,6 +128,7 @@ func (b *backend) forgetLocked(e *entry) {
 		delete(b.queued, e.queue)
 	}
 	e.held = false
+	e.next = nil
 	if e.guard != nil {
 		e.guard.close()
 		e.guard = nil

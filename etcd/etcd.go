@@ -35,7 +35,8 @@
 // whether it was the holder's, nor whether the waiter's own is still there. Where the same
 // Lockers compete for a name again and again, in the same order, the release answers both and
 // the read is not needed; for that they have one more key each, until Close. When the next
-// in line is of the same Locker, the release itself hands the lock over, without that. A
+// in line is of the same Locker, the release itself hands the lock over, without that, and has
+// the goroutine after that one join the queue: many of one Locker cost one request each. A
 // lock held for longer than a moment has its key watched, which is one request; a Locker
 // that holds more than 16 asks for all the others at once, twice a second.
 //

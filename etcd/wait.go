@@ -19,8 +19,8 @@ import (
 func (b *backend) await(ctx context.Context, e *entry, p place) error {
 	for p.ahead > 0 && !e.isFirst() {
 		var err error
-		if n := b.lookup(p.key, p.born); n != nil {
-			p, err = b.awaitOwn(ctx, e, n)
+		if ahead := b.follow(e, p); ahead != nil {
+			p, err = b.awaitOwn(ctx, e, ahead)
 		} else {
 			p, err = b.awaitOther(ctx, e, p)
 		}
