@@ -16,8 +16,12 @@ const fallback = 2 * time.Minute
 
 // Acquire takes a place in the queue and waits until it is the first.
 func (d *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	p := newPlace(c, d.base)
-	c.State = p
+	p := placeOf(c) // if a release has brought it
+	if p == nil {
+		p = newPlace(c, d.base)
+		c.State = p
+	}
+	defer d.waitsNoMore(p)
 	for {
 		w, err := d.session.usable(ctx, c.Wait)
 		if err != nil {
@@ -48,6 +52,7 @@ func (d *backend) try(ctx context.Context, w *wire, p *place) (driver.Grant, err
 		case usedUp(number(l.own)):
 			return driver.Grant{}, d.renumber(ctx, w, p)
 		case l.ahead == "":
+			p.alone = len(children) == 1
 			return d.grant(ctx, w, p)
 		case !p.claim.Wait:
 			return driver.Grant{}, d.leave(ctx, w, p)
@@ -172,6 +177,7 @@ func (d *backend) await(ctx context.Context, w *wire, p *place, l line) (first b
 		case passed.Load():
 			return true, nil
 		case left.Load():
+			d.takeOver(ctx, p)
 			return l.second, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,9 @@ type backend struct {
 	check   time.Duration
 	old     atomic.Bool // the server cannot take back a watch: it is older than 3.5
 	plain   atomic.Bool // the server has no containers
+
+	mu      sync.Mutex
+	waiting map[string]*waiter // by the queue
 }
 
 // Traits says how often to look after what is held: the nodes of locks that are

@@ -117,17 +117,32 @@ func unwatchCall(path string) *call {
 // server longer.
 func (d *backend) createCall(p *place) *call {
 	c := newCall(opMulti)
+	d.join(c, p, -1)
+	return c
+}
+
+// relayCall makes the node of next when p's goes, if the queue has that version, or any
+// if it is -1.
+func (d *backend) relayCall(p, next *place, version int32) *call {
+	c := newCall(opMulti)
+	c.req.op(opDelete)
+	c.req.string(p.node)
+	c.req.int32(-1)
+	d.join(c, next, version)
+	return c
+}
+
+func (d *backend) join(c *call, p *place, version int32) {
 	c.req.op(opCreate)
 	c.req.create(p.queue+"/"+p.claim.ID+mark, p.claim.Owner, d.acl, zk.FlagEphemeralSequential)
 	c.req.op(opSetData)
 	c.req.string(p.queue)
 	c.req.string("")
-	c.req.int32(-1)
+	c.req.int32(version)
 	c.req.op(-1)
-	return c
 }
 
-// created is the answer to createCall.
+// created is the answer to createCall or relayCall.
 func (c *call) created() (r results) {
 	if c.err != nil {
 		r.err = c.err

@@ -18,6 +18,13 @@ func (d *backend) enter(ctx context.Context, w *wire, p *place) ([]string, error
 		// It ended with its session, if not yet in the eyes of this server.
 		p.mislay()
 	}
+	if n := p.brought; n != nil {
+		p.brought = nil
+		d.waits(n)
+		if n.queue != nil {
+			return n.queue, nil
+		}
+	}
 	if p.node != "" || p.doubt {
 		children, err := d.find(ctx, w, p)
 		if err != nil || p.node != "" {
@@ -98,16 +105,18 @@ func (d *backend) create(ctx context.Context, w *wire, p *place) (children []str
 		}
 		p.repeated = p.repeated || p.doubt
 		p.asked, p.doubt, p.made = true, true, p.made || missing
-		if err := w.ask(ctx, calls...); err != nil {
+		w.begin(calls...)
+		d.waits(&waiter{place: p, join: create})
+		if err := w.outcome(ctx, create); err != nil {
 			return nil, tried("create a node in", p.queue, err)
 		}
 		made := create.created()
 		p.doubt = false
 		switch {
 		case made.err == nil:
-			p.node, p.session, p.token = made.path, w.session, made.stat.pzxid
+			p.stands(w, made)
 			if made.stat.children == 1 {
-				return []string{made.path[len(p.queue)+1:]}, nil
+				return []string{childOf(made.path)}, nil
 			}
 			return d.look(ctx, w, p, false)
 		case !errors.Is(made.err, zk.ErrNoNode):

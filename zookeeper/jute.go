@@ -197,6 +197,7 @@ func (d *decoder) strings() []string {
 // stat is the part of a node's Stat that is needed here.
 type stat struct {
 	czxid    int64 // of the transaction that made it
+	version  int32 // how often it was written to
 	owner    int64 // the session, if the node is ephemeral
 	children int32
 	pzxid    int64 // of the transaction that made or deleted a child last
@@ -204,7 +205,9 @@ type stat struct {
 
 func (d *decoder) stat() (s stat) {
 	s.czxid = d.int64()
-	d.take(8 + 8 + 8 + 4 + 4 + 4) // mzxid, ctime, mtime and three versions
+	d.take(8 + 8 + 8) // mzxid, ctime, mtime
+	s.version = d.int32()
+	d.take(4 + 4) // the versions of its children and its ACL
 	s.owner = d.int64()
 	d.take(4) // length of the data
 	s.children = d.int32()

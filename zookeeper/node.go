@@ -18,6 +18,9 @@ const folder = "/locker"
 // queuePath is the node under which those queue who want name.
 func queuePath(base, name string) string { return base + "/" + names.Escape(name) }
 
+// childOf returns the name of a path's node.
+func childOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
 // parseNode takes a child's name apart. Whatever is not one of ours is not ok: it
 // is somebody else's affair and nobody waits for it.
 func parseNode(child string) (id string, seq int32, ok bool) {

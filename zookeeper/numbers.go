@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -28,7 +27,7 @@ func usedUp(seq int32) bool { return seq < 0 || seq == math.MaxInt32 }
 
 // number is that of a node's path.
 func number(path string) int32 {
-	_, seq, _ := parseNode(path[strings.LastIndexByte(path, '/')+1:])
+	_, seq, _ := parseNode(childOf(path))
 	return seq
 }
 

@@ -15,15 +15,18 @@ type place struct {
 	queue string        // path of the queue
 	stir  chan struct{} // Acquire, waiting, has news
 
-	node     string // path of the claim's node, "" if none is known
-	session  int64  // in which it was made
-	token    int64  // its czxid
-	asked    bool   // a create was sent
-	doubt    bool   // a node may be there that is not known
-	repeated bool   // a create was sent after one in doubt
-	made     bool   // a request to make the queue was sent
-	waited   bool   // others were there before
-	deleting bool   // Release has asked for the node's removal, and had no answer
+	node     string  // path of the claim's node, "" if none is known
+	session  int64   // in which it was made
+	token    int64   // its czxid
+	asked    bool    // a create was sent
+	doubt    bool    // a node may be there that is not known
+	repeated bool    // a create was sent after one in doubt
+	made     bool    // a request to make the queue was sent
+	waited   bool    // others were there before
+	alone    bool    // nobody was behind it when it was found to be the first
+	version  int32   // the queue's, with its node in it; 0 if that is not known
+	deleting bool    // Release has asked for the node's removal, and had no answer
+	brought  *waiter // it came with a release and has not gone on from there
 
 	mu      sync.Mutex
 	granted bool
@@ -39,6 +42,11 @@ func newPlace(c *driver.Claim, base string) *place {
 		queue: queuePath(base, c.Name),
 		stir:  make(chan struct{}, 1),
 	}
+}
+
+// stands notes the node that was made on w.
+func (p *place) stands(w *wire, made results) {
+	p.node, p.session, p.token, p.version = made.path, w.session, made.stat.pzxid, made.stat.version
 }
 
 var errDeleted = fmt.Errorf("its node was deleted: %w", zk.ErrNoNode)
@@ -129,4 +137,5 @@ func (p *place) forget() {
 		w.unwatch(o)
 	}
 	p.node, p.session, p.token = "", 0, 0
+	p.version, p.alone = 0, false
 }

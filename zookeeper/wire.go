@@ -82,10 +82,18 @@ func newWire(home *session, conn net.Conn) *wire {
 // ask sends the calls one behind the other and waits until all are answered. An
 // error means that it is not known which were carried out.
 func (w *wire) ask(ctx context.Context, calls ...*call) error {
-	last := calls[len(calls)-1]
-	last.done = make(chan struct{})
+	w.begin(calls...)
+	return w.outcome(ctx, calls[len(calls)-1])
+}
+
+// begin is the first half of ask.
+func (w *wire) begin(calls ...*call) {
+	calls[len(calls)-1].done = make(chan struct{})
 	w.post(calls...)
-	// The server answers in the order in which it was asked.
+}
+
+// outcome is the second: the server answers in the order in which it was asked.
+func (w *wire) outcome(ctx context.Context, last *call) error {
 	select {
 	case <-last.done:
 	case <-ctx.Done():

@@ -9,7 +9,9 @@
 // name, and who finds itself alone knows that from the answer to the creation. Each of
 // the others watches the node before its own, so that a release wakes
 // one of them; and a waiter whom its predecessor's end makes the first knows that
-// without asking. The fencing token is the czxid of the holder's node.
+// without asking. If the one directly behind the holder is of the same Locker, the release
+// also makes the node of the Locker's next goroutine, in the same transaction. The fencing
+// token is the czxid of the holder's node.
 //
 // # The session
 //
@@ -159,7 +161,8 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &backend{session: s, clock: cfg.Clock, base: set.chroot + folder, acl: set.acl}
+	d := &backend{session: s, clock: cfg.Clock, base: set.chroot + folder, acl: set.acl,
+		waiting: make(map[string]*waiter)}
 	if err := d.probe(ctx); err != nil {
 		_ = d.Close(ctx)
 		return nil, nil, err
