@@ -179,6 +179,17 @@ func TestRelay(t *testing.T) {
 	}
 }
 
+// TestRelayBeforeAcquire: who is taken along counts as one that waits, even if it has yet to ask.
+func TestRelayBeforeAcquire(t *testing.T) {
+	t.Parallel()
+	w := newPair(t, servers.SharedEtcd(t))
+	w.is(w.relay(true), nil)
+	w.is(<-w.granted, nil)
+	w.held, w.waiter, w.next = w.waiter, w.next, claim(w.name, true)
+	w.is(w.relay(true), nil)
+	w.turns(begin(t, w.b, w.waiter), begin(t, w.b, w.next))
+}
+
 // TestRelayBehindOthers: who is taken along joins behind all who are there.
 func TestRelayBehindOthers(t *testing.T) {
 	t.Parallel()
