@@ -133,8 +133,8 @@ type Relayer interface {
 	//
 	// joined says that next is in the queue, or may be, since the answer was lost. The
 	// core then calls Acquire for it at once, which goes on from there, or Abandon, if it is
-	// no longer wanted. Without joined nothing of next is at the server or on its way there;
-	// its Acquire is called when its turn comes, or never.
+	// no longer wanted. Without joined nothing of next is at the server or on its way there,
+	// and the core forgets it.
 	Relay(ctx context.Context, c, next *Claim) (joined bool, err error)
 }
 
