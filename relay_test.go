@@ -14,117 +14,6 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// line is a driver with one name, whose server keeps a queue. A release takes
-// another along if the one that it is given to waits in this driver.
-type line struct {
-	script
-	token int64
-
-	// before, if not nil, is called before a Relay does anything, after when it is done.
-	before, after func(c, next *driver.Claim) error
-	refuse        bool // nothing is ever taken along
-
-	mu       sync.Mutex
-	queue    []*driver.Claim // the first holds the name
-	joins    int             // requests to join
-	relayed  int             // joined with a release
-	granted  map[*driver.Claim]chan struct{}
-	finished []*driver.Claim // released or abandoned
-}
-
-func newLine() *line {
-	l := &line{granted: make(map[*driver.Claim]chan struct{})}
-	l.traits.Prompt, l.silent = true, true
-	l.acquire, l.release, l.abandon = l.take, l.free, l.drop
-	return l
-}
-
-// join puts c at the end of the queue, unless it is there.
-func (l *line) join(c *driver.Claim) chan struct{} {
-	if granted, ok := l.granted[c]; ok {
-		return granted
-	}
-	l.granted[c] = make(chan struct{})
-	l.queue = append(l.queue, c)
-	if len(l.queue) == 1 {
-		close(l.granted[c])
-	}
-	return l.granted[c]
-}
-
-// leave takes c out and gives the name to the next.
-func (l *line) leave(c *driver.Claim) (held bool) {
-	i := slices.Index(l.queue, c)
-	if i < 0 {
-		return false
-	}
-	l.queue = slices.Delete(l.queue, i, i+1)
-	delete(l.granted, c)
-	l.finished = append(l.finished, c)
-	if i == 0 && len(l.queue) > 0 {
-		close(l.granted[l.queue[0]])
-	}
-	return i == 0
-}
-
-func (l *line) take(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	l.mu.Lock()
-	if _, there := l.granted[c]; !there {
-		l.joins++
-	}
-	granted := l.join(c)
-	l.mu.Unlock()
-	select {
-	case <-granted:
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.token++
-		return driver.Grant{Token: l.token, Until: TimeClock{}.Now().Add(c.TTL)}, nil
-	case <-ctx.Done():
-		return driver.Grant{}, ctx.Err()
-	}
-}
-
-func (l *line) free(_ context.Context, c *driver.Claim) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.leave(c) {
-		return driver.ErrGone
-	}
-	return nil
-}
-
-func (l *line) drop(_ context.Context, c *driver.Claim) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.leave(c)
-	return nil
-}
-
-// Relay makes line a driver.Relayer.
-func (l *line) Relay(ctx context.Context, c, next *driver.Claim) (joined bool, err error) {
-	if l.before != nil {
-		if err := l.before(c, next); err != nil {
-			return true, err
-		}
-	}
-	l.mu.Lock()
-	if !l.leave(c) {
-		l.mu.Unlock()
-		return false, driver.ErrGone
-	}
-	if len(l.queue) > 0 && !l.refuse {
-		joined = true
-		l.relayed++
-		l.join(next)
-	}
-	l.mu.Unlock()
-	if l.after != nil {
-		err = l.after(c, next)
-	}
-	return joined, err
-}
-
 // crowd has n goroutines ask for a name, one after the other, and returns a channel on
 // which they send their locks.
 func crowd(t *testing.T, l Locker, ctx context.Context, n int) chan *Lock {
@@ -154,10 +43,10 @@ func release(t *testing.T, lock *Lock) {
 }
 
 // emptied checks that nothing is left on the server nor in the line, and closes l.
-func emptied(t *testing.T, l Locker, s *line) {
+func emptied(t *testing.T, l *core, s *line) {
 	t.Helper()
 	synctest.Wait()
-	if n := len(l.(*core).queues); n != 0 {
+	if n := len(l.queues); n != 0 {
 		t.Errorf("the line still has %d", n)
 	}
 	if len(s.queue) != 0 {
@@ -170,9 +59,7 @@ func emptied(t *testing.T, l Locker, s *line) {
 // the one that is there: only the first two ask for theirs.
 func TestReleaseTakesTheNextAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLine()
-		l := open(t, &s.script)
-		l.(*core).relayer = s
+		l, s := openLine(t)
 		locks := crowd(t, l, context.Background(), 10)
 		var last int64
 		for range 10 {
@@ -198,10 +85,8 @@ func TestReleaseTakesTheNextAlong(t *testing.T) {
 // that the driver has not heard of.
 func TestNobodyIsTakenAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLine()
+		l, s := openLine(t)
 		s.refuse = true
-		l := open(t, &s.script)
-		l.(*core).relayer = s
 		var offered []*driver.Claim
 		s.before = func(_, next *driver.Claim) error { offered = append(offered, next); return nil }
 		locks := crowd(t, l, context.Background(), 5)
@@ -227,9 +112,7 @@ func TestGivenUpOnTheWay(t *testing.T) {
 	for _, when := range []string{"before the release", "after it"} {
 		t.Run(when, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newLine()
-				l := open(t, &s.script)
-				l.(*core).relayer = s
+				l, s := openLine(t)
 				locks := crowd(t, l, context.Background(), 2)
 				ctx, cancel := context.WithCancel(context.Background())
 				third := crowd(t, l, ctx, 1)
@@ -272,9 +155,7 @@ func TestRelayWithoutAnswer(t *testing.T) {
 	for _, lost := range []string{"request", "answer"} {
 		t.Run(lost, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newLine()
-				l := open(t, &s.script)
-				l.(*core).relayer = s
+				l, s := openLine(t)
 				fail := func(_, _ *driver.Claim) error { s.before, s.after = nil, nil; return errBroken }
 				if lost == "request" {
 					s.before = fail
@@ -295,9 +176,7 @@ func TestRelayWithoutAnswer(t *testing.T) {
 // line gives up: the place is given back and the turn passed on.
 func TestPlaceComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLine()
-		c := open(t, &s.script).(*core)
-		c.relayer = s
+		c, s := openLine(t)
 		locks := crowd(t, c, context.Background(), 2)
 		first := <-locks
 		ctx := &meddler{Context: context.Background(), meddle: func() { release(t, first) }}
@@ -312,9 +191,7 @@ func TestPlaceComesTooLate(t *testing.T) {
 // Close ends those who are on the way like all others.
 func TestCloseOnTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLine()
-		l := open(t, &s.script)
-		l.(*core).relayer = s
+		l, s := openLine(t)
 		closed := make(chan error, 1)
 		s.after = func(_, _ *driver.Claim) error {
 			go func() { closed <- l.Close(context.Background()) }()
@@ -351,9 +228,7 @@ func TestRelayAtRandom(t *testing.T) {
 					defer mu.Unlock()
 					return time.Duration(r.IntN(20)) * time.Millisecond
 				}
-				s := newLine()
-				l := open(t, &s.script)
-				l.(*core).relayer = s
+				l, s := openLine(t)
 				trouble := func(_, _ *driver.Claim) error {
 					time.Sleep(some())
 					if chance(20) {

@@ -80,12 +80,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 	for w := range workers {
 		wg.Go(func() {
 			for i := range names / workers {
-				lock, err := l.Acquire(within(t, time.Minute), fmt.Sprintf("used once: %d %d", w, i))
-				if err == nil {
-					err = lock.Release(context.Background())
-				}
-				if err != nil {
-					t.Error(err)
+				if !uses(t, l, fmt.Sprintf("used once: %d %d", w, i)) {
 					return
 				}
 			}

@@ -142,6 +142,18 @@ type outcome struct {
 	err   error
 }
 
+// uses takes a name and gives it back; false if that failed.
+func uses(t testing.TB, l locker.Locker, name string) bool {
+	lock, err := l.Acquire(within(t, time.Minute), name)
+	if err == nil {
+		err = lock.Release(context.Background())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
 // begin acquires aside.
 func begin(ctx context.Context, d *backend, c *driver.Claim) chan outcome {
 	done := make(chan outcome, 1)

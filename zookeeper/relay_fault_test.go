@@ -255,6 +255,20 @@ func TestSessionEndsWithTheNextInPlace(t *testing.T) {
 	r.frees(r.third)
 }
 
+// asksWhileDeleted has the third go on, and node deleted before that or after.
+func (r *relay) asksWhileDeleted(op operator, node string, before bool) chan outcome {
+	r.t.Helper()
+	if before {
+		op.delete(node)
+	}
+	third := begin(within(r.t, time.Minute), r.backend, r.third)
+	if !before {
+		r.told()
+		op.delete(node)
+	}
+	return third
+}
+
 // An operator deletes nodes when the third has its own.
 func TestNodesDeletedBesideTheNext(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
@@ -266,14 +280,7 @@ func TestNodesDeletedBesideTheNext(t *testing.T) {
 				t.Fatal("not taken along")
 			}
 			node := op.nodeOf(r.third)
-			if early {
-				op.delete(node)
-			}
-			third := begin(within(t, time.Minute), r.backend, r.third)
-			if !early {
-				r.told()
-				op.delete(node)
-			}
+			third := r.asksWhileDeleted(op, node, early)
 			op.queue(r.holder.Name, func(all []string) bool { // it came again
 				own := lineUp(all, r.third.ID).own
 				return own != "" && !strings.HasSuffix(node, own)
@@ -288,15 +295,7 @@ func TestNodesDeletedBesideTheNext(t *testing.T) {
 				t.Fatal("not taken along")
 			}
 			await(t, r.turn, "the waiter's turn").ok(t)
-			node := op.nodeOf(r.waiter)
-			if early {
-				op.delete(node)
-			}
-			third := begin(within(t, time.Minute), r.backend, r.third)
-			if !early {
-				r.told()
-				op.delete(node)
-			}
+			third := r.asksWhileDeleted(op, op.nodeOf(r.waiter), early)
 			await(t, third, "the third's turn").ok(t)
 			r.frees(r.third)
 			op.length(r.holder.Name, 0)

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -312,12 +311,7 @@ func TestGoroutinesBringOneAnother(t *testing.T) {
 	for range workers {
 		wg.Go(func() {
 			for range turns {
-				lock, err := l.Acquire(within(t, time.Minute), n)
-				if err == nil {
-					err = lock.Release(context.Background())
-				}
-				if err != nil {
-					t.Error(err)
+				if !uses(t, l, n) {
 					return
 				}
 			}
