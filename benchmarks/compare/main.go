@@ -2,7 +2,7 @@
 // servers, which it starts by itself, and says what each costs and where it breaks.
 //
 //	go -C benchmarks run ./compare              about three minutes
-//	go -C benchmarks run ./compare -full        everything, about half an hour
+//	go -C benchmarks run ./compare -full        everything, about forty minutes
 //	go -C benchmarks run ./compare -backends redis -experiments alone,contended -quick
 package main
 

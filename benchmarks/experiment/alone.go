@@ -22,10 +22,16 @@ func alone() Experiment {
 		Cases: func(Depth) []Case { return []Case{{}} },
 		// Short and many: what else the machine does then hits a few of them, and not
 		// the median of their ratios.
-		Repeat: func(d Depth) int { return pick(d, 6, 8, 24) },
+		Repeat: func(d Depth) int { return pick(d, 6, 8, 48) },
+		Most: func(c contender.Contender) int {
+			if hangs(c) {
+				return 6
+			}
+			return 0
+		},
 		Fits: func(d Depth, c contender.Contender, _ Case) bool {
-			if c.Family == "redsync" && c.Setup.Variant == contender.BlackHole {
-				return d == Full // it waits five seconds for each call
+			if hangs(c) && d != Full {
+				return false
 			}
 			if d == Short && (c.Setup.Variant == contender.NoSync || c.Setup.Nodes == 3 && c.Role != contender.Ours) {
 				return false
@@ -40,6 +46,12 @@ func alone() Experiment {
 // depend on how busy the machine is.
 const countedReps = 2
 
+// hangs reports whether a contender waits five seconds in each call for a server that
+// does not answer.
+func hangs(c contender.Contender) bool {
+	return c.Role == contender.Rival && c.Setup.Variant == contender.BlackHole
+}
+
 func doAlone(ctx context.Context, c *Cell) error {
 	client, err := c.Open(ctx)
 	if err != nil {
@@ -53,12 +65,11 @@ func doAlone(ctx context.Context, c *Cell) error {
 		}
 		return held.Release(ctx)
 	}
-	slow := c.Contender.Role == contender.Rival && c.Setup() == contender.BlackHole
 	rested, counted := 30*time.Millisecond, 50 // a server that had nothing to do is slow at first
 	if c.Rep >= countedReps {
 		counted = 0
 	}
-	if slow {
+	if hangs(c.Contender) {
 		rested, counted = 0, 1
 	}
 	for start := time.Now(); time.Since(start) < rested; {
@@ -97,6 +108,3 @@ func doAlone(ctx context.Context, c *Cell) error {
 	c.PutLatency("acquire+release", h)
 	return nil
 }
-
-// Setup is the variant of the servers.
-func (c *Cell) Setup() contender.Variant { return c.Contender.Setup.Variant }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +22,7 @@ func contended() Experiment {
 		Name:     "contended",
 		Title:    "Contended",
 		Question: "How fast does a lock go from hand to hand, and does everybody get the same of it?",
-		Method: "Each client takes the name and gives it back at once, as often as it can. " +
+		Method: "Each client takes the name and gives it back at once, as often as it can. For the first tenth of a second that is not measured, so that what is shown is not how long it takes to connect; the time until each had the lock once is a figure of its own. " +
 			"Separate clients have connections of their own but live in one process, so that their moments can be compared; where they are goroutines of one client, they share it. " +
 			"Requests are counted in a pass of their own, which is not timed, in the first repetitions only.",
 		Metrics: append([]Metric{
@@ -30,6 +32,7 @@ func contended() Experiment {
 			Metric{Name: "unluckiest", Better: 1, Minor: true, Meaning: "share of the client that got least, 1 being an equal share"},
 			Metric{Name: "luckiest", Better: -1, Minor: true, Meaning: "share of the client that got most"},
 			Metric{Name: "largest/smallest", Better: -1, Plot: true, Meaning: "the one share divided by the other"},
+			Metric{Name: "all once", Unit: "ms", Better: -1, Minor: true, Meaning: "from the start, when nobody is connected yet, until each client had the lock once; nothing if one had to wait until the end"},
 			Metric{Name: "two inside", Better: -1, Meaning: "how often somebody got the lock while another held it"},
 			Metric{Name: "stuck", Better: -1, Meaning: "clients that still waited two seconds after the lock had been free for the last time"})...),
 		Cases: func(d Depth) []Case {
@@ -40,7 +43,7 @@ func contended() Experiment {
 			}
 			return []Case{{Name: "2 clients", N: 2, Times: 4}, sixteen, {Name: "64 clients", N: 64, Times: 4}, shared}
 		},
-		Repeat: func(d Depth) int { return pick(d, 2, 4, 6) },
+		Repeat: func(d Depth) int { return pick(d, 2, 4, 12) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if c.Setup.Service == contender.Memory && k.How != oneClient {
 				return false // separate memory Lockers know nothing of each other
@@ -57,6 +60,9 @@ func contended() Experiment {
 	}
 }
 
+// untimed is for how long clients compete before it is measured.
+const untimed = 100 * time.Millisecond
+
 func doContended(ctx context.Context, c *Cell) error {
 	clients, err := c.crowd(ctx)
 	if err != nil {
@@ -65,7 +71,7 @@ func doContended(ctx context.Context, c *Cell) error {
 	name := c.LockName()
 
 	runtime.GC()
-	t, err := compete(ctx, clients, name, 400*time.Millisecond)
+	t, err := compete(ctx, clients, name, untimed, 400*time.Millisecond)
 	if err != nil {
 		return err
 	}
@@ -74,7 +80,7 @@ func doContended(ctx context.Context, c *Cell) error {
 		// Counted afterwards, so that what is done once for a name is not among it.
 		var counted *tally
 		requests, err := c.Site.Requests(ctx, func() (err error) {
-			counted, err = compete(ctx, clients, name, 300*time.Millisecond)
+			counted, err = compete(ctx, clients, name, 0, 300*time.Millisecond)
 			return err
 		})
 		if err != nil {
@@ -90,6 +96,9 @@ func doContended(ctx context.Context, c *Cell) error {
 	c.Put("unluckiest", least)
 	c.Put("luckiest", greatest)
 	c.Put("largest/smallest", ratio)
+	if once := slices.Max(t.once); once < never {
+		c.Put("all once", float64(once.Microseconds())/1000)
+	}
 	c.Put("two inside", float64(overlaps))
 	c.Put("stuck", float64(stuck))
 	return nil
@@ -111,8 +120,9 @@ func (c *Cell) crowd(ctx context.Context) ([]contender.Client, error) {
 // tally is what came of a competition.
 type tally struct {
 	rate     float64
-	counts   []int64 // of each client, within the window
-	all      int64   // also those after the window
+	counts   []int64         // of each client, within the window
+	once     []time.Duration // when each client had the lock first, since the start
+	all      int64           // also those before and after the window
 	overlaps int64
 	stuck    int64
 	acquire  *measure.Histogram
@@ -123,21 +133,31 @@ type tally struct {
 // nobody holds.
 const stuckAfter = 2 * time.Second
 
-// compete has all clients take name in turn for as long as window says. Whoever then
-// still waits gets the lock once more, which is not counted.
-func compete(ctx context.Context, clients []contender.Client, name string, window time.Duration) (*tally, error) {
+// never is when a client had the lock that did not get it.
+const never = time.Duration(math.MaxInt64)
+
+// compete has all clients take name in turn, and after warm measures that for as long as window
+// says. Whoever then still waits gets the lock once more, which is not counted.
+func compete(ctx context.Context, clients []contender.Client, name string, warm, window time.Duration) (*tally, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &race{
-		name:   name,
-		tally:  tally{counts: make([]int64, len(clients)), acquire: measure.NewHistogram(), handOver: measure.NewHistogram()},
+		name: name,
+		tally: tally{
+			counts:  make([]int64, len(clients)),
+			once:    slices.Repeat([]time.Duration{never}, len(clients)),
+			acquire: measure.NewHistogram(), handOver: measure.NewHistogram(),
+		},
 		origin: time.Now(),
 		fail:   cancel,
 	}
+	r.open.Store(warm == 0)
 	var wg sync.WaitGroup
 	for i, client := range clients {
 		wg.Go(func() { r.run(ctx, client, i) })
 	}
+	_ = pause(ctx, warm)
+	r.open.Store(true)
 	start := time.Now()
 	_ = pause(ctx, window)
 	r.over.Store(true)
@@ -168,7 +188,8 @@ type race struct {
 	inside   atomic.Int64
 	double   atomic.Int64
 	got      atomic.Int64
-	over     atomic.Bool
+	open     atomic.Bool // the window has begun
+	over     atomic.Bool // and ended
 	late     atomic.Bool // those who wait now are stuck
 	fail     func()
 
@@ -208,10 +229,16 @@ func (r *race) turn(ctx context.Context, client contender.Client, i int, acquire
 		r.double.Add(1)
 	}
 	r.got.Add(1)
-	// Those who asked in time and got it late count among the latencies: they are the
-	// longest.
-	acquire.Record(got.Sub(asked))
-	if !r.over.Load() {
+	if r.once[i] == never {
+		r.once[i] = got.Sub(r.origin)
+	}
+	open := r.open.Load()
+	// Those who asked early, or in time and got it late, count among the latencies: they are
+	// the longest.
+	if open {
+		acquire.Record(got.Sub(asked))
+	}
+	if open && !r.over.Load() {
 		r.counts[i]++
 		if last := r.released.Load(); last > 0 {
 			handOver.Record(got.Sub(r.origin) - time.Duration(last))

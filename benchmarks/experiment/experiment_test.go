@@ -62,7 +62,7 @@ func crowdOf(f *fake, n int) []contender.Client {
 }
 
 func TestCompeteCountsWhatItSees(t *testing.T) {
-	r, err := compete(t.Context(), crowdOf(newFake(), 4), "x", 100*time.Millisecond)
+	r, err := compete(t.Context(), crowdOf(newFake(), 4), "x", 0, 100*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,11 +78,33 @@ func TestCompeteCountsWhatItSees(t *testing.T) {
 	}
 }
 
+// What is not warm yet is not measured, but told.
+func TestCompeteLeavesOutTheBeginning(t *testing.T) {
+	const connecting = 60 * time.Millisecond
+	f := newFake()
+	<-f.free
+	time.AfterFunc(connecting, func() { f.free <- struct{}{} })
+	r, err := compete(t.Context(), crowdOf(f, 4), "x", 3*connecting, 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	for _, n := range r.counts {
+		sum += n
+	}
+	if sum == 0 || r.all <= sum || r.acquire.Count() >= r.all {
+		t.Errorf("%d in the window, %d in all, %d latencies", sum, r.all, r.acquire.Count())
+	}
+	if once := slices.Max(r.once); once < connecting/2 || once == never { // the timer began first
+		t.Errorf("all had it after %v, want about %v or more", once, connecting)
+	}
+}
+
 func TestCompeteSeesTwoInside(t *testing.T) {
 	f := newFake()
 	f.broken = true
 	for range 100 { // until two goroutines happen to be inside
-		r, err := compete(t.Context(), crowdOf(f, 8), "x", 50*time.Millisecond)
+		r, err := compete(t.Context(), crowdOf(f, 8), "x", 0, 50*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +118,7 @@ func TestCompeteSeesTwoInside(t *testing.T) {
 func TestCompeteSeesTheStuck(t *testing.T) {
 	f := newFake()
 	time.AfterFunc(20*time.Millisecond, func() { close(f.forget) })
-	r, err := compete(t.Context(), crowdOf(f, 4), "x", 100*time.Millisecond)
+	r, err := compete(t.Context(), crowdOf(f, 4), "x", 0, 100*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +204,33 @@ func TestRunGivesUp(t *testing.T) {
 	}
 	if got := o.Results.Values(measure.Key{Experiment: "hang", Contender: "b", Metric: "figure"}); len(got) != 5 {
 		t.Errorf("the other has %v", got)
+	}
+}
+
+// One of whom there is enough is left out of the later repetitions.
+func TestRunMost(t *testing.T) {
+	e := Experiment{
+		Name:   "most",
+		Cases:  func(Depth) []Case { return []Case{{}} },
+		Repeat: func(Depth) int { return 5 },
+		Most: func(c contender.Contender) int {
+			if c.Name == "a" {
+				return 2
+			}
+			return 0
+		},
+		Fits: func(Depth, contender.Contender, Case) bool { return true },
+		Do:   func(_ context.Context, c *Cell) error { c.Put("figure", 1); return nil },
+	}
+	memory := contender.Setup{Service: contender.Memory}
+	o, err := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{{Name: "a", Setup: memory}, {Name: "b", Setup: memory}}}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"a": 2, "b": 5} {
+		if got := o.Results.Values(measure.Key{Experiment: "most", Contender: name, Metric: "figure"}); len(got) != want {
+			t.Errorf("%s was measured %d times, want %d", name, len(got), want)
+		}
 	}
 }
 

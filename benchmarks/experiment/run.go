@@ -107,7 +107,7 @@ func (r *runner) cells(e *Experiment) []*Cell {
 				slices.Reverse(turns)
 			}
 			for _, c := range turns {
-				if e.Fits(r.Depth, c, k) {
+				if e.Fits(r.Depth, c, k) && !e.enough(c, rep) {
 					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, results: r.results, database: r.ShopDatabase, version: &r.version})
 				}
 			}
@@ -125,6 +125,15 @@ func (r *runner) cells(e *Experiment) []*Cell {
 		})
 	}
 	return all
+}
+
+// enough reports whether a contender has been measured so often before.
+func (e *Experiment) enough(c contender.Contender, rep int) bool {
+	if e.Most == nil {
+		return false
+	}
+	most := e.Most(c)
+	return most > 0 && rep >= most
 }
 
 func (r *runner) times(e *Experiment, k Case) int {
