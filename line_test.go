@@ -15,9 +15,10 @@ type line struct {
 	script
 	token int64
 
-	// before, if not nil, is called before a Relay does anything, after when it is done.
-	before, after func(c, next *driver.Claim) error
-	refuse        bool // nothing is ever taken along
+	// before, if not nil, is called before a Relay does anything, amid when next is in the queue,
+	// which is yet to be said, after when it is done.
+	before, amid, after func(c, next *driver.Claim) error
+	refuse              bool // nothing is ever taken along
 
 	mu       sync.Mutex
 	queue    []*driver.Claim // the first holds the name
@@ -106,25 +107,33 @@ func (l *line) drop(_ context.Context, c *driver.Claim) error {
 }
 
 // Relay makes line a driver.Relayer.
-func (l *line) Relay(ctx context.Context, c, next *driver.Claim) (joined bool, err error) {
+func (l *line) Relay(ctx context.Context, c, next *driver.Claim, joined func()) error {
 	if l.before != nil {
 		if err := l.before(c, next); err != nil {
-			return true, err
+			joined()
+			return err
 		}
 	}
 	l.mu.Lock()
-	if !l.leave(c) {
+	if !slices.Contains(l.queue, c) {
 		l.mu.Unlock()
-		return false, driver.ErrGone
+		return driver.ErrGone
 	}
-	if len(l.queue) > 0 && !l.refuse {
-		joined = true
+	there := len(l.queue) > 1 && !l.refuse
+	if there {
 		l.relayed++
 		l.join(next)
+		l.mu.Unlock()
+		if l.amid != nil {
+			_ = l.amid(c, next)
+		}
+		joined()
+		l.mu.Lock()
 	}
+	l.leave(c)
 	l.mu.Unlock()
 	if l.after != nil {
-		err = l.after(c, next)
+		return l.after(c, next)
 	}
-	return joined, err
+	return nil
 }

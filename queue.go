@@ -122,12 +122,15 @@ func (c *core) relay(ctx context.Context, claim *driver.Claim) error {
 		return c.driver.Release(ctx, claim)
 	}
 	lock := newLock(t.ctx, c, c.newClaim(claim.Name, t.a, true))
-	joined, err := c.relayer.Relay(ctx, claim, &lock.claim)
+	joined := false
+	err := c.relayer.Relay(ctx, claim, &lock.claim, func() {
+		joined = true
+		if c.bring(t, claim.Name, lock) {
+			c.undo(&lock.claim)
+		}
+	})
 	if !joined {
-		lock = nil
-	}
-	if c.bring(t, claim.Name, lock) && joined {
-		c.undo(&lock.claim)
+		c.bring(t, claim.Name, nil)
 	}
 	return err
 }

@@ -81,6 +81,28 @@ func TestReleaseTakesTheNextAlong(t *testing.T) {
 	})
 }
 
+// The next is in its place before the one that the name goes to knows: whose release takes the one
+// after it along, although the one before has not returned yet.
+func TestNextIsInPlaceFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := openLine(t)
+		locks := crowd(t, l, context.Background(), 4)
+		first := <-locks
+		s.after = func(_, _ *driver.Claim) error {
+			s.after = nil
+			release(t, <-locks)
+			if s.relayed != 2 {
+				t.Errorf("%d were taken along, want 2", s.relayed)
+			}
+			return nil
+		}
+		release(t, first)
+		release(t, <-locks)
+		release(t, <-locks)
+		emptied(t, l, s)
+	})
+}
+
 // Where the release could take nobody along each asks when its turn comes, with a claim
 // that the driver has not heard of.
 func TestNobodyIsTakenAlong(t *testing.T) {
@@ -109,7 +131,7 @@ func TestNobodyIsTakenAlong(t *testing.T) {
 // Promises 5 and 6: whoever gives up while a release has it along comes away at once, and
 // nothing is left of it; the line goes on behind it.
 func TestGivenUpOnTheWay(t *testing.T) {
-	for _, when := range []string{"before the release", "after it"} {
+	for _, when := range []string{"before the release", "amid it", "after it"} {
 		t.Run(when, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, s := openLine(t)
@@ -119,7 +141,7 @@ func TestGivenUpOnTheWay(t *testing.T) {
 				fourth := crowd(t, l, context.Background(), 1)
 
 				giveUp := func(c, next *driver.Claim) error {
-					s.before, s.after = nil, nil
+					s.before, s.amid, s.after = nil, nil, nil
 					cancel()
 					synctest.Wait() // and the second, if it has the name, has left the line
 					select {
@@ -132,10 +154,13 @@ func TestGivenUpOnTheWay(t *testing.T) {
 					}
 					return nil
 				}
-				if when == "after it" {
-					s.after = giveUp
-				} else {
+				switch when {
+				case "before the release":
 					s.before = giveUp
+				case "amid it":
+					s.amid = giveUp
+				case "after it":
+					s.after = giveUp
 				}
 				release(t, <-locks)
 				release(t, <-locks)

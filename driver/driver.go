@@ -131,11 +131,13 @@ type Relayer interface {
 	// this driver is waiting, next joins the queue at that moment, behind all who are there.
 	// Otherwise it does not: then one that this driver waits for is still in the queue.
 	//
-	// joined says that next is in the queue, or may be, since the answer was lost. The
-	// core then calls Acquire for it at once, which goes on from there, or Abandon, if it is
-	// no longer wanted. Without joined nothing of next is at the server or on its way there,
-	// and the core forgets it.
-	Relay(ctx context.Context, c, next *Claim) (joined bool, err error)
+	// joined is to be called, once and before Relay returns, when next is in the queue, or may
+	// be, since the answer was lost. The core then calls Acquire for it at once, which goes on
+	// from there, or Abandon, if it is no longer wanted. Where that is possible it is called
+	// before the claim that has the name is granted: whose own release then finds the one after
+	// next in its place. If it is not called nothing of next is at the server or on its way
+	// there, and the core forgets it.
+	Relay(ctx context.Context, c, next *Claim, joined func()) error
 }
 
 // Traits are the fixed properties of a backend.

@@ -46,6 +46,29 @@ func TestHabit(t *testing.T) {
 	}
 }
 
+// TestHabitOutlivesCompaction: what tells of a release are watches from now on, and the version of a
+// key that is there; of what is compacted nothing is needed.
+func TestHabitOutlivesCompaction(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	r := newRing(t, e, 3)
+	for range 6 {
+		got, err := r.c.Get(t.Context(), "any")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.c.Compact(t.Context(), got.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
+			t.Fatal(err)
+		}
+		since := requests(t, e)
+		first := r.release()
+		if n, by := since(); n != 1 || by["KV/Txn"] != 1 {
+			t.Errorf("the release alone wanted: %v", by)
+		}
+		r.join(first)
+	}
+}
+
 // TestHabitOthers: a release costs one request also when another is next than the last time,
 // and that one finds out.
 func TestHabitOthers(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/seed80cd6120/locker/driver"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -15,51 +16,59 @@ import (
 // goroutines of one Locker thereby costs one request, and one entry in the server's log. For all
 // that is in the queue it is as if the next joined right after the release. A marked
 // key is deleted in no such way; see habit.
-func (b *backend) Relay(ctx context.Context, c, next *driver.Claim) (joined bool, err error) {
+func (b *backend) Relay(ctx context.Context, c, next *driver.Claim, joined func()) error {
 	e := own(c)
 	if e == nil || e.marked || !b.isFollowed(ctx, e) {
-		return false, b.Release(ctx, c)
+		return b.Release(ctx, c)
 	}
 	n := b.newEntry(next)
-	n.joined, err = b.step(ctx, n, func(ctx context.Context, s *session, n *entry) (place, error) {
-		return b.enterInstead(ctx, s, n, e)
+	var first *mvccpb.KeyValue
+	var err error
+	n.joined, err = b.step(ctx, n, func(ctx context.Context, s *session, n *entry) (p place, err error) {
+		p, first, err = b.enterInstead(ctx, s, n, e)
+		return p, err
 	})
-	switch {
-	case err == nil:
-		e.deleted = true
-	case !n.sown:
+	if err != nil && !n.sown {
 		b.forget(n)
 		next.State = nil
-		return false, b.Release(ctx, c)
+		return b.Release(ctx, c)
+	}
+	joined()
+	switch {
+	case err == nil:
+		if first != nil {
+			b.found(first)
+		}
 	case errors.Is(err, rpctypes.ErrNoSpace): // it may have been refused only after it was done
 		if err := b.delete(ctx, e); err != nil && !errors.Is(err, driver.ErrGone) {
-			return true, err
+			return err
 		}
-		e.deleted = true
 	default:
-		return true, err
+		return err
 	}
-	return true, b.Release(ctx, c)
+	e.deleted = true
+	return b.Release(ctx, c)
 }
 
-// enterInstead deletes the key of e and puts n at the end of the queue, or does neither.
-func (b *backend) enterInstead(ctx context.Context, s *session, n, e *entry) (place, error) {
+// enterInstead deletes the key of e and puts n at the end of the queue, or does neither. It
+// returns the key that is the first then, if it is seen.
+func (b *backend) enterInstead(ctx context.Context, s *session, n, e *entry) (p place, first *mvccpb.KeyValue, err error) {
 	watched := s.fenceMark() > 0
 	ifs := append(unlessThere(s, n), clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev.Load()))
 	resp, err := b.put(ctx, s, n, ifs, []clientv3.Op{clientv3.OpDelete(e.key), lastOf(n.queue)})
 	switch {
 	case err != nil:
-		return place{}, err
+		return place{}, nil, err
 	case !resp.Succeeded:
-		return place{}, errEntryGone
+		return place{}, nil, errEntryGone
 	}
 	last := resp.Responses[1].GetResponseRange()
-	p := b.joined(n, last, resp.Header.Revision, watched)
+	p = b.joined(n, last, resp.Header.Revision, watched)
 	b.follow(n, p)
 	if n := len(last.Kvs); n > 0 && int64(n) == last.Count {
-		b.found(last.Kvs[n-1]) // it is the first, too
+		first = last.Kvs[n-1]
 	}
-	return p, nil
+	return p, first, nil
 }
 
 // isFollowed reports whether one of this Locker stands directly behind e. If nobody else has

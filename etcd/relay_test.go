@@ -89,7 +89,8 @@ func (w *crew) isFollowed(c *driver.Claim) {
 // relay releases the lock and fails unless the next is taken along, or is not.
 func (w *crew) relay(want bool) error {
 	w.Helper()
-	joined, err := w.b.Relay(w.Context(), w.held, w.next)
+	joined := false
+	err := w.b.Relay(w.Context(), w.held, w.next, func() { joined = true })
 	if joined != want {
 		w.Fatalf("taken along: %v, %v", joined, err)
 	}
@@ -228,6 +229,26 @@ func TestRelayBehindOthers(t *testing.T) {
 	}
 }
 
+// TestRelayNextIsInPlaceFirst: the one that the name goes to learns of it when the next is said to be
+// in its place, not before.
+func TestRelayNextIsInPlaceFirst(t *testing.T) {
+	t.Parallel()
+	w := newPair(t, servers.SharedEtcd(t))
+	joined := false
+	w.is(w.b.Relay(w.Context(), w.held, w.next, func() {
+		joined = true
+		select {
+		case <-w.granted:
+			t.Fatal("granted before")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}), nil)
+	if !joined {
+		t.Error("not taken along")
+	}
+	w.turns(w.granted, begin(t, w.b, w.next))
+}
+
 // TestRelayTellsTheFirst: and nobody else, although more of the same Locker wait.
 func TestRelayTellsTheFirst(t *testing.T) {
 	t.Parallel()
@@ -329,8 +350,9 @@ func TestRelayAwaitsTheJoining(t *testing.T) {
 			}
 			relayed := make(chan outcome, 1)
 			go func() {
-				joined, err := w.b.Relay(ctx, w.held, w.next)
-				relayed <- outcome{joined, err}
+				var o outcome
+				o.err = w.b.Relay(ctx, w.held, w.next, func() { o.joined = true })
+				relayed <- o
 			}()
 			select {
 			case o := <-relayed:

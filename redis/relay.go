@@ -8,10 +8,10 @@ import (
 
 // Relay is Release, and if the name goes to one that waits in this Locker, next joins the
 // queue in the same request.
-func (b *backend) Relay(ctx context.Context, c, next *driver.Claim) (joined bool, err error) {
+func (b *backend) Relay(ctx context.Context, c, next *driver.Claim, joined func()) error {
 	t := c.State.(*ticket)
 	if t.stray > 0 || !b.listener.listens(t.channel) {
-		return false, b.Release(ctx, c)
+		return b.Release(ctx, c)
 	}
 	n := b.ticket(next)
 	// The name may come to it before this call has returned.
@@ -19,19 +19,21 @@ func (b *backend) Relay(ctx context.Context, c, next *driver.Claim) (joined bool
 	sent := b.clock.Now()
 	latest := b.times.latest(sent)
 	held, err := b.exchange(ctx, b.scripts.release, t, b.relayArgs(t, n, latest))
-	if err != nil && !refused(err) {
+	there := err != nil && !refused(err)
+	if there {
 		n.touched, n.before, n.stray = true, true, latest
-		joined = true
 		t.unsure = true
 	}
 	if text, ok := held.(string); ok {
 		n.standing.sent = sent
 		var news string
-		if news, joined = b.queued(n, &n.standing, text); joined {
+		if news, there = b.queued(n, &n.standing, text); there {
 			held = news
 		}
 	}
-	if !joined {
+	if there {
+		joined()
+	} else {
 		b.listener.leave(n.waiter)
 		b.listener.forget(next.ID)
 		next.State = nil
@@ -42,7 +44,7 @@ func (b *backend) Relay(ctx context.Context, c, next *driver.Claim) (joined bool
 	case isSlow(err):
 		err = b.Release(ctx, c)
 	}
-	return joined, err
+	return err
 }
 
 func (b *backend) relayArgs(t, next *ticket, latest int64) args {

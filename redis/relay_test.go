@@ -127,7 +127,7 @@ func (r *relaying) must(err error) {
 // relay releases the first, with a third along.
 func (r *relaying) relay() (third *driver.Claim, joined bool, err error) {
 	third = r.claim()
-	joined, err = r.Relay(within(r.t, 20*time.Second), r.first, third)
+	err = r.Relay(within(r.t, 20*time.Second), r.first, third, func() { joined = true })
 	return third, joined, err
 }
 
@@ -159,6 +159,24 @@ func (r *relaying) left(claims ...*driver.Claim) {
 			r.t.Errorf("%d waiters are left", len(ch.waiters))
 		}
 	}
+}
+
+// The one that the name goes to learns of it when the next is said to be in its place, not before.
+func TestNextIsInPlaceFirst(t *testing.T) {
+	t.Parallel()
+	r := relays(t, servers.SharedRedis(t))
+	third := r.claim()
+	r.must(r.Relay(within(t, 20*time.Second), r.first, third, func() {
+		select {
+		case <-r.waits:
+			t.Fatal("granted before")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}))
+	r.holds(r.waits)
+	r.must(r.Release(within(t, 20*time.Second), r.second))
+	r.holds(r.asks(within(t, 20*time.Second), third))
+	r.left(third)
 }
 
 // What was taken along may have the name before its Acquire is called.

@@ -82,11 +82,11 @@ func (d *backend) takeOver(ctx context.Context, p *place) {
 
 // Relay is Release. If the one directly behind c is of this Locker, next's node is made in
 // the same transaction.
-func (d *backend) Relay(ctx context.Context, c, next *driver.Claim) (joined bool, err error) {
+func (d *backend) Relay(ctx context.Context, c, next *driver.Claim, joined func()) error {
 	p := placeOf(c)
 	w, _ := d.session.now()
 	if p == nil || w == nil || w.session != p.session || p.deleting || p.repeated || number(p.node) >= worn {
-		return false, d.Release(ctx, c)
+		return d.Release(ctx, c)
 	}
 	n, version := d.behind(p)
 	if n == nil {
@@ -95,7 +95,7 @@ func (d *backend) Relay(ctx context.Context, c, next *driver.Claim) (joined bool
 		n, version = d.behind(p)
 	}
 	if n == nil {
-		return false, d.Release(ctx, c)
+		return d.Release(ctx, c)
 	}
 	defer close(n.handed)
 	d.session.drop(p)
@@ -105,16 +105,18 @@ func (d *backend) Relay(ctx context.Context, c, next *driver.Claim) (joined bool
 	if err := w.ask(ctx, relay); err != nil {
 		p.deleting, q.asked, q.doubt = true, true, true
 		next.State = q
-		return true, tried("pass on", p.node, err)
+		joined()
+		return tried("pass on", p.node, err)
 	}
 	made := relay.created()
 	if made.err != nil { // and nothing was done
-		return false, d.Release(ctx, c)
+		return d.Release(ctx, c)
 	}
 	q.stands(w, made)
 	q.brought = &waiter{place: q, join: relay, queue: inRow(p.node, n.join.created().path, q.node)}
 	next.State = q
-	return true, nil
+	joined()
+	return nil
 }
 
 // inRow returns the queue in which the node last joined when first left, with second between

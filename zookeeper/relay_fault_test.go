@@ -104,7 +104,7 @@ func TestRelayWithoutAnswer(t *testing.T) {
 					}()
 				}
 				w, _ := r.session.now()
-				joined, err := r.Relay(ctx, r.holder, r.third)
+				joined, err := r.relay(ctx, r.third)
 				if lost == "request" {
 					p.Cut()
 					p.Heal()
@@ -189,7 +189,7 @@ func TestRelayOfHolderThatIsGone(t *testing.T) {
 		r.turn = begin(within(t, time.Minute), r.backend, r.third) // so that one is behind
 		r.op.nodeOf(r.third)
 		fourth, _ := claim(t, r.holder.Name)
-		joined, err := r.Relay(within(t, time.Minute), r.holder, fourth)
+		joined, err := r.relay(within(t, time.Minute), fourth)
 		if joined || fourth.State != nil || !errors.Is(err, driver.ErrGone) || !errors.Is(err, zk.ErrNoNode) {
 			t.Errorf("taken along %v, %v", joined, err)
 		}
@@ -205,7 +205,7 @@ func TestRelayOfHolderThatIsGone(t *testing.T) {
 		var err error
 		var wg sync.WaitGroup
 		asked := m.asked(opMulti)
-		wg.Go(func() { joined, err = r.Relay(within(t, time.Minute), r.holder, r.third) })
+		wg.Go(func() { joined, err = r.relay(within(t, time.Minute), r.third) })
 		eventually.Is(t, "the release to be sent", func() bool { return m.asked(opMulti) > asked })
 		op.delete(op.nodeOf(r.holder))
 		letGo()
@@ -224,7 +224,7 @@ func TestRelayOfHolderThatIsGone(t *testing.T) {
 		id, password := s.id, s.password
 		s.mu.Unlock()
 		steal(t, z.Addr(), r.backend, id, password)
-		joined, err := r.Relay(within(t, time.Minute), r.holder, r.third)
+		joined, err := r.relay(within(t, time.Minute), r.third)
 		r.stays(joined)
 		if !errors.Is(err, driver.ErrGone) || !errors.Is(err, zk.ErrSessionExpired) {
 			t.Errorf("release: %v", err)

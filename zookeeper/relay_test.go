@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -55,10 +56,16 @@ func (r *relay) settled() *relay {
 
 func (r *relay) told() { (&user{backend: r.backend, t: r.t}).told() }
 
+// relay releases the holder, with next along.
+func (r *relay) relay(ctx context.Context, next *driver.Claim) (joined bool, err error) {
+	err = r.Relay(ctx, r.holder, next, func() { joined = true })
+	return joined, err
+}
+
 // goes releases the holder and says whether the third was taken along.
 func (r *relay) goes() (joined bool) {
 	r.t.Helper()
-	joined, err := r.Relay(within(r.t, time.Minute), r.holder, r.third)
+	joined, err := r.relay(within(r.t, time.Minute), r.third)
 	if err != nil {
 		r.t.Fatalf("release: %v", err)
 	}
@@ -102,6 +109,25 @@ func (r *relay) frees(c *driver.Claim) {
 	if err := r.Release(within(r.t, time.Minute), c); err != nil {
 		r.t.Fatalf("release: %v", err)
 	}
+}
+
+// The one that the name goes to learns of it when the next is said to be in its place, not before.
+func TestNextIsInPlaceFirst(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	r := relays(t, console(t, z.Addr()), z.Addr()).settled()
+	joined := false
+	if err := r.Relay(within(t, time.Minute), r.holder, r.third, func() {
+		joined = true
+		select {
+		case o := <-r.turn:
+			t.Fatalf("before: %+v", o)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}); err != nil || !joined {
+		t.Fatalf("taken along: %v, %v", joined, err)
+	}
+	r.follows(begin(within(t, time.Minute), r.backend, r.third))
 }
 
 // Each turn takes one transaction and one request for watches.
@@ -239,7 +265,7 @@ func TestReleaseThatBringsNobody(t *testing.T) {
 			r := relays(t, op, m.addr()).settled()
 			is(placeOf(r.holder))
 			wrote := m.asked(opMulti)
-			joined, err := r.Relay(within(t, time.Minute), r.holder, r.third)
+			joined, err := r.relay(within(t, time.Minute), r.third)
 			r.stays(joined)
 			if gone := strings.HasPrefix(what, "gone"); errors.Is(err, driver.ErrGone) != gone || !gone && err != nil {
 				t.Errorf("release: %v", err)
