@@ -189,12 +189,7 @@ func TestCostWaiting(t *testing.T) {
 		return err == nil && r.Count == waiters+1
 	})
 	// They have yet to look after their watches began, and the holder's guard is to come.
-	eventually.Is(t, "rest", func() bool {
-		since := requests(t, e)
-		time.Sleep(2 * guardAfter)
-		n, _ := since()
-		return n == 0
-	})
+	rests(t, e)
 	since := requests(t, e)
 	time.Sleep(2 * time.Second)
 	if n, by := since(); n != 0 {

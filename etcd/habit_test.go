@@ -76,6 +76,7 @@ func TestHabitOthers(t *testing.T) {
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	r := newRing(t, e, 3)
 	r.join(r.quit(1))
+	rests(t, e)
 	since := requests(t, e)
 	first := r.release()
 	if n, by := since(); n != 2 || by["KV/Txn"] != 1 || by["KV/Range"] != 1 {

@@ -145,6 +145,18 @@ func requests(t testing.TB, e *servers.Etcd) (since func() (sum int64, by map[st
 	}
 }
 
+// rests waits until nobody has asked the server for anything for a while: who waits has yet to
+// look after its watch began.
+func rests(t testing.TB, e *servers.Etcd) {
+	t.Helper()
+	eventually.Is(t, "rest", func() bool {
+		since := requests(t, e)
+		time.Sleep(2 * guardAfter)
+		n, _ := since()
+		return n == 0
+	})
+}
+
 func httpGet(t testing.TB, url string) string {
 	t.Helper()
 	tr := &http.Transport{DisableKeepAlives: true}
