@@ -35,9 +35,9 @@ import (
 // deleted by hand, or with its lease, or for want of space without a condition, nobody asked
 // for the waiter's. Whether that is gone with its own lease the waiter knows by a watch of the
 // session's fence, which is under the same lease and is never deleted otherwise; the server
-// tells of it before, on the same stream, unless so much waits to be sent on that that it puts the
-// fence off. Then, or if the waiter's key was deleted by hand, it is told a moment later, as a holder
-// is whose lease was revoked or whose key was deleted.
+// tells of it before, on the same stream, unless that is clogged. Then, or if the waiter's key was
+// deleted by hand, it is told a moment later, as a holder is whose lease was revoked or whose key was
+// deleted.
 type habit struct {
 	ahead string // who stood ahead, by its key without what all keys of the queue begin with
 	trust int    // grows while the same stands there
