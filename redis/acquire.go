@@ -142,6 +142,7 @@ func (b *backend) handedOver(t *ticket, a answer, h handover) (driver.Grant, boo
 	}
 	sent := a.sent.Add(time.Duration(h.at-a.now) * time.Microsecond)
 	g := t.grant(h.token, min(sent, h.received))
+	t.got(t.claim.Name, h.received.Sub(a.sent), h.received)
 	return g, g.Until.Sub(b.clock.Now()) > t.claim.TTL/2
 }
 

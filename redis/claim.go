@@ -15,7 +15,7 @@ type ticket struct {
 	*bucket
 	claim *driver.Claim
 	// The same for every request: key, value and time to live of the lock.
-	lock, who, ttl any
+	lock, who, ttl any // texts
 
 	// stray is the server time until which a request of unknown outcome may still
 	// have an effect, 0 if there is none. Set by Acquire only.
@@ -48,14 +48,16 @@ func (b *backend) ticket(c *driver.Claim) *ticket {
 	return t
 }
 
-func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+func millis(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
 
 // queue is the key of the name's queue.
 func (t *ticket) queue() string { return t.bucket.queue(t.claim.Name) }
 
 // entry is what stands in the queue for the claim.
 func (t *ticket) entry() string {
-	return fmt.Sprintf("%s %v %v", t.channel, t.ttl, t.who)
+	return t.channel + " " + t.ttl.(string) + " " + t.who.(string)
 }
 
 // strayArg is stray as the scripts want it.
@@ -118,6 +120,9 @@ func (b *backend) ask(ctx context.Context, t *ticket, how int) (answer, error) {
 func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, again bool, err error) {
 	a.sent = b.clock.Now()
 	latest := b.times.latest(a.sent)
+	if how == wait && !t.before && t.stray == 0 && t.moves(t.claim.Name, a.sent) {
+		return b.joinOnce(ctx, t, a, latest)
+	}
 	words := make(args, 0, 13)
 	if how == dontWait && !b.watches(t.bucket) {
 		words = append(words, nil, nil, two, t.lock, t.clockArg)
@@ -138,11 +143,7 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 	}
 	reply, err := b.exchange(ctx, b.scripts.acquire, t, words)
 	if err != nil {
-		if !refused(err) {
-			t.stray = max(t.stray, latest)
-			t.before = t.before || how != dontWait
-		}
-		t.touched = t.touched || !refused(err) || halfway(err)
+		t.unanswered(err, how, latest)
 		return a, false, err
 	}
 	switch v := reply.(type) {
@@ -174,6 +175,36 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 	return a, false, fmt.Errorf("the server answered %v to the script", reply)
 }
 
+// joinOnce is askOnce for a queue that moves.
+func (b *backend) joinOnce(ctx context.Context, t *ticket, a answer, latest int64) (_ answer, again bool, err error) {
+	reply, err := b.exchange(ctx, b.scripts.join, t, t.joinArgs(latest))
+	if err != nil {
+		t.unanswered(err, wait, latest)
+		return a, false, err
+	}
+	text, _ := reply.(string)
+	if a.now, err = strconv.ParseInt(text, 10, 64); err != nil {
+		t.moving.Store(nil)
+		return a, true, nil
+	}
+	b.waits(t, &a)
+	a.ahead = several
+	return a, false, nil
+}
+
+func (t *ticket) joinArgs(latest int64) args {
+	return args{nil, nil, two, t.queue(), t.gone(t.claim.ID), latest, t.entry()}
+}
+
+// unanswered takes note of a request that failed.
+func (t *ticket) unanswered(err error, how int, latest int64) {
+	if !refused(err) {
+		t.stray = max(t.stray, latest)
+		t.before = t.before || how != dontWait
+	}
+	t.touched = t.touched || !refused(err) || halfway(err)
+}
+
 // queued reads the answer of a server that made the claim wait, if text begins with one.
 func (b *backend) queued(t *ticket, a *answer, text string) (rest string, ok bool) {
 	var n [5]int64 // the time, the holder's milliseconds, the place, how many heard, the last token
@@ -185,12 +216,19 @@ func (b *backend) queued(t *ticket, a *answer, text string) (rest string, ok boo
 		}
 		text = rest
 	}
-	b.times.learn(n[0], a.sent)
 	b.see(n[4])
+	a.now, a.left, a.ahead, a.heard = n[0], time.Duration(n[1])*time.Millisecond, n[2], n[3] > 0
+	b.waits(t, a)
+	t.joined(t.claim.Name, a.ahead, a.sent)
+	return text, true
+}
+
+// waits takes note of that the server has the claim in the queue.
+func (b *backend) waits(t *ticket, a *answer) {
+	b.times.learn(a.now, a.sent)
 	b.watch(t.bucket)
 	t.touched, t.before = true, true
-	a.queued, a.now, a.left, a.ahead, a.heard = true, n[0], time.Duration(n[1])*time.Millisecond, n[2], n[3] > 0
-	return text, true
+	a.queued = true
 }
 
 func numbers(values []any) ([]int64, bool) {

@@ -99,14 +99,16 @@ func TestOneSubscription(t *testing.T) {
 }
 
 // published is how many messages the server was told to publish.
-func published(t testing.TB, admin *goredis.Client) int {
+func published(t testing.TB, admin *goredis.Client) int { return calls(t, admin, "publish") }
+
+// calls is how often the server has carried out a command.
+func calls(t testing.TB, admin *goredis.Client, command string) (n int) {
 	t.Helper()
 	info, err := admin.Info(context.Background(), "commandstats").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var n int
-	_, _ = fmt.Sscanf(field(info, "cmdstat_publish"), "calls=%d", &n)
+	_, _ = fmt.Sscanf(field(info, "cmdstat_"+command), "calls=%d", &n)
 	return n
 }
 

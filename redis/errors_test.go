@@ -299,7 +299,7 @@ func TestLeastPermission(t *testing.T) {
 	admin := connect(t, r.Addr())
 	ctx := within(t, 60*time.Second)
 	rules := []string{"on", ">pw", "~" + DefaultPrefix + ":*", "&" + DefaultPrefix + ":*", "-@all", "+hello"}
-	for command := range strings.FieldsSeq("evalsha eval time get set mget del exists pttl pexpire rpush lpop lpos lrem subscribe publish pubsub|numsub") {
+	for command := range strings.FieldsSeq("evalsha eval time get set setrange mget del exists pttl pexpire rpush rpushx lpop lpos lrem subscribe publish pubsub|numsub pubsub|numpat") {
 		rules = append(rules, "+"+command)
 	}
 	if err := admin.ACLSetUser(ctx, "locker", rules...).Err(); err != nil {
@@ -316,6 +316,15 @@ func TestLeastPermission(t *testing.T) {
 	queued(t, admin, name, 1)
 	w := wants(ctx, b, name)
 	queued(t, admin, name, 2)
+	d := opened(t, closing(t, goredis.NewClient(o)))
+	swift(d, name)
+	last, ans, err := asks(t, d, claim(name, time.Minute, true))
+	if err != nil || !ans.queued {
+		t.Fatal(ans, err)
+	}
+	if err := d.Abandon(ctx, last.claim); err != nil {
+		t.Fatal(err)
+	}
 	cancel()
 	<-late.done
 	queued(t, admin, name, 1)

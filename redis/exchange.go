@@ -60,16 +60,16 @@ func (b *backend) exchange(ctx context.Context, s *script, t *ticket, words args
 		switch {
 		case errors.As(err, &timeout) && timeout.Timeout() && ctx.Err() == nil && !refused(err):
 			return nil, slowError{err}
-		case !slices.Contains(moving, word(err)):
+		case !slices.Contains(redirects, word(err)):
 			return v, err
 		}
 	}
 	return b.aside(ctx, s, slices.Clone(words))
 }
 
-// moving are the answers of a node of a Cluster that only the client of the whole Cluster
+// redirects are the answers of a node of a Cluster that only the client of the whole Cluster
 // knows how to follow.
-var moving = []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY"}
+var redirects = []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY"}
 
 func (b *backend) aside(ctx context.Context, s *script, words args) (any, error) {
 	type result struct {

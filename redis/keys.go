@@ -24,6 +24,8 @@ type bucket struct {
 
 	// looks is the moment until which somebody may wait for names of the bucket.
 	looks atomic.Int64
+	// moving is the queue in which the Locker waited last, if it moves.
+	moving atomic.Pointer[moving]
 }
 
 func newLayout(prefix, locker string, sharded bool) *layout {

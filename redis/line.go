@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"runtime"
 	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -81,7 +80,6 @@ func (l *listener) read(ln *line) {
 		switch m := msg.(type) {
 		case *goredis.Message:
 			l.hear(m.Channel, m.Payload)
-			runtime.Gosched() // who was waiting goes first, then the next read
 		case *goredis.Subscription:
 			l.notice(ln, m.Channel, m.Kind)
 		}

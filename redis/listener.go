@@ -183,20 +183,22 @@ func (l *listener) hear(name, text string) {
 // tell lets a claim know that it holds its name. The news that came at the moment
 // received is "<claim> <token> <time> <key of the lock>".
 func (l *listener) tell(news string, received driver.Instant) {
-	part := strings.SplitN(news, " ", 4)
-	if len(part) != 4 {
+	claim, news, _ := strings.Cut(news, " ")
+	token, news, _ := strings.Cut(news, " ")
+	at, key, ok := strings.Cut(news, " ")
+	if !ok {
 		return
 	}
 	h := handover{received: received}
-	h.token, _ = strconv.ParseInt(part[1], 10, 64)
-	h.at, _ = strconv.ParseInt(part[2], 10, 64)
+	h.token, _ = strconv.ParseInt(token, 10, 64)
+	h.at, _ = strconv.ParseInt(at, 10, 64)
 	l.mu.Lock()
-	w := l.claims[part[0]]
+	w := l.claims[claim]
 	waiting := w != nil && w.waiting
 	l.mu.Unlock()
 	switch {
 	case w == nil:
-		l.b.decline(part[0], part[3])
+		l.b.decline(claim, key)
 	case waiting:
 		select {
 		case w.granted <- h:

@@ -47,8 +47,8 @@ func TestMark(t *testing.T) {
 	set(25 * time.Second)
 	release(t, lock) // its Locker has not heard that anybody waits
 	lock = first.holds(t, slack)
-	if text := get(); len(text) != 33 {
-		t.Errorf("clock %q while somebody waits", text)
+	if text := get(); len(text) != 33 || text[:16] != fmt.Sprint(lock.Token()) {
+		t.Errorf("clock %q while somebody waits, and token %d was given", text, lock.Token())
 	}
 	release(t, lock)
 	release(t, second.holds(t, slack))

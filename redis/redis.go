@@ -34,7 +34,9 @@
 // the queue in the same request); one whose process no longer listens is
 // passed over. A waiter looks for itself, too,
 // when the time that the holder had left is over, when its subscription was
-// interrupted, and every twenty seconds.
+// interrupted, and every twenty seconds. Where several wait and all are served within a
+// tenth of a second, a Locker joins the queue without being told how long the holder has;
+// one that is not served soon then looks within a second.
 //
 // A token is the server's time in microseconds, or one more than the last token if
 // that is greater. So tokens go on rising when a Redis comes back empty and after a
@@ -70,9 +72,9 @@
 // them the lock.
 //
 // A user of the server needs the keys and channels that begin with the prefix, and the
-// commands EVALSHA, EVAL, TIME, GET, SET, MGET, DEL, EXISTS, PTTL, PEXPIRE, RPUSH, LPOP,
-// LPOS, LREM, and in order to wait SUBSCRIBE, PUBLISH and PUBSUB NUMSUB, in a Cluster
-// SSUBSCRIBE and SPUBLISH.
+// commands EVALSHA, EVAL, TIME, GET, SET, SETRANGE, MGET, DEL, EXISTS, PTTL, PEXPIRE, RPUSH,
+// RPUSHX, LPOP, LPOS, LREM, and in order to wait SUBSCRIBE, PUBLISH, PUBSUB NUMSUB and
+// PUBSUB NUMPAT, in a Cluster SSUBSCRIBE and SPUBLISH.
 package redis
 
 import (

@@ -12,11 +12,17 @@ import (
 //go:embed lua/shared.lua
 var sharedLua string
 
+//go:embed lua/now.lua
+var nowLua string
+
 //go:embed lua/basic.lua
 var basicLua string
 
 //go:embed lua/acquire.lua
 var acquireLua string
+
+//go:embed lua/join.lua
+var joinLua string
 
 //go:embed lua/release.lua
 var releaseLua string
@@ -31,7 +37,7 @@ var renewLua string
 var helloLua string
 
 // scripts are the texts for one kind of server.
-type scripts struct{ acquire, release, abandon, renew, hello *script }
+type scripts struct{ acquire, join, release, abandon, renew, hello *script }
 
 func newScripts(sharded bool) scripts {
 	kind := "local SHARDED = false\n"
@@ -39,10 +45,12 @@ func newScripts(sharded bool) scripts {
 		kind = "local SHARDED = true\n"
 	}
 	read := func(text string) *script {
-		return newScript(strings.NewReplacer("--include basic.lua\n", kind+basicLua, "--include shared.lua\n", sharedLua).Replace(text))
+		text = strings.NewReplacer("--include basic.lua\n", kind+basicLua, "--include shared.lua\n", sharedLua).Replace(text)
+		return newScript(strings.ReplaceAll(text, "--include now.lua\n", nowLua))
 	}
 	return scripts{
 		acquire: read(acquireLua),
+		join:    read(joinLua),
 		release: read(releaseLua),
 		abandon: read(abandonLua),
 		renew:   read(renewLua),

@@ -27,8 +27,7 @@
 -- The name is free and nobody in its bucket has waited lately: three commands.
 if #KEYS == 2 then
   if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-    local t = redis.call('TIME')
-    local now = t[1] .. string.sub('00000' .. t[2], -6)
+--include now.lua
     if now <= ARGV[3] and now > ARGV[4] then
       local clock = redis.call('SET', KEYS[2], now, 'GET')
       if not clock or #clock == 16 and clock < now then

@@ -6,23 +6,20 @@ local PATIENCE = '60000'
 
 -- The server's time.
 local function time()
-  local t = redis.call('TIME')
-  return #t[2] == 6 and t[1] .. t[2] or t[1] .. string.sub('00000' .. t[2], -6)
+--include now.lua
+  return now
 end
 
 -- Tells those who listen to a channel something and returns whether anybody does.
--- The count that PUBLISH answers includes those who subscribed to a pattern,
--- such as a monitoring tool, hence the question before it. An error (a user who
--- may not publish) counts as nobody: then the waiter finds out by itself.
+-- The count that PUBLISH answers includes those who subscribed to a pattern, such as a
+-- monitoring tool; where there are any, the question before it does not. An error (a user
+-- who may not publish) counts as nobody: then the waiter finds out by itself.
 local function tell(channel, text)
   local heard
   if SHARDED then
     heard = redis.pcall('SPUBLISH', channel, text)
-  else
-    heard = redis.pcall('PUBSUB', 'NUMSUB', channel)[2]
-    if heard and heard > 0 then
-      heard = redis.pcall('PUBLISH', channel, text)
-    end
+  elseif redis.pcall('PUBSUB', 'NUMPAT') == 0 or (redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0) > 0 then
+    heard = redis.pcall('PUBLISH', channel, text)
   end
   return type(heard) == 'number' and heard > 0
 end

@@ -49,7 +49,7 @@ if holder and (not ARGV[3] or ARGV[5]) and clock and #clock == 33 then
     local news = who and string.sub(who, 1, 33) .. now .. ' ' .. now .. ' ' .. KEYS[1]
     if news and (channel == ARGV[2] or tell(channel, news)) then
       redis.call('SET', KEYS[1], who, 'PX', ttl)
-      redis.call('SET', KEYS[2], now .. string.sub(clock, 17))
+      redis.call('SETRANGE', KEYS[2], '0', now) -- and the mark stays
       if channel ~= ARGV[2] then
         return 1
       end

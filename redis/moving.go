@@ -1,0 +1,59 @@
+package redis
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+const (
+	// seen is for how long after a look a queue may be joined without another: the
+	// server keeps the queue, and its clock the mark, for at least 25 seconds more.
+	seen = 10 * time.Second
+	// recent is how long ago this Locker may have got the name at most.
+	recent = time.Second
+	// moment is how long it may have waited for it.
+	moment = 100 * time.Millisecond
+	// several is how many must have been before it, so that somebody is likely to wait still.
+	several = 2
+)
+
+// moving is a queue in which several wait, each for a moment only. Who joins it need not
+// be told how long the holder has, and nothing has to be prolonged: join.lua does it. One
+// that is not served soon looks as usual.
+type moving struct {
+	name string
+	seen driver.Instant // the answer from the server that said so
+	got  atomic.Int64   // when this Locker got the name last
+}
+
+// moves reports whether the name's queue may be joined by join.lua.
+func (b *bucket) moves(name string, now driver.Instant) bool {
+	m := b.moving.Load()
+	return m != nil && m.name == name &&
+		now.Sub(m.seen) < seen && now.Sub(driver.Instant(m.got.Load())) < recent
+}
+
+// joined takes note of how many waited in the name's queue.
+func (b *bucket) joined(name string, ahead int64, now driver.Instant) {
+	old := b.moving.Load()
+	same := old != nil && old.name == name
+	switch {
+	case ahead >= several:
+		m := &moving{name: name, seen: now}
+		if same {
+			m.got.Store(old.got.Load())
+		}
+		b.moving.Store(m)
+	case same:
+		b.moving.Store(nil)
+	}
+}
+
+// got takes note of that the name came from its queue after a wait.
+func (b *bucket) got(name string, waited time.Duration, now driver.Instant) {
+	if m := b.moving.Load(); m != nil && m.name == name && waited < moment {
+		m.got.Store(int64(now))
+	}
+}
