@@ -72,8 +72,8 @@
 // them the lock.
 //
 // A user of the server needs the keys and channels that begin with the prefix, and the
-// commands EVALSHA, EVAL, TIME, GET, SET, SETRANGE, MGET, DEL, EXISTS, PTTL, PEXPIRE, RPUSH,
-// RPUSHX, LPOP, LPOS, LREM, and in order to wait SUBSCRIBE, PUBLISH, PUBSUB NUMSUB and
+// commands EVALSHA, EVAL, TIME, GET, SET, SETRANGE, MGET, DEL, EXISTS, PTTL, PEXPIRE,
+// RPUSH, RPUSHX, LPOP, LPOS, LREM, and in order to wait SUBSCRIBE, PUBLISH, PUBSUB NUMSUB and
 // PUBSUB NUMPAT, in a Cluster SSUBSCRIBE and SPUBLISH.
 package redis
 
