@@ -66,6 +66,7 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 	defer b.listener.leave(w)
 	pause := backoff(minPause)
 	how := wait
+	var since driver.Instant // when it was asked for the first answer
 	ended, closing := driver.Ends(ctx)
 	for {
 		if why, err := b.listener.ready(ctx, w); err != nil {
@@ -82,6 +83,9 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 			return driver.Grant{}, errors.New("the server did not queue the request")
 		case err == nil:
 			failed, pause = nil, minPause
+			if since == 0 {
+				since = a.sent
+			}
 			if how == waitAndProbe {
 				b.listener.probed(w, a)
 			}
@@ -102,6 +106,7 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 		select {
 		case h := <-w.granted:
 			if grant, ok := b.handedOver(t, a, h); ok {
+				t.got(t.claim.Name, h.received.Sub(since), h.received)
 				return grant, nil
 			}
 		case <-w.look:
@@ -142,7 +147,6 @@ func (b *backend) handedOver(t *ticket, a answer, h handover) (driver.Grant, boo
 	}
 	sent := a.sent.Add(time.Duration(h.at-a.now) * time.Microsecond)
 	g := t.grant(h.token, min(sent, h.received))
-	t.got(t.claim.Name, h.received.Sub(a.sent), h.received)
 	return g, g.Until.Sub(b.clock.Now()) > t.claim.TTL/2
 }
 

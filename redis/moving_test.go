@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -232,6 +233,46 @@ func TestJoinMovingAmongTheDead(t *testing.T) {
 		t.Error("it did not join")
 	}
 	if err := b.Release(within(t, 20*time.Second), c); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who had to look again while it waited has not waited for a moment only, however short the
+// time after the last look.
+func TestLongWaitDoesNotMove(t *testing.T) {
+	t.Parallel()
+	r := servers.SharedRedis(t)
+	admin := connect(t, r.Addr())
+	name := freshName(t)
+	ctx := within(t, 60*time.Second)
+	lock := acquire(t, open(t, admin), name)
+	for range several {
+		admin.RPush(ctx, queueKey(name), "locker:wake:dead 60000 "+strings.Repeat("d", 32)+" dead")
+	}
+	b := opened(t, connect(t, r.Addr()))
+	c := claim(name, time.Minute, true)
+	answers := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(ctx, c)
+		answers <- err
+	}()
+	bucket := b.layout.of(name)
+	eventually.Is(t, "it waits", func() bool { return bucket.moving.Load() != nil })
+	first := bucket.moving.Load().seen
+	eventually.Is(t, "it has looked again", func() bool {
+		if b.clock.Now().Sub(first) > 2*moment {
+			b.listener.rouse(bucket.channel)
+		}
+		return bucket.moving.Load().seen.Sub(first) > 2*moment
+	})
+	release(t, lock)
+	if err := <-answers; err != nil {
+		t.Fatal(err)
+	}
+	if bucket.moves(name, b.clock.Now()) {
+		t.Error("the queue seems to move")
+	}
+	if err := b.Release(ctx, c); err != nil {
 		t.Error(err)
 	}
 }
