@@ -13,7 +13,7 @@ import (
 const (
 	// glance is how often a waiter looks at least, whatever it was told. The server
 	// forgets a queue of which no waiter has looked three times as long (PATIENCE in
-	// lua/acquire.lua).
+	// lua/basic.lua).
 	glance = 20 * time.Second
 	// quiet is how long a subscription may be silent before a look tests it.
 	quiet = 5 * time.Second
