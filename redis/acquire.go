@@ -13,7 +13,7 @@ import (
 const (
 	// glance is how often a waiter looks at least, whatever it was told. The server
 	// forgets a queue of which no waiter has looked three times as long (PATIENCE in
-	// lua/basic.lua).
+	// lua/head.lua).
 	glance = 20 * time.Second
 	// quiet is how long a subscription may be silent before a look tests it.
 	quiet = 5 * time.Second
@@ -138,14 +138,17 @@ func (a answer) nextLook() time.Duration {
 // the server was a; not ok means that the waiter had better ask.
 //
 // The server began to count when it sent h: no earlier than the request before,
-// plus the time that the server's clock has measured since. A message from before
-// the last answer is about a holding that has come and gone.
+// plus the time that the server's clock has measured since, if it said what time it was.
+// A message from before the last answer is about a holding that has come and gone.
 func (b *backend) handedOver(t *ticket, a answer, h handover) (driver.Grant, bool) {
 	b.see(h.token)
 	if !a.queued || h.at < a.now {
 		return driver.Grant{}, false
 	}
-	sent := a.sent.Add(time.Duration(h.at-a.now) * time.Microsecond)
+	sent := a.sent
+	if a.now > 0 {
+		sent = sent.Add(time.Duration(h.at-a.now) * time.Microsecond)
+	}
 	g := t.grant(h.token, min(sent, h.received))
 	return g, g.Until.Sub(b.clock.Now()) > t.claim.TTL/2
 }

@@ -24,6 +24,8 @@ type ticket struct {
 	touched bool
 	// before is set when the claim may be in the queue.
 	before bool
+	// drift is set when the request that joins a queue which moves had no answer.
+	drift bool
 	// unsure is set when a request to release has got no answer.
 	unsure bool
 	// Of a claim that a release has brought to the server: as what it waits, and what
@@ -68,6 +70,14 @@ func (t *ticket) strayArg() string {
 	return strconv.FormatInt(t.stray, 10)
 }
 
+// drifts says to the scripts whether a request may still come that looks at nothing.
+func (t *ticket) drifts() string {
+	if t.drift {
+		return "drifts"
+	}
+	return ""
+}
+
 // answer is what the server said to a request to acquire.
 type answer struct {
 	sent  driver.Instant
@@ -75,7 +85,7 @@ type answer struct {
 
 	// Otherwise, if queued, it waits.
 	queued bool
-	now    int64 // the server's time
+	now    int64 // the server's time, 0 if it did not say
 	left   time.Duration
 	ahead  int64 // how many wait before it
 	heard  bool
@@ -119,17 +129,17 @@ func (b *backend) ask(ctx context.Context, t *ticket, how int) (answer, error) {
 
 func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, again bool, err error) {
 	a.sent = b.clock.Now()
-	latest := b.times.latest(a.sent)
+	latest, floor := b.times.latest(a.sent), b.seen.Load()
 	if how == wait && !t.before && t.stray == 0 && t.moves(t.claim.Name, a.sent) {
-		return b.joinOnce(ctx, t, a, latest)
+		return b.joinOnce(ctx, t, a, latest+stragglers.Microseconds())
 	}
 	words := make(args, 0, 13)
 	if how == dontWait && !b.watches(t.bucket) {
 		words = append(words, nil, nil, two, t.lock, t.clockArg)
-		words = append(words, t.who, t.ttl, latest, b.seen.Load())
+		words = append(words, t.who, t.ttl, latest)
 	} else {
 		words = append(words, nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID))
-		words = append(words, t.who, t.ttl, latest, b.seen.Load())
+		words = append(words, t.who, t.ttl, latest, floor)
 		switch {
 		case how == dontWait:
 			words = append(words, "", "")
@@ -153,6 +163,10 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 		}
 		if a.token, err = strconv.ParseInt(v, 10, 64); err == nil {
 			t.touched = true
+			if a.token <= floor { // from a server that has lost its clock: it is to give a higher one
+				b.watch(t.bucket)
+				return a, true, nil
+			}
 			b.see(a.token)
 			return a, false, nil
 		}
@@ -175,26 +189,26 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 	return a, false, fmt.Errorf("the server answered %v to the script", reply)
 }
 
-// joinOnce is askOnce for a queue that moves.
-func (b *backend) joinOnce(ctx context.Context, t *ticket, a answer, latest int64) (_ answer, again bool, err error) {
-	reply, err := b.exchange(ctx, b.scripts.join, t, t.joinArgs(latest))
+// joinOnce is askOnce for a queue that moves. stray is until when the request may arrive, if
+// there is no answer.
+func (b *backend) joinOnce(ctx context.Context, t *ticket, a answer, stray int64) (_ answer, again bool, err error) {
+	reply, err := b.exchange(ctx, command{}, t, t.joinArgs())
 	if err != nil {
-		t.unanswered(err, wait, latest)
+		t.unanswered(err, wait, stray)
+		t.drift = t.stray > 0
 		return a, false, err
 	}
-	text, _ := reply.(string)
-	if a.now, err = strconv.ParseInt(text, 10, 64); err != nil {
+	length, _ := reply.(int64)
+	if length == 0 { // nobody waits any more, and nothing was done
 		t.moving.Store(nil)
 		return a, true, nil
 	}
 	b.waits(t, &a)
-	a.ahead = several
+	a.ahead = length - 1
 	return a, false, nil
 }
 
-func (t *ticket) joinArgs(latest int64) args {
-	return args{nil, nil, two, t.queue(), t.gone(t.claim.ID), latest, t.entry()}
-}
+func (t *ticket) joinArgs() args { return args{rpushx, t.queue(), t.entry()} }
 
 // unanswered takes note of a request that failed.
 func (t *ticket) unanswered(err error, how int, latest int64) {
@@ -218,6 +232,7 @@ func (b *backend) queued(t *ticket, a *answer, text string) (rest string, ok boo
 	}
 	b.see(n[4])
 	a.now, a.left, a.ahead, a.heard = n[0], time.Duration(n[1])*time.Millisecond, n[2], n[3] > 0
+	b.times.learn(a.now, a.sent)
 	b.waits(t, a)
 	t.joined(t.claim.Name, a.ahead, a.sent)
 	return text, true
@@ -225,7 +240,6 @@ func (b *backend) queued(t *ticket, a *answer, text string) (rest string, ok boo
 
 // waits takes note of that the server has the claim in the queue.
 func (b *backend) waits(t *ticket, a *answer) {
-	b.times.learn(a.now, a.sent)
 	b.watch(t.bucket)
 	t.touched, t.before = true, true
 	a.queued = true

@@ -94,6 +94,49 @@ func TestTokenFloor(t *testing.T) {
 	}
 }
 
+// Nor does it go back for those who take a name whose bucket the server knows nothing of.
+func TestTokenFloorOfAnotherBucket(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	b := opened(t, connect(t, r.Addr()))
+	future := time.Now().Add(time.Hour).UnixMicro()
+	b.see(future)
+	c := claim(freshName(t), time.Minute, false)
+	g, err := b.Acquire(within(t, 20*time.Second), c)
+	if err != nil || g.Token != future+1 {
+		t.Errorf("token %d, %v, want one more than %d", g.Token, err, future)
+	}
+	if err := b.Release(within(t, 20*time.Second), c); err != nil {
+		t.Error(err)
+	}
+}
+
+// The clock may be deleted at any time: also under a claim of which a request was lost, and
+// for which somebody waits.
+func TestClockDeletedUnderRelease(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	b := opened(t, connect(t, r.Addr()))
+	c := claim(freshName(t), time.Minute, false)
+	g, err := b.Acquire(within(t, 20*time.Second), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.State.(*ticket).stray = first // long ago
+	w := wants(within(t, 60*time.Second), open(t, admin), c.Name)
+	queued(t, admin, c.Name, 1)
+	admin.Del(context.Background(), plain.of(c.Name).clock)
+	if err := b.Release(within(t, 20*time.Second), c); err != nil {
+		t.Fatal(err)
+	}
+	lock := w.holds(t, slack)
+	if lock.Token() <= g.Token {
+		t.Errorf("token %d after %d", lock.Token(), g.Token)
+	}
+	release(t, lock)
+}
+
 // Row 19: Redis fails over to a replica that never saw the lock. Two holders cannot be
 // prevented; the tokens are in order.
 func TestFailoverToReplicaThatLagged(t *testing.T) {

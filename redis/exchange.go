@@ -44,12 +44,12 @@ type processor interface {
 	Process(ctx context.Context, cmd goredis.Cmder) error
 }
 
-// exchange runs a script on one name. It returns soon after ctx has
+// exchange sends a request that concerns one name. It returns soon after ctx has
 // ended.
-func (b *backend) exchange(ctx context.Context, s *script, t *ticket, words args) (any, error) {
+func (b *backend) exchange(ctx context.Context, q runner, t *ticket, words args) (any, error) {
 	if client := b.quick(ctx, t.clock); client != nil {
 		began := b.clock.Now()
-		v, err := s.run(ctx, client, words)
+		v, err := q.run(ctx, client, words)
 		if b.clock.Now().Sub(began) > brisk {
 			b.brisk.Store(false)
 		}
@@ -64,14 +64,14 @@ func (b *backend) exchange(ctx context.Context, s *script, t *ticket, words args
 			return v, err
 		}
 	}
-	return b.aside(ctx, s, slices.Clone(words))
+	return b.aside(ctx, q, slices.Clone(words))
 }
 
 // redirects are the answers of a node of a Cluster that only the client of the whole Cluster
 // knows how to follow.
 var redirects = []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY"}
 
-func (b *backend) aside(ctx context.Context, s *script, words args) (any, error) {
+func (b *backend) aside(ctx context.Context, q runner, words args) (any, error) {
 	type result struct {
 		v   any
 		err error
@@ -79,7 +79,7 @@ func (b *backend) aside(ctx context.Context, s *script, words args) (any, error)
 	results := make(chan result, 1)
 	began := time.Now()
 	b.working.Go(func() {
-		v, err := s.run(ctx, b.client, words)
+		v, err := q.run(ctx, b.client, words)
 		b.brisk.Store(err == nil && time.Since(began) < brisk)
 		results <- result{v, err}
 	})

@@ -33,7 +33,10 @@ func request(b *backend, tk *ticket, how ...any) args {
 	if len(how) > 0 {
 		words = args{nil, nil, four, tk.lock, tk.clockArg, tk.queue(), tk.gone(tk.claim.ID)}
 	}
-	words = append(words, tk.who, tk.ttl, b.times.latest(b.clock.Now()), b.seen.Load())
+	words = append(words, tk.who, tk.ttl, b.times.latest(b.clock.Now()))
+	if len(how) > 0 {
+		words = append(words, b.seen.Load())
+	}
 	return append(words, how...)
 }
 

@@ -61,6 +61,14 @@ func (l *listener) listens(name string) bool {
 	return ch != nil && ch.up
 }
 
+// awaits reports whether somebody waits on the channel and would be told.
+func (l *listener) awaits(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ch := l.channels[name]
+	return ch != nil && ch.up && len(ch.waiters) > 0
+}
+
 // join makes the claim a waiter on a channel and has the channel subscribed to.
 func (l *listener) join(claim, name, key string) *waiter {
 	l.mu.Lock()

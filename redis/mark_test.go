@@ -64,6 +64,21 @@ func TestMark(t *testing.T) {
 		t.Errorf("clock %q, 31 s after the mark", text)
 	}
 
+	// That somebody who was given up may still join is not forgotten for another's joining.
+	late := fmt.Sprint(time.Now().Add(20 * time.Second).UnixMicro())
+	lock = acquire(t, open(t, connect(t, r.Addr())), name)
+	admin.Set(ctx, clock, fmt.Sprintf("%d %d %s", lock.Token(), time.Now().UnixMicro(), late), 0)
+	third := wants(within(t, 60*time.Second), open(t, connect(t, r.Addr())), name)
+	eventually.Is(t, "the mark is ahead once more", func() bool {
+		text := get()
+		return len(text) == 50 && text[17:33] > late && text[34:] == late
+	})
+	release(t, lock)
+	release(t, third.holds(t, slack))
+	if text := get(); len(text) != 50 || text[34:] != late {
+		t.Errorf("clock %q after a hand-over, somebody may join until %s", text, late)
+	}
+
 	odd := fmt.Sprint(time.Now().UnixMicro()) + " - not a number"
 	admin.Set(ctx, clock, odd+"  ", 0)
 	release(t, acquire(t, open(t, connect(t, r.Addr())), name))

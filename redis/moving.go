@@ -17,18 +17,22 @@ const (
 	moment = 100 * time.Millisecond
 	// several is how many must have been before it, so that somebody is likely to wait still.
 	several = 2
+	// stragglers is for how much longer than other requests the one that joins a queue which
+	// moves may be on its way without having an effect when it arrives.
+	stragglers = 25 * time.Second
 )
 
 // moving is a queue in which several wait, each for a moment only. Who joins it need not
-// be told how long the holder has, and nothing has to be prolonged: join.lua does it. One
-// that is not served soon looks as usual.
+// be told how long the holder has, and nothing has to be prolonged: a command does it (RPUSHX,
+// which does nothing where nobody waits), which the server carries out in a fourth of the time
+// of a script. One that is not served soon looks as usual.
 type moving struct {
 	name string
 	seen driver.Instant // the answer from the server that said so
 	got  atomic.Int64   // when this Locker got the name last
 }
 
-// moves reports whether the name's queue may be joined by join.lua.
+// moves reports whether the name's queue may be joined by a command.
 func (b *bucket) moves(name string, now driver.Instant) bool {
 	m := b.moving.Load()
 	return m != nil && m.name == name &&

@@ -152,50 +152,6 @@ func TestJoinMovedOn(t *testing.T) {
 	nothingLeft(t, admin, name)
 }
 
-// What joins a queue that moves has no effect if it arrives after the claim was given up,
-// however late.
-func TestJoinMovingLate(t *testing.T) {
-	t.Parallel()
-	r := servers.SharedRedis(t)
-	admin := connect(t, r.Addr())
-	p := front(t, r.Addr())
-	b, name := busy(t, admin, connect(t, p.Addr()))
-	c := claim(name, time.Minute, true)
-	p.SwallowReply(requestsOf(b.scripts.join), 0)
-	tk, a, err := asks(t, b, c)
-	if err == nil && !a.queued || !tk.before || tk.stray == 0 {
-		t.Fatalf("answer %+v, %v, before %v, stray %d: a request without an answer was forgotten", a, err, tk.before, tk.stray)
-	}
-	queued(t, admin, name, 3) // once, also if it was asked again
-	if err := b.Abandon(within(t, 20*time.Second), c); err != nil {
-		t.Fatal(err)
-	}
-	replay := func(latest int64) {
-		t.Helper()
-		v, err := b.scripts.join.run(within(t, 20*time.Second), b.client, tk.joinArgs(latest))
-		if err != nil || v != int64(0) {
-			t.Errorf("the server answered %v, %v to a claim that was given up", v, err)
-		}
-	}
-	replay(tk.stray)
-	admin.Del(context.Background(), tk.gone(c.ID))
-	replay(micros(b.clock.Now()) + b.times.ahead.Load() - 1)
-	queued(t, admin, name, 2)
-
-	// And one that is given up while it is still on its way.
-	c = claim(name, time.Minute, true)
-	tk = b.ticket(c)
-	tk.touched, tk.stray = true, b.times.latest(b.clock.Now())
-	if err := b.Abandon(within(t, 20*time.Second), c); err != nil {
-		t.Fatal(err)
-	}
-	swift(b, name)
-	tk.stray = 0
-	if a, err := b.ask(within(t, 20*time.Second), tk, wait); err == nil || !strings.Contains(err.Error(), "given up") {
-		t.Errorf("answer %+v, %v", a, err)
-	}
-}
-
 // Who has joined without a look, and is not served soon because the holder and all who
 // waited are dead, looks, and has the name within a second of its being free.
 func TestJoinMovingAmongTheDead(t *testing.T) {

@@ -35,8 +35,11 @@
 // passed over. A waiter looks for itself, too,
 // when the time that the holder had left is over, when its subscription was
 // interrupted, and every twenty seconds. Where several wait and all are served within a
-// tenth of a second, a Locker joins the queue without being told how long the holder has;
-// one that is not served soon then looks within a second.
+// tenth of a second, a Locker joins the queue by a command instead of a script, and is not
+// told how long the holder has; one that is not served soon then looks within a second.
+// Should its claim be given up before the answer came, the server is told to pass over it
+// for the next thirty seconds; if the network delivers the command even later the Locker
+// passes the name on when it is told that it has it.
 //
 // A token is the server's time in microseconds, or one more than the last token if
 // that is greater. So tokens go on rising when a Redis comes back empty and after a

@@ -47,11 +47,14 @@ func (b *backend) releaseArgs(t *ticket) args {
 		return args{nil, nil, two, t.lock, t.clockArg, t.who}
 	}
 	var own any = ""
-	if b.listener.listens(t.channel) {
+	if b.listener.awaits(t.channel) {
 		own = t.channelArg
 	}
-	if t.stray > 0 {
-		return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, own, t.entry(), t.strayArg()}
+	switch {
+	case t.stray > 0:
+		return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, own, t.entry(), t.strayArg(), t.drifts()}
+	case own == "":
+		return args{nil, nil, three, t.lock, t.clockArg, t.queue(), t.who}
 	}
 	return args{nil, nil, three, t.lock, t.clockArg, t.queue(), t.who, own}
 }
@@ -81,7 +84,7 @@ func (b *backend) abandon(ctx context.Context, t *ticket) error {
 }
 
 func (t *ticket) abandonArgs() args {
-	return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, t.entry(), t.strayArg()}
+	return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, t.entry(), t.strayArg(), t.drifts()}
 }
 
 // decline passes on a name that was given to a claim which has ended: the queue

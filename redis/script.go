@@ -15,14 +15,17 @@ var sharedLua string
 //go:embed lua/now.lua
 var nowLua string
 
+//go:embed lua/head.lua
+var headLua string
+
+//go:embed lua/tell.lua
+var tellLua string
+
 //go:embed lua/basic.lua
 var basicLua string
 
 //go:embed lua/acquire.lua
 var acquireLua string
-
-//go:embed lua/join.lua
-var joinLua string
 
 //go:embed lua/release.lua
 var releaseLua string
@@ -37,25 +40,42 @@ var renewLua string
 var helloLua string
 
 // scripts are the texts for one kind of server.
-type scripts struct{ acquire, join, release, abandon, renew, hello *script }
+type scripts struct{ acquire, release, abandon, renew, hello *script }
 
 func newScripts(sharded bool) scripts {
 	kind := "local SHARDED = false\n"
 	if sharded {
 		kind = "local SHARDED = true\n"
 	}
-	read := func(text string) *script {
-		text = strings.NewReplacer("--include basic.lua\n", kind+basicLua, "--include shared.lua\n", sharedLua).Replace(text)
-		return newScript(strings.ReplaceAll(text, "--include now.lua\n", nowLua))
-	}
+	parts := strings.NewReplacer("--include now.lua\n", nowLua, "--include tell.lua\n", tellLua)
+	more := strings.NewReplacer("--include basic.lua\n", basicLua, "--include shared.lua\n", sharedLua)
+	read := func(text string) *script { return newScript(kind + headLua + parts.Replace(more.Replace(text))) }
 	return scripts{
 		acquire: read(acquireLua),
-		join:    read(joinLua),
 		release: read(releaseLua),
 		abandon: read(abandonLua),
 		renew:   read(renewLua),
-		hello:   newScript(kind + helloLua),
+		hello:   read(helloLua),
 	}
+}
+
+// runner is what is asked of the server, but for its words.
+type runner interface {
+	run(ctx context.Context, client processor, words args) (any, error)
+}
+
+// command is one that the server knows by itself. The first of the words is its name.
+type command struct{}
+
+func (command) run(ctx context.Context, client processor, words args) (any, error) {
+	return send(ctx, client, once{goredis.NewCmd(ctx, words...)})
+}
+
+func send(ctx context.Context, client processor, cmd once) (any, error) {
+	if err := client.Process(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
 }
 
 // script is a text and the sum by which the server knows it, as arguments.
@@ -73,10 +93,10 @@ type once struct{ *goredis.Cmd }
 func (once) NoRetry() bool { return true }
 
 // The first words of a request, as arguments.
-var eval, evalsha, one, two, three, four any = "eval", "evalsha", "1", "2", "3", "4"
+var eval, evalsha, rpushx, one, two, three, four any = "eval", "evalsha", "rpushx", "1", "2", "3", "4"
 
-// args are the words of a request that runs a script, but for the first two,
-// for which there is room: the number of keys, the keys, what the script is told.
+// args are the words of a request. Of one that runs a script the first two are missing, and
+// there is room for them: the number of keys, the keys, what the script is told.
 type args []any
 
 func (s *script) call(ctx context.Context, words args, byText bool) once {
@@ -90,16 +110,11 @@ func (s *script) call(ctx context.Context, words args, byText bool) once {
 
 // run runs s. A server that does not know it (any more) is given its text.
 func (s *script) run(ctx context.Context, client processor, words args) (any, error) {
-	cmd := s.call(ctx, words, false)
-	err := client.Process(ctx, cmd)
+	v, err := send(ctx, client, s.call(ctx, words, false))
 	if unknown(err) {
-		cmd = s.call(ctx, slices.Clone(words), true)
-		err = client.Process(ctx, cmd)
+		return send(ctx, client, s.call(ctx, slices.Clone(words), true))
 	}
-	if err != nil {
-		return nil, err
-	}
-	return cmd.Val(), nil
+	return v, err
 }
 
 func unknown(err error) bool { return err != nil && goredis.HasErrorPrefix(err, "NOSCRIPT") }

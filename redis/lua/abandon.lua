@@ -7,6 +7,7 @@
 --   ARGV[2]  entry  what may stand in the queue for it
 --   ARGV[3]  stray  the server time until which a lost request of it could still
 --                   have an effect, or nothing if there is none
+--   ARGV[4]  "drifts" if one of those joins a queue that moves
 
 --include basic.lua
 --include shared.lua
@@ -21,5 +22,5 @@ if not holder or holder == ARGV[1] then
   end
 end
 
-bury(sane(redis.call('GET', KEYS[2])), ARGV[3])
+bury(sane(redis.call('GET', KEYS[2])), ARGV[3], ARGV[4])
 return 1

@@ -7,8 +7,8 @@
 --   ARGV[2]  ttl      of the holding, in milliseconds
 --   ARGV[3]  latest   the server time until which this request is meant; one that
 --                     the network has kept for longer must not take anything
---   ARGV[4]  floor    the highest token that the caller has seen
 -- and with all four keys
+--   ARGV[4]  floor    the highest token that the caller has seen
 --   ARGV[5]  channel  where to tell the news, or nothing: do not wait
 --   ARGV[6]  before   how often the queue may have been joined already: "" never,
 --                     "again" maybe, "probe" maybe, and say a word on the channel
@@ -28,7 +28,7 @@
 if #KEYS == 2 then
   if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 --include now.lua
-    if now <= ARGV[3] and now > ARGV[4] then
+    if now <= ARGV[3] then
       local clock = redis.call('SET', KEYS[2], now, 'GET')
       if not clock or #clock == 16 and clock < now then
         return now

@@ -1,6 +1,5 @@
 -- Makes sure that a subscription is there and that its user may do all that a
--- hand-over does, before anybody relies on it. A line before this text says whether
--- the channel is SHARDED.
+-- hand-over does, before anybody relies on it.
 --
 --   KEYS[1]  a key of the bucket; not touched, it only leads to the right node
 --   ARGV[1]  channel

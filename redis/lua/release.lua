@@ -5,10 +5,11 @@
 --
 --   ARGV[1]  who    "<claim> <owner>"
 -- with more than two keys
---   ARGV[2]  own    the channel of the one who asks, or nothing if it is not subscribed to
+--   ARGV[2]  own    the channel of the one who asks, if others wait there
 -- and if the answer to a request to acquire was lost
 --   ARGV[3]  entry  what may stand in the queue for it
 --   ARGV[4]  stray  the server time until which it could still take the name
+--   ARGV[5]  "drifts" if it could join the queue until then
 -- or if another is to join the queue, should one on the same channel get the name
 --   ARGV[3]  entry  of that one, whose KEYS[4] is
 --   ARGV[4]  latest the server time until which it is to join
@@ -34,12 +35,11 @@ if #KEYS == 2 then
   return -2
 end
 
---include basic.lua
-
--- Mostly nothing was lost and the first in the queue listens: what hand_over does.
-if holder and (not ARGV[3] or ARGV[5]) and clock and #clock == 33 then
-  local now = time()
-  if now > string.sub(clock, 1, 16) then
+-- Mostly nothing was lost and the first in the queue listens: what hand_over does, in fewer
+-- steps. (A clock is greater than the time that it begins with.)
+if holder and (not ARGV[3] or ARGV[5] == 'join') and clock and #clock == 33 then
+--include now.lua
+  if now > clock then
     local waiter = redis.call('LPOP', KEYS[3])
     if not waiter then
       redis.call('DEL', KEYS[1])
@@ -47,10 +47,15 @@ if holder and (not ARGV[3] or ARGV[5]) and clock and #clock == 33 then
     end
     local channel, ttl, who = string.match(waiter, '^(%S+) (%d+) (.*)$')
     local news = who and string.sub(who, 1, 33) .. now .. ' ' .. now .. ' ' .. KEYS[1]
-    if news and (channel == ARGV[2] or tell(channel, news)) then
+    local own = channel == ARGV[2]
+    local heard = own
+    if news and not own then
+--include tell.lua
+    end
+    if heard then
       redis.call('SET', KEYS[1], who, 'PX', ttl)
       redis.call('SETRANGE', KEYS[2], '0', now) -- and the mark stays
-      if channel ~= ARGV[2] then
+      if not own then
         return 1
       end
       -- The mark on the clock has to be there for those who give a claim up; see shared.lua.
@@ -65,13 +70,14 @@ if holder and (not ARGV[3] or ARGV[5]) and clock and #clock == 33 then
   end
 end
 
+--include basic.lua
 --include shared.lua
 
 clock = sane(clock)
-if ARGV[3] and not ARGV[5] then
+if ARGV[3] and ARGV[5] ~= 'join' then
   redis.call('LREM', KEYS[3], 0, ARGV[3])
-  bury(clock, ARGV[4])
-  clock = redis.call('GET', KEYS[2])
+  bury(clock, ARGV[4], ARGV[5])
+  clock = sane(redis.call('GET', KEYS[2]))
 end
 -- If the name is free already nobody else may be awake to see that.
 local handed = hand_over(clock, nil, holder and ARGV[2])

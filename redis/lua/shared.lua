@@ -7,7 +7,7 @@
 --   KEYS[2]  clock  string, the last token given to any name of this bucket
 --   KEYS[3]  queue  list of "<channel> <ttl> <claim> <owner>", those who wait, the
 --                   first to come first
---   KEYS[4]  gone   there, for some seconds, if the claim has been given up while a
+--   KEYS[4]  gone   there, for a while, if the claim has been given up while a
 --                   request of it might still be on its way
 --
 -- All times and tokens are microseconds since 1970, in 16 digits, so that they
@@ -19,9 +19,14 @@
 -- they look. Those who find the mark ahead of them need not set it.
 local GRACE = 30000000
 
+-- A claim that joins a queue which moves does so by a command, not by a script: that cannot
+-- look whether the claim has been given up, nor whether it is late. Where one was given up
+-- that may still be on its way, the mark is followed by a space and the time until which
+-- those that come out of a queue have to be looked at.
+
 -- The text of the clock, if it is one.
 local function sane(clock)
-  if clock and (#clock == 16 or #clock == 33) then
+  if clock and (#clock == 16 or #clock == 33 or #clock == 50) then
     return clock
   end
   local last = tonumber(clock or '') or 0
@@ -39,22 +44,34 @@ local function next_token(clock, now, floor)
   return now > last and now or string.format('%016.0f', last + 1)
 end
 
--- Sets the clock to a token. The mark stays as long as it is of use.
+-- Sets the clock to a token. What follows it stays as long as it is of use.
 local function set_clock(clock, now, token)
-  local mark = string.sub(clock, 18)
+  local mark, late = string.sub(clock, 18, 33), string.sub(clock, 35)
   if mark > now or now - (tonumber(mark) or 0) < GRACE then
     token = token .. ' ' .. mark
+    if late > now then
+      token = token .. ' ' .. late
+    end
   end
   redis.call('SET', KEYS[2], token)
 end
 
 -- From now on and for so many milliseconds after GRACE there may be a queue, or a claim
--- that has been given up.
-local function watch(clock, now, ms)
-  local mark = string.format('%016.0f', now + ms * 1000)
-  if string.sub(clock, 18) < mark then
-    redis.call('SET', KEYS[2], string.sub(clock, 1, 16) .. ' ' .. mark)
+-- that has been given up; until the moment given, if there is one, it may still join.
+local function watch(clock, now, ms, moment)
+  local mark, late = string.sub(clock, 18, 33), string.sub(clock, 35)
+  local ahead = string.format('%016.0f', now + ms * 1000)
+  moment = moment or ''
+  if mark < ahead or late < moment then
+    local text = string.sub(clock, 1, 16) .. ' ' .. (mark < ahead and ahead or mark)
+    late = late < moment and moment or late
+    redis.call('SET', KEYS[2], late == '' and text or text .. ' ' .. late)
   end
+end
+
+-- The fourth key of another claim: all of a bucket begin alike.
+local function gone(who)
+  return string.sub(KEYS[2], 1, -6) .. 'gone:' .. string.sub(who, 1, 32)
 end
 
 -- Makes somebody the holder and returns the token.
@@ -65,8 +82,8 @@ local function give(who, ttl, clock, now, token)
 end
 
 -- Gives the name to the first waiter whose process is alive, and forgets those
--- before it. Returns whether there was one. Stops where it meets the one who
--- asks, who then is the first. A waiter on the channel of the one who asks need not be
+-- before it, and those given up. Returns whether there was one. Stops where it meets the
+-- one who asks, who then is the first. A waiter on the channel of the one who asks need not be
 -- told there: the news is returned.
 local function hand_over(clock, taker, own)
   while true do
@@ -82,11 +99,12 @@ local function hand_over(clock, taker, own)
       local now = time()
       local token = next_token(clock, now)
       local news = string.sub(who, 1, 33) .. token .. ' ' .. now .. ' ' .. KEYS[1]
-      if channel == own then
+      local ended = string.sub(clock, 35) > now and redis.call('EXISTS', gone(who)) > 0
+      if not ended and channel == own then
         give(who, ttl, clock, now, token)
         return news
       end
-      if tell(channel, news) then
+      if not ended and tell(channel, news) then
         give(who, ttl, clock, now, token)
         return true
       end
@@ -95,12 +113,12 @@ local function hand_over(clock, taker, own)
 end
 
 -- Sees to it that requests of this claim that arrive until the moment given
--- have no effect.
-local function bury(clock, moment)
+-- have no effect; drifts says that the one which joins a queue that moves may be one of them.
+local function bury(clock, moment, drifts)
   local now = time()
   if moment >= now then
     local ms = math.ceil((moment - now) / 1000) + 1
     redis.call('SET', KEYS[4], '', 'PX', ms)
-    watch(clock, now, ms)
+    watch(clock, now, ms, drifts == 'drifts' and moment)
   end
 end
