@@ -36,6 +36,7 @@ type Access struct {
 
 	clock  driver.Clock                  // takes the place of the system's
 	tls    func(addr string) *tls.Config // how the server at addr is spoken to
+	life   context.Context               // of the client, if its dials are to end with it
 	logger *slog.Logger                  // where Lockers report to
 }
 
