@@ -289,6 +289,27 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	nothingLeft(t, admin, name)
 }
 
+// What was put into a queue by hand, and is no waiter, is in nobody's way.
+func TestNonsenseInTheQueue(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	name := freshName(t)
+	b := opened(t, connect(t, r.Addr())) // without the core, which would release once more
+	c := claim(name, time.Minute, false)
+	if _, err := b.Acquire(within(t, 20*time.Second), c); err != nil {
+		t.Fatal(err)
+	}
+	w := wants(within(t, 60*time.Second), open(t, connect(t, r.Addr())), name)
+	queued(t, admin, name, 1)
+	admin.LPush(context.Background(), queueKey(name), "nonsense")
+	if err := b.Release(within(t, 20*time.Second), c); err != nil {
+		t.Error(err)
+	}
+	release(t, w.holds(t, slack))
+	nothingLeft(t, admin, name)
+}
+
 // A name that is given to a claim which is over, because the queue is of yesterday, is
 // passed on at once.
 func TestHandOverToAClaimThatIsOver(t *testing.T) {

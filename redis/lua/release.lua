@@ -47,7 +47,7 @@ if holder and (not ARGV[3] or ARGV[5] == 'join') and clock and #clock == 33 then
     end
     local channel, ttl, who = string.match(waiter, '^(%S+) (%d+) (.*)$')
     local news = who and string.sub(who, 1, 33) .. now .. ' ' .. now .. ' ' .. KEYS[1]
-    local own = channel == ARGV[2]
+    local own = news and channel == ARGV[2]
     local heard = own
     if news and not own then
 --include tell.lua
