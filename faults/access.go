@@ -36,7 +36,7 @@ type Access struct {
 
 	clock  driver.Clock                  // takes the place of the system's
 	tls    func(addr string) *tls.Config // how the server at addr is spoken to
-	life   context.Context               // of the client, if its dials are to end with it
+	life   context.Context               // of the client that Open makes
 	logger *slog.Logger                  // where Lockers report to
 }
 
@@ -75,7 +75,25 @@ func Open(ctx context.Context, a Access) (conformance.Client, error) {
 	if !ok {
 		return nil, fmt.Errorf("faults: nobody registered clients of kind %q", a.Kind)
 	}
-	return open.(Opener)(ctx, a)
+	var end context.CancelFunc
+	a.life, end = context.WithCancel(context.Background())
+	c, err := open.(Opener)(ctx, a)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return lived{c, end}, nil
+}
+
+// lived is a client that Open has made.
+type lived struct {
+	conformance.Client
+	end context.CancelFunc // of its life
+}
+
+func (c lived) Close(ctx context.Context) error {
+	defer c.end()
+	return c.Client.Close(ctx)
 }
 
 // client is a Locker of ours with the connections that were opened for it.

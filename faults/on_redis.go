@@ -18,41 +18,31 @@ import (
 
 func init() {
 	Register("redis", func(_ context.Context, a Access) (conformance.Client, error) {
-		return onRedis(a, func(a Access) goredis.UniversalClient { return RedisClient(a, a.Addrs[0]) })
+		return onRedis(a, RedisClient(a, a.Addrs[0]))
 	})
 	Register("redis-sentinel", func(_ context.Context, a Access) (conformance.Client, error) {
-		return onRedis(a, func(a Access) goredis.UniversalClient {
-			return goredis.NewFailoverClient(&goredis.FailoverOptions{
-				MasterName:    a.Master,
-				SentinelAddrs: a.Addrs,
-				Dialer:        a.dial,
-				Username:      a.User,
-				Password:      a.Password,
-			})
-		})
+		return onRedis(a, goredis.NewFailoverClient(&goredis.FailoverOptions{
+			MasterName:    a.Master,
+			SentinelAddrs: a.Addrs,
+			Dialer:        a.dial,
+			Username:      a.User,
+			Password:      a.Password,
+		}))
 	})
 	Register("redis-cluster", func(_ context.Context, a Access) (conformance.Client, error) {
-		return onRedis(a, func(a Access) goredis.UniversalClient {
-			return goredis.NewClusterClient(&goredis.ClusterOptions{
-				Addrs:                    a.Addrs,
-				Dialer:                   a.dial,
-				Username:                 a.User,
-				Password:                 a.Password,
-				MaintNotificationsConfig: noNotifications(),
-			})
-		})
+		return onRedis(a, goredis.NewClusterClient(&goredis.ClusterOptions{
+			Addrs:                    a.Addrs,
+			Dialer:                   a.dial,
+			Username:                 a.User,
+			Password:                 a.Password,
+			MaintNotificationsConfig: noNotifications(),
+		}))
 	})
 }
 
-func onRedis(a Access, connect func(a Access) goredis.UniversalClient) (conformance.Client, error) {
-	var end context.CancelFunc
-	a.life, end = context.WithCancel(context.Background())
-	c := connect(a)
+func onRedis(a Access, c goredis.UniversalClient) (conformance.Client, error) {
 	l, err := redis.New(c, a.options()...)
-	return of(l, err, func() error {
-		defer end()
-		return c.Close()
-	})
+	return of(l, err, c.Close)
 }
 
 // RedisClient makes a go-redis client with its defaults, but for the maintenance

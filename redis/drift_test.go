@@ -74,21 +74,12 @@ func TestJoinMovingWithoutAnswer(t *testing.T) {
 	admin := connect(t, r.Addr())
 	p := front(t, r.Addr())
 	b, name := busy(t, admin, connect(t, p.Addr()))
-	tk := drifting(t, b, p, name)
-	queued(t, admin, name, 3)
-	if a, err := b.ask(within(t, 20*time.Second), tk, wait); err != nil || !a.queued || a.ahead != 2 {
-		t.Errorf("answer %+v, %v to one who asks again", a, err)
-	}
-	queued(t, admin, name, 3)
-	if err := b.Abandon(within(t, 20*time.Second), tk.claim); err != nil {
-		t.Fatal(err)
-	}
-	queued(t, admin, name, 2)
+	isThird(t, admin, b, drifting(t, b, p, name))
 }
 
 // What joins a queue that moves never gets the name if it arrives after the claim was given
 // up, or after it has had the name: those behind it are served, and with the last of them it
-// is gone.
+// is gone. (What arrives even later is declined: TestHandOverToAClaimThatIsOver.)
 func TestJoinMovingLate(t *testing.T) {
 	t.Parallel()
 	r := servers.SharedRedis(t)

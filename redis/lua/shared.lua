@@ -61,10 +61,10 @@ end
 local function watch(clock, now, ms, moment)
   local mark, late = string.sub(clock, 18, 33), string.sub(clock, 35)
   local ahead = string.format('%016.0f', now + ms * 1000)
-  moment = moment or ''
-  if mark < ahead or late < moment then
+  local later = moment and moment > late
+  if mark < ahead or later then
     local text = string.sub(clock, 1, 16) .. ' ' .. (mark < ahead and ahead or mark)
-    late = late < moment and moment or late
+    late = later and moment or late
     redis.call('SET', KEYS[2], late == '' and text or text .. ' ' .. late)
   end
 end
