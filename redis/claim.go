@@ -14,8 +14,8 @@ import (
 type ticket struct {
 	*bucket
 	claim *driver.Claim
-	// The same for every request: key, value and time to live of the lock.
-	lock, who, ttl any // texts
+	// The same for every request: key of the lock, claim, owner, time to live.
+	lock, id, owner, ttl any // texts
 
 	// stray is the server time until which a request of unknown outcome may still
 	// have an effect, 0 if there is none. Set by Acquire only.
@@ -40,8 +40,12 @@ func (b *backend) ticket(c *driver.Claim) *ticket {
 		bucket: bucket,
 		claim:  c,
 		lock:   bucket.lock(c.Name),
-		who:    c.ID + " " + c.Owner,
+		id:     c.ID,
+		owner:  b.owner,
 		ttl:    b.ttl,
+	}
+	if c.Owner != b.cfg.Owner {
+		t.owner = c.Owner
 	}
 	if c.TTL != b.cfg.TTL {
 		t.ttl = millis(c.TTL)
@@ -57,9 +61,12 @@ func millis(d time.Duration) string {
 // queue is the key of the name's queue.
 func (t *ticket) queue() string { return t.bucket.queue(t.claim.Name) }
 
+// awaited is the claim as it holds the name once others wait for that.
+func (t *ticket) awaited() string { return t.claim.ID + "+" }
+
 // entry is what stands in the queue for the claim.
 func (t *ticket) entry() string {
-	return t.channel + " " + t.ttl.(string) + " " + t.who.(string)
+	return t.channel + " " + t.ttl.(string) + " " + t.claim.ID + "+ " + t.owner.(string)
 }
 
 // strayArg is stray as the scripts want it.
@@ -133,13 +140,13 @@ func (b *backend) askOnce(ctx context.Context, t *ticket, how int) (a answer, ag
 	if how == wait && !t.before && t.stray == 0 && t.moves(t.claim.Name, a.sent) {
 		return b.joinOnce(ctx, t, a, latest+stragglers.Microseconds())
 	}
-	words := make(args, 0, 13)
-	if how == dontWait && !b.watches(t.bucket) {
+	words := make(args, 0, 14)
+	if how == dontWait && t.stray == 0 && !b.watches(t.bucket) {
 		words = append(words, nil, nil, two, t.lock, t.clockArg)
-		words = append(words, t.who, t.ttl, latest)
+		words = append(words, t.id, t.owner, t.ttl, latest)
 	} else {
 		words = append(words, nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID))
-		words = append(words, t.who, t.ttl, latest, floor)
+		words = append(words, t.id, t.owner, t.ttl, latest, floor)
 		switch {
 		case how == dontWait:
 			words = append(words, "", "")

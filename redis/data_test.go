@@ -215,16 +215,24 @@ func TestRenewDoesNotBringBack(t *testing.T) {
 	if _, err := renew(); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("after DEL: %v", err)
 	}
-	admin.Set(ctx, lockKey(c.Name), "another's", 0)
+	admin.HSet(ctx, lockKey(c.Name), "another's", "owner")
 	if _, err := renew(); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("held by another: %v", err)
 	}
+	gaveUp, cancel := context.WithCancel(ctx)
+	w := wants(gaveUp, open(t, connect(t, r.Addr())), c.Name)
+	queued(t, admin, c.Name, 1)
 	if err := b.Release(ctx, c); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("release: %v", err)
 	}
-	if v := admin.Get(ctx, lockKey(c.Name)).Val(); v != "another's" {
+	if v := admin.HGetAll(ctx, lockKey(c.Name)).Val(); v["another's"] != "owner" || len(v) != 1 {
 		t.Errorf("the other's lock is now %q", v)
 	}
+	if n := admin.LLen(ctx, queueKey(c.Name)).Val(); n != 1 {
+		t.Errorf("%d wait", n)
+	}
+	cancel()
+	<-w.done
 	admin.Del(ctx, lockKey(c.Name))
 }
 

@@ -192,12 +192,12 @@ func TestWrongType(t *testing.T) {
 	ctx := within(t, 20*time.Second)
 	l := open(t, connect(t, r.Addr()))
 	name := freshName(t)
-	admin.HSet(ctx, lockKey(name), "precious", "data")
+	admin.Set(ctx, lockKey(name), "precious data", 0)
 	_, err := l.TryAcquire(ctx, name)
 	names(t, "try", err, "WRONGTYPE")
 	_, err = l.Acquire(ctx, name)
 	names(t, "acquire", err, "WRONGTYPE")
-	if v := admin.HGet(ctx, lockKey(name), "precious").Val(); v != "data" {
+	if v := admin.Get(ctx, lockKey(name)).Val(); v != "precious data" {
 		t.Errorf("the other's data is now %q", v)
 	}
 }
@@ -211,12 +211,7 @@ func TestWaiterWithoutPermission(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	a := open(t, admin)
 	for _, command := range []string{"subscribe", "publish", "pubsub", "evalsha"} {
-		if err := admin.ACLSetUser(ctx, command, "on", ">pw", "~*", "&*", "+@all", "-"+command).Err(); err != nil {
-			t.Fatal(err)
-		}
-		o := options(r.Addr())
-		o.Username, o.Password = command, "pw"
-		l := open(t, closing(t, goredis.NewClient(o)))
+		l := open(t, connectAs(t, admin, r.Addr(), command, "-"+command))
 		name := freshName(t)
 		if command != "evalsha" {
 			lock, err := l.TryAcquire(ctx, name)
@@ -248,13 +243,8 @@ func TestReleaseWithoutPermission(t *testing.T) {
 	r := servers.NewRedis(t, servers.RedisOptions{})
 	admin := connect(t, r.Addr())
 	ctx := within(t, 60*time.Second)
-	if err := admin.ACLSetUser(ctx, "mute", "on", ">pw", "~*", "&*", "+@all", "-publish").Err(); err != nil {
-		t.Fatal(err)
-	}
-	o := options(r.Addr())
-	o.Username, o.Password = "mute", "pw"
 	const ttl = 2 * time.Second
-	a, b := open(t, closing(t, goredis.NewClient(o)), locker.WithTTL(ttl)), open(t, connect(t, r.Addr()), locker.WithTTL(ttl))
+	a, b := open(t, connectAs(t, admin, r.Addr(), "mute", "-publish"), locker.WithTTL(ttl)), open(t, connect(t, r.Addr()), locker.WithTTL(ttl))
 	name := freshName(t)
 	lock := acquire(t, a, name)
 	w := wants(ctx, b, name)
@@ -299,7 +289,7 @@ func TestLeastPermission(t *testing.T) {
 	admin := connect(t, r.Addr())
 	ctx := within(t, 60*time.Second)
 	rules := []string{"on", ">pw", "~" + DefaultPrefix + ":*", "&" + DefaultPrefix + ":*", "-@all", "+hello"}
-	for command := range strings.FieldsSeq("evalsha eval time get set setrange mget del exists pttl pexpire rpush rpushx lpop lpos lrem subscribe publish pubsub|numsub pubsub|numpat") {
+	for command := range strings.FieldsSeq("evalsha eval time get set setrange mget hset hdel hlen hexists hgetall exists pttl pexpire rpush rpushx lpop lpos lrem subscribe publish pubsub|numsub pubsub|numpat") {
 		rules = append(rules, "+"+command)
 	}
 	if err := admin.ACLSetUser(ctx, "locker", rules...).Err(); err != nil {
@@ -361,7 +351,7 @@ func (*seeing) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pro
 }
 func (s *seeing) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
-		if cmd.Name() == "evalsha" {
+		if cmd.Name() == "evalsha" || cmd.Name() == "hdel" {
 			s.n.Add(1)
 		}
 		return next(ctx, cmd)

@@ -33,7 +33,7 @@ func request(b *backend, tk *ticket, how ...any) args {
 	if len(how) > 0 {
 		words = args{nil, nil, four, tk.lock, tk.clockArg, tk.queue(), tk.gone(tk.claim.ID)}
 	}
-	words = append(words, tk.who, tk.ttl, b.times.latest(b.clock.Now()))
+	words = append(words, tk.id, tk.owner, tk.ttl, b.times.latest(b.clock.Now()))
 	if len(how) > 0 {
 		words = append(words, b.seen.Load())
 	}
@@ -90,10 +90,15 @@ func TestRequestThatArrivesAfterAbandon(t *testing.T) {
 		// By the time the server has forgotten that the claim was given up, the
 		// request is too old.
 		words = request(b.backend, tk, tk.channelArg, "")
-		words[9] = micros(b.clock.Now()) + b.times.ahead.Load() - 1
+		words[10] = micros(b.clock.Now()) + b.times.ahead.Load() - 1
 		admin.Del(ctx, tk.gone(c.ID))
 		if v, ok := b.replay(t, words).([]any); !ok || len(v) != 1 {
 			t.Errorf("%s: the server answered %v to a request that is too old", how, v)
+		}
+		words = request(b.backend, tk)
+		words[8] = micros(b.clock.Now()) + b.times.ahead.Load() - 1
+		if v := b.replay(t, words); v != int64(-2) && (how != "wait while held" || v != int64(0)) {
+			t.Errorf("%s: the server answered %v to a request for a free name that is too old", how, v)
 		}
 		if how != "wait while held" {
 			nothingLeft(t, admin, name)
@@ -118,7 +123,7 @@ func TestRequestThatArrivesAfterRelease(t *testing.T) {
 	}
 	tk := c.State.(*ticket)
 	words := request(b.backend, tk)
-	words[7] = tk.stray
+	words[8] = tk.stray
 	full := request(b.backend, tk, "", "")
 	full[9] = tk.stray
 	if err := b.Release(within(t, 20*time.Second), c); err != nil {

@@ -189,9 +189,9 @@ func (l *listener) hear(name, text string) {
 }
 
 // tell lets a claim know that it holds its name. The news that came at the moment
-// received is "<claim> <token> <time> <key of the lock>".
+// received is "<claim>+ <token> <time> <key of the lock>".
 func (l *listener) tell(news string, received driver.Instant) {
-	claim, news, _ := strings.Cut(news, " ")
+	claim, news, _ := strings.Cut(news, "+ ")
 	token, news, _ := strings.Cut(news, " ")
 	at, key, ok := strings.Cut(news, " ")
 	if !ok {

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -161,6 +160,12 @@ func TestJoinMovedOn(t *testing.T) {
 	nothingLeft(t, admin, name)
 }
 
+// What a process that is dead has left in a queue.
+const (
+	deadClaim = "dddddddddddddddddddddddddddddddd+"
+	deadEntry = "locker:wake:dead 60000 " + deadClaim + " dead"
+)
+
 // Who has joined without a look, and is not served soon because the holder and all who
 // waited are dead, looks, and has the name within a second of its being free.
 func TestJoinMovingAmongTheDead(t *testing.T) {
@@ -170,11 +175,11 @@ func TestJoinMovingAmongTheDead(t *testing.T) {
 	name := freshName(t)
 	ctx := context.Background()
 	const ttl = 1500 * time.Millisecond
-	dead := func() string { return strings.Repeat("d", 32) + " dead" }
-	admin.Set(ctx, lockKey(name), dead(), ttl)
+	admin.HSet(ctx, lockKey(name), deadClaim, "dead")
+	admin.PExpire(ctx, lockKey(name), ttl)
 	expires := time.Now().Add(ttl)
 	for range 2 {
-		admin.RPush(ctx, queueKey(name), "locker:wake:dead 60000 "+dead())
+		admin.RPush(ctx, queueKey(name), deadEntry)
 	}
 	b := opened(t, connect(t, r.Addr()))
 	c := claim(name, time.Minute, true)
@@ -209,7 +214,7 @@ func TestLongWaitDoesNotMove(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	lock := acquire(t, open(t, admin), name)
 	for range several {
-		admin.RPush(ctx, queueKey(name), "locker:wake:dead 60000 "+strings.Repeat("d", 32)+" dead")
+		admin.RPush(ctx, queueKey(name), deadEntry)
 	}
 	b := opened(t, connect(t, r.Addr()))
 	c := claim(name, time.Minute, true)

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -75,23 +76,30 @@ func TestLostReplyOfAcquire(t *testing.T) {
 	t.Parallel()
 	r := servers.SharedRedis(t)
 	p := front(t, r.Addr())
+	admin := connect(t, r.Addr())
 	client := connect(t, p.Addr())
 	loaded(t, client, freshName(t))
 	b := opened(t, client)
-	for _, wait := range []bool{false, true} {
+	for i := range 4 {
+		wait, watched := i%2 == 1, i >= 2
 		c := claim(freshName(t), 10*time.Second, wait)
+		if watched { // somebody waits for another name of the bucket
+			text := fmt.Sprintf("%d %d", time.Now().UnixMicro(), time.Now().Add(time.Minute).UnixMicro())
+			admin.Set(context.Background(), plain.of(c.Name).clock, text, 0)
+			b.watch(b.layout.of(c.Name))
+		}
 		p.SwallowReply(requestsOf(b.scripts.acquire), 0)
 		g, err := b.Acquire(within(t, 20*time.Second), c)
 		if err != nil || g.Token == 0 {
-			t.Fatalf("wait %v: %+v, %v", wait, g, err)
+			t.Fatalf("wait %v, watched %v: %+v, %v", wait, watched, g, err)
 		}
 		if err := b.Release(within(t, 20*time.Second), c); err != nil {
 			t.Fatal(err)
 		}
-		nothingLeft(t, connect(t, r.Addr()), c.Name)
+		nothingLeft(t, admin, c.Name)
 	}
-	if n := p.Stats().Swallowed; n != 2 {
-		t.Fatalf("%d replies were lost, want 2", n)
+	if n := p.Stats().Swallowed; n != 4 {
+		t.Fatalf("%d replies were lost, want 4", n)
 	}
 }
 
@@ -101,12 +109,20 @@ func TestLostReplyOfRelease(t *testing.T) {
 	r := servers.SharedRedis(t)
 	p := front(t, r.Addr())
 	l := open(t, connect(t, p.Addr()))
-	release(t, acquire(t, l, freshName(t)))
+	admin := connect(t, r.Addr())
+	waits := open(t, admin)
+	loaded(t, admin, freshName(t))
 	lock := acquire(t, l, freshName(t))
+	p.SwallowReply(givesBack, 0)
+	release(t, lock)
+	lock = acquire(t, l, freshName(t))
+	w := wants(within(t, 60*time.Second), waits, lock.Name())
+	queued(t, admin, lock.Name(), 1)
 	p.SwallowReply(requestsOf(newScripts(false).release), 0)
 	release(t, lock)
-	if n := p.Stats().Swallowed; n != 1 {
-		t.Fatalf("%d replies were lost, want 1", n)
+	release(t, w.holds(t, slack))
+	if n := p.Stats().Swallowed; n != 2 {
+		t.Fatalf("%d replies were lost, want 2", n)
 	}
 }
 
@@ -276,7 +292,7 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
 	name := freshName(t)
 	lock := acquire(t, a, name)
-	dead := DefaultPrefix + ":wake:0123456789abcdef 60000 " + claim(name, 0, true).ID + " dead:1"
+	dead := DefaultPrefix + ":wake:0123456789abcdef 60000 " + claim(name, 0, true).ID + "+ dead:1"
 	for range 3 {
 		if err := admin.RPush(context.Background(), queueKey(name), dead).Err(); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@
 // are the hash tag of all keys of its names, so that in a Cluster they are in one
 // slot. For the name "orders/42", which is in bucket d7:
 //
-//	locker:{d7}:lock:orders/42    who holds it: claim and owner; expires
+//	locker:{d7}:lock:orders/42    a hash: who holds it, claim and owner; expires
 //	locker:{d7}:queue:orders/42   a list of those who wait; expires
 //	locker:{d7}:clock             the last token given in this bucket, and until
 //	                              when to look for queues; stays
@@ -27,8 +27,10 @@
 //
 // # How it works
 //
-// Taking a free name is one script, releasing it another: two requests. Whoever
-// finds the name taken joins its queue and sleeps. The script that releases a name
+// Taking a free name is a script. To give it back the holder deletes its claim by HDEL, which
+// compares and deletes in one; with the last field the hash goes, too. These are two
+// requests. Whoever finds the name taken joins its queue and sleeps; the first to do so
+// marks the holder's claim, so that HDEL no longer finds it and a script releases the name. That
 // makes the first in the queue the holder at once and tells it by a message (one that
 // waits in the same Locker by the answer, and then the next goroutine of that Locker joins
 // the queue in the same request); one whose process no longer listens is
@@ -75,8 +77,8 @@
 // them the lock.
 //
 // A user of the server needs the keys and channels that begin with the prefix, and the
-// commands EVALSHA, EVAL, TIME, GET, SET, SETRANGE, MGET, DEL, EXISTS, PTTL, PEXPIRE,
-// RPUSH, RPUSHX, LPOP, LPOS, LREM, and in order to wait SUBSCRIBE, PUBLISH, PUBSUB NUMSUB and
+// commands EVALSHA, EVAL, TIME, GET, SET, SETRANGE, MGET, HSET, HDEL, HLEN, HEXISTS, HGETALL,
+// EXISTS, PTTL, PEXPIRE, RPUSH, RPUSHX, LPOP, LPOS, LREM, and in order to wait SUBSCRIBE, PUBLISH, PUBSUB NUMSUB and
 // PUBSUB NUMPAT, in a Cluster SSUBSCRIBE and SPUBLISH.
 package redis
 
@@ -137,7 +139,8 @@ type backend struct {
 	layout   *layout
 	scripts  scripts
 	id       string // this Locker's, 16 hexadecimal digits
-	ttl      any    // of claims that ask for nothing else, as an argument
+	owner    any    // of claims that ask for nothing else, as an argument
+	ttl      any    // the same
 	times    *serverTime
 	listener *listener
 	dials    *switchman // of a client that is not one of a Cluster, or nil
@@ -169,6 +172,7 @@ func newBackend(client goredis.UniversalClient, cfg *locker.Config) (*backend, e
 		clock:   cfg.Clock,
 		id:      hex.EncodeToString(id[:]),
 		scripts: newScripts(sharded),
+		owner:   cfg.Owner,
 		ttl:     millis(cfg.TTL),
 		times:   newServerTime(cfg.Clock),
 	}

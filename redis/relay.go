@@ -49,5 +49,5 @@ func (b *backend) Relay(ctx context.Context, c, next *driver.Claim, joined func(
 
 func (b *backend) relayArgs(t, next *ticket, latest int64) args {
 	return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(next.claim.ID),
-		t.who, t.channelArg, next.entry(), latest, "join"}
+		t.awaited(), t.channelArg, next.entry(), latest, "join"}
 }

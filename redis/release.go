@@ -11,11 +11,8 @@ import (
 // this Locker too the answer brings the news, and nothing has to be published.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	t := c.State.(*ticket)
-	held, err := b.exchange(ctx, b.scripts.release, t, b.releaseArgs(t))
-	for isSlow(err) || err == nil && held == int64(-2) {
-		if err == nil {
-			b.watch(t.bucket)
-		}
+	held, err := b.giveBack(ctx, t)
+	for err == nil && held == nil || isSlow(err) {
 		t.unsure = t.unsure || err != nil
 		held, err = b.exchange(ctx, b.scripts.release, t, b.releaseArgs(t))
 	}
@@ -27,6 +24,20 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 		return err
 	}
 	return b.released(t, held)
+}
+
+// giveBack ends the holding if nobody is known to wait, as a rule. The answer is nothing if
+// the script has to.
+func (b *backend) giveBack(ctx context.Context, t *ticket) (held any, err error) {
+	if t.stray > 0 || b.watches(t.bucket) {
+		return nil, nil
+	}
+	held, err = b.exchange(ctx, command{}, t, args{hdel, t.lock, t.id})
+	if held == int64(0) || word(err) == "WRONGTYPE" {
+		b.watch(t.bucket)
+		return nil, nil
+	}
+	return held, err
 }
 
 // released draws the conclusions from the answer to a release.
@@ -43,20 +54,17 @@ func (b *backend) released(t *ticket, held any) error {
 }
 
 func (b *backend) releaseArgs(t *ticket) args {
-	if t.stray == 0 && !b.watches(t.bucket) {
-		return args{nil, nil, two, t.lock, t.clockArg, t.who}
-	}
 	var own any = ""
 	if b.listener.awaits(t.channel) {
 		own = t.channelArg
 	}
 	switch {
 	case t.stray > 0:
-		return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, own, t.entry(), t.strayArg(), t.drifts()}
+		return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.awaited(), own, t.entry(), t.strayArg(), t.drifts()}
 	case own == "":
-		return args{nil, nil, three, t.lock, t.clockArg, t.queue(), t.who}
+		return args{nil, nil, three, t.lock, t.clockArg, t.queue(), t.awaited()}
 	}
-	return args{nil, nil, three, t.lock, t.clockArg, t.queue(), t.who, own}
+	return args{nil, nil, three, t.lock, t.clockArg, t.queue(), t.awaited(), own}
 }
 
 // Abandon takes the claim out of the queue and passes on what it holds. Requests of it
@@ -84,7 +92,7 @@ func (b *backend) abandon(ctx context.Context, t *ticket) error {
 }
 
 func (t *ticket) abandonArgs() args {
-	return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.who, t.entry(), t.strayArg(), t.drifts()}
+	return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.awaited(), t.entry(), t.strayArg(), t.drifts()}
 }
 
 // decline passes on a name that was given to a claim which has ended: the queue

@@ -107,7 +107,7 @@ func (b *backend) send(ctx context.Context, batches [][]*driver.Claim, byText bo
 		}
 		for _, c := range claims {
 			t := c.State.(*ticket)
-			words = append(words, t.who, t.ttl)
+			words = append(words, t.id, t.ttl)
 		}
 		cmds[i] = b.scripts.renew.call(ctx, words, byText)
 	}

@@ -21,6 +21,9 @@ var headLua string
 //go:embed lua/tell.lua
 var tellLua string
 
+//go:embed lua/take.lua
+var takeLua string
+
 //go:embed lua/basic.lua
 var basicLua string
 
@@ -47,7 +50,7 @@ func newScripts(sharded bool) scripts {
 	if sharded {
 		kind = "local SHARDED = true\n"
 	}
-	parts := strings.NewReplacer("--include now.lua\n", nowLua, "--include tell.lua\n", tellLua)
+	parts := strings.NewReplacer("--include now.lua\n", nowLua, "--include tell.lua\n", tellLua, "--include take.lua\n", takeLua)
 	more := strings.NewReplacer("--include basic.lua\n", basicLua, "--include shared.lua\n", sharedLua)
 	read := func(text string) *script { return newScript(kind + headLua + parts.Replace(more.Replace(text))) }
 	return scripts{
@@ -93,7 +96,7 @@ type once struct{ *goredis.Cmd }
 func (once) NoRetry() bool { return true }
 
 // The first words of a request, as arguments.
-var eval, evalsha, rpushx, one, two, three, four any = "eval", "evalsha", "rpushx", "1", "2", "3", "4"
+var eval, evalsha, hdel, rpushx, one, two, three, four any = "eval", "evalsha", "hdel", "rpushx", "1", "2", "3", "4"
 
 // args are the words of a request. Of one that runs a script the first two are missing, and
 // there is room for them: the number of keys, the keys, what the script is told.

@@ -3,7 +3,7 @@
 --
 --   KEYS     as in shared.lua
 --
---   ARGV[1]  who    "<claim> <owner>"
+--   ARGV[1]  claim  and "+"
 --   ARGV[2]  entry  what may stand in the queue for it
 --   ARGV[3]  stray  the server time until which a lost request of it could still
 --                   have an effect, or nothing if there is none
@@ -13,14 +13,13 @@
 --include shared.lua
 
 redis.call('LREM', KEYS[3], 0, ARGV[2])
-
-local found = redis.call('MGET', KEYS[1], KEYS[2])
-local holder, clock = found[1], sane(found[2])
-if not holder or holder == ARGV[1] then
-  if not hand_over(clock) and holder then
-    redis.call('DEL', KEYS[1])
-  end
-end
-
 bury(sane(redis.call('GET', KEYS[2])), ARGV[3], ARGV[4])
+
+local held = redis.pcall('HDEL', KEYS[1], ARGV[1], string.sub(ARGV[1], 1, 32))
+if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
+  return held
+end
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  hand_over(sane(redis.call('GET', KEYS[2])))
+end
 return 1

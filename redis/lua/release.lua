@@ -1,10 +1,8 @@
 -- Ends a holding and gives the name to the next who waits.
 --
---   KEYS     as in shared.lua; lock and clock are enough if nobody in the bucket has
---            waited lately, the fourth is only for those with more than two arguments
+--   KEYS     as in shared.lua; the fourth is only for those with more than two arguments
 --
---   ARGV[1]  who    "<claim> <owner>"
--- with more than two keys
+--   ARGV[1]  claim  and "+"
 --   ARGV[2]  own    the channel of the one who asks, if others wait there
 -- and if the answer to a request to acquire was lost
 --   ARGV[3]  entry  what may stand in the queue for it
@@ -18,42 +16,34 @@
 -- Answers 1 if the claim held the name and does no longer, or what the next holder is to
 -- be told, if its channel is that of the one who asks, and before that, if the other has
 -- joined, what that is to know: "now left place heard last ", as in acquire.lua; 0 if the claim
--- did not hold the name; -2 if somebody may wait: ask with three keys.
+-- did not hold the name.
 
-local found = redis.call('MGET', KEYS[1], KEYS[2])
-local holder, clock = found[1], found[2]
-if holder and holder ~= ARGV[1] then
-  return 0
+local held = redis.pcall('HDEL', KEYS[1], ARGV[1])
+if held ~= 1 and held ~= 0 then
+  -- What is no hash is another's.
+  return string.find(held.err, 'WRONGTYPE', 1, true) and 0 or held
 end
-
--- Nobody in the bucket has waited lately: two commands.
-if holder and #ARGV == 1 and clock and #clock == 16 then
-  redis.call('DEL', KEYS[1])
-  return 1
-end
-if #KEYS == 2 then
-  return -2
-end
+held = held == 1
+local clock = redis.call('GET', KEYS[2])
 
 -- Mostly nothing was lost and the first in the queue listens: what hand_over does, in fewer
 -- steps. (A clock is greater than the time that it begins with.)
-if holder and (not ARGV[3] or ARGV[5] == 'join') and clock and #clock == 33 then
+if held and (not ARGV[3] or ARGV[5] == 'join') and clock and #clock == 33 then
 --include now.lua
   if now > clock then
     local waiter = redis.call('LPOP', KEYS[3])
     if not waiter then
-      redis.call('DEL', KEYS[1])
       return 1
     end
-    local channel, ttl, who = string.match(waiter, '^(%S+) (%d+) (.*)$')
-    local news = who and string.sub(who, 1, 33) .. now .. ' ' .. now .. ' ' .. KEYS[1]
+    local channel, ttl, claim, owner = string.match(waiter, '^(%S+) (%d+) (%S+) (.*)$')
+    local news = claim and claim .. ' ' .. now .. ' ' .. now .. ' ' .. KEYS[1]
     local own = news and channel == ARGV[2]
     local heard = own
     if news and not own then
 --include tell.lua
     end
     if heard then
-      redis.call('SET', KEYS[1], who, 'PX', ttl)
+--include take.lua
       redis.call('SETRANGE', KEYS[2], '0', now) -- and the mark stays
       if not own then
         return 1
@@ -73,6 +63,12 @@ end
 --include basic.lua
 --include shared.lua
 
+-- Nobody was known to wait, or the name is another's.
+held = held or redis.call('HDEL', KEYS[1], string.sub(ARGV[1], 1, 32)) == 1
+if not held and redis.call('EXISTS', KEYS[1]) == 1 then
+  return 0
+end
+
 clock = sane(clock)
 if ARGV[3] and ARGV[5] ~= 'join' then
   redis.call('LREM', KEYS[3], 0, ARGV[3])
@@ -80,11 +76,8 @@ if ARGV[3] and ARGV[5] ~= 'join' then
   clock = sane(redis.call('GET', KEYS[2]))
 end
 -- If the name is free already nobody else may be awake to see that.
-local handed = hand_over(clock, nil, holder and ARGV[2])
+local handed = hand_over(clock, nil, held and ARGV[2])
 if type(handed) == 'string' then
   return handed
 end
-if not handed and holder then
-  redis.call('DEL', KEYS[1])
-end
-return holder and 1 or 0
+return held and 1 or 0

@@ -3,17 +3,26 @@
 -- least half of it is left, wherever between two looks it began; and one that is looked
 -- at more often is not written each time. It never makes a key that is not there.
 --
---   KEYS[i]      lock, as in acquire.lua
---   ARGV[2i-1]   "<claim> <owner>", who is to hold it
+--   KEYS[i]      lock, as in shared.lua
+--   ARGV[2i-1]   claim, who is to hold it
 --   ARGV[2i]     its time to live, in milliseconds
 --
 -- Answers for each the milliseconds that are left, or -1 if the claim does not
 -- hold it.
 
-local found = redis.call('MGET', unpack(KEYS))
+-- What is no hash is nobody's, and must not keep the others from being renewed.
+local function holds(key, claim)
+  local n = redis.pcall('HEXISTS', key, claim)
+  if type(n) == 'table' and not string.find(n.err, 'WRONGTYPE', 1, true) then
+    n = redis.call('HEXISTS', key, claim) -- fails for the same reason
+  end
+  return n == 1
+end
+
 local left = {}
 for i, key in ipairs(KEYS) do
-  if found[i] == ARGV[2 * i - 1] then
+  local claim = ARGV[2 * i - 1]
+  if holds(key, claim) or holds(key, claim .. '+') then
     local ttl = tonumber(ARGV[2 * i])
     left[i] = redis.call('PTTL', key)
     if left[i] * 6 < ttl * 5 then

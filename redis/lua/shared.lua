@@ -1,14 +1,18 @@
 -- What the scripts have in common that can give a name to somebody. It stands where it is
 -- needed: to make these functions takes the server as long as two commands.
 --
---   KEYS[1]  lock   string "<claim> <owner>" with a time to live; it is there while
---                   somebody holds the name. A claim is one try to get one name:
---                   32 hexadecimal digits, never used twice
+--   KEYS[1]  lock   hash with one field, the claim that holds the name, whose value is the
+--                   owner, and with a time to live; it is there while somebody holds the
+--                   name. A claim is one try to get one name: 32 hexadecimal digits, never
+--                   used twice. Once somebody waits a "+" follows it
 --   KEYS[2]  clock  string, the last token given to any name of this bucket
---   KEYS[3]  queue  list of "<channel> <ttl> <claim> <owner>", those who wait, the
+--   KEYS[3]  queue  list of "<channel> <ttl> <claim>+ <owner>", those who wait, the
 --                   first to come first
 --   KEYS[4]  gone   there, for a while, if the claim has been given up while a
 --                   request of it might still be on its way
+--
+-- Who has taken a name without waiting gives it back by HDEL, without a script. That finds
+-- nothing if somebody has begun to wait: then there is a name to be handed over.
 --
 -- All times and tokens are microseconds since 1970, in 16 digits, so that they
 -- compare as text.
@@ -70,13 +74,13 @@ local function watch(clock, now, ms, moment)
 end
 
 -- The fourth key of another claim: all of a bucket begin alike.
-local function gone(who)
-  return string.sub(KEYS[2], 1, -6) .. 'gone:' .. string.sub(who, 1, 32)
+local function gone(claim)
+  return string.sub(KEYS[2], 1, -6) .. 'gone:' .. string.sub(claim, 1, 32)
 end
 
 -- Makes somebody the holder and returns the token.
-local function give(who, ttl, clock, now, token)
-  redis.call('SET', KEYS[1], who, 'PX', ttl)
+local function give(claim, owner, ttl, clock, now, token)
+--include take.lua
   set_clock(clock, now, token)
   return token
 end
@@ -91,21 +95,21 @@ local function hand_over(clock, taker, own)
     if not waiter then
       return false
     end
-    local channel, ttl, who = string.match(waiter, '^(%S+) (%d+) (.*)$')
-    if who then
-      if who == taker then
+    local channel, ttl, claim, owner = string.match(waiter, '^(%S+) (%d+) (%S+) (.*)$')
+    if claim then
+      if claim == taker then
         return false
       end
       local now = time()
       local token = next_token(clock, now)
-      local news = string.sub(who, 1, 33) .. token .. ' ' .. now .. ' ' .. KEYS[1]
-      local ended = string.sub(clock, 35) > now and redis.call('EXISTS', gone(who)) > 0
+      local news = claim .. ' ' .. token .. ' ' .. now .. ' ' .. KEYS[1]
+      local ended = string.sub(clock, 35) > now and redis.call('EXISTS', gone(claim)) > 0
       if not ended and channel == own then
-        give(who, ttl, clock, now, token)
+        give(claim, owner, ttl, clock, now, token)
         return news
       end
       if not ended and tell(channel, news) then
-        give(who, ttl, clock, now, token)
+        give(claim, owner, ttl, clock, now, token)
         return true
       end
     end
