@@ -211,6 +211,9 @@ func TestRenewDoesNotBringBack(t *testing.T) {
 	if until, err := renew(); err != nil || until < b.clock.Now().Add(3*time.Second) {
 		t.Fatal(until, err)
 	}
+	if owner := admin.HGet(ctx, lockKey(c.Name), c.ID).Val(); owner != c.Owner {
+		t.Errorf("owner %q, want %q", owner, c.Owner)
+	}
 	admin.Del(ctx, lockKey(c.Name))
 	if _, err := renew(); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("after DEL: %v", err)

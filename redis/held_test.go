@@ -48,27 +48,45 @@ func TestGivenBack(t *testing.T) {
 	}
 	nothingLeft(t, admin, name)
 
-	lock = acquire(t, a, name)
-	w := wants(within(t, 60*time.Second), b, name)
-	queued(t, admin, name, 1)
-	held("first", true)
-	before := requestsAt(t, r)
-	release(t, lock)
-	if n := requestsAt(t, r) - before; n > 3 { // with the one that counts
-		t.Errorf("%d requests to hand a lock over", n)
-	}
-	lock = w.holds(t, slack)
-	held("second", true)
-	// Both have heard that somebody may wait, and ask in the way that is due then.
-	for _, do := range []func(){func() { release(t, lock) }, func() { lock = acquire(t, a, name) }} {
-		before = requestsAt(t, r)
+	// On a machine that stands still for a while a request is sent again.
+	least := [...]int64{1 << 10, 1 << 10, 1 << 10}
+	count := func(i int, do func()) {
+		before := requestsAt(t, r)
 		do()
-		if n := requestsAt(t, r) - before; n > 2 {
-			t.Errorf("%d requests, want one and the one that counts", n)
-		}
+		least[i] = min(least[i], requestsAt(t, r)-before)
 	}
-	release(t, lock)
-	nothingLeft(t, admin, name)
+	for range 5 {
+		a := open(t, connect(t, r.Addr()), locker.WithOwner("first")) // which has not heard of anybody who waits
+		admin.Del(context.Background(), plain.of(name).clock)
+		lock = acquire(t, a, name)
+		w := wants(within(t, 60*time.Second), b, name)
+		queued(t, admin, name, 1)
+		held("first", true)
+		count(0, func() { release(t, lock) })
+		lock = w.holds(t, slack)
+		held("second", true)
+		count(1, func() { release(t, lock) })
+		count(2, func() { lock = acquire(t, a, name) })
+		release(t, lock)
+		nothingLeft(t, admin, name)
+	}
+	if least != [...]int64{2, 1, 1} {
+		t.Errorf("%d requests to hand a lock over unheard, to release one that was handed over, to take one that was waited for; want 2, 1, 1", least)
+	}
+}
+
+// A request for a free name that comes too late does not take it.
+func TestTooOldForAFreeName(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	b := &taped{backend: opened(t, connect(t, r.Addr()))}
+	c := claim(freshName(t), time.Minute, false)
+	words := request(b.backend, b.ticket(c))
+	words[8] = micros(b.clock.Now()) + b.times.ahead.Load() - 1
+	if v := b.replay(t, words); v != int64(-2) {
+		t.Errorf("the server answered %v", v)
+	}
+	nothingLeft(t, connect(t, r.Addr()), c.Name)
 }
 
 // Who finds the name free with others waiting behind it hands it over to them, although it
@@ -207,4 +225,36 @@ func connectAs(t *testing.T, admin *goredis.Client, addr, user string, rules ...
 	o := options(addr)
 	o.Username, o.Password = user, "pw"
 	return closing(t, goredis.NewClient(o))
+}
+
+// A lock that was deleted by hand is lost to its holder, also if the next waits in the same
+// Locker: that one has it.
+func TestLostToOnesOwn(t *testing.T) {
+	t.Parallel()
+	r := relays(t, servers.SharedRedis(t))
+	r.admin.Del(context.Background(), lockKey(r.name))
+	if err := r.Release(within(t, 20*time.Second), r.first); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("release: %v", err)
+	}
+	r.holds(r.waits)
+	r.left(r.second)
+}
+
+// Who finds a name free for which others wait comes after them.
+func TestNewcomerComesLast(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	name := freshName(t)
+	lock := acquire(t, open(t, admin), name)
+	w := wants(within(t, 60*time.Second), open(t, admin), name)
+	queued(t, admin, name, 1)
+	admin.Del(context.Background(), lockKey(name))
+	b := opened(t, connect(t, r.Addr()))
+	tk := b.ticket(claim(name, time.Minute, false))
+	if a, err := b.ask(within(t, 20*time.Second), tk, dontWait); err != nil || a.token != 0 {
+		t.Errorf("answer %+v, %v to a newcomer", a, err)
+	}
+	release(t, w.holds(t, slack))
+	<-lock.Context().Done()
 }
