@@ -13,7 +13,7 @@ import (
 const (
 	// batch is how many holdings one script looks at. It keeps the server from
 	// others for about a tenth of a millisecond.
-	batch = 128
+	batch = 64
 	// burst is how many scripts are sent in one go.
 	burst = 32
 )
