@@ -79,7 +79,14 @@ func (x *Exam) Waits(p *Player, name string, d time.Duration) <-chan Got {
 		time.Sleep(200 * time.Millisecond)
 		return c
 	}
-	x.Until("there is one more who waits", 10*time.Second, func() bool { return x.waiting(name) > before })
+	x.Until("there is one more who waits", 10*time.Second, func() bool {
+		waits := x.waiting(name) > before
+		if !waits && len(c) > 0 {
+			got := <-c
+			x.Fatalf("instead of waiting it got %v, %v after %v", got.Holding, got.Err, got.Took)
+		}
+		return waits
+	})
 	return c
 }
 
