@@ -34,6 +34,7 @@ type keeper struct {
 	held     map[*driver.Claim]*Lock
 	closed   bool
 	parked   bool           // nothing was held at the last look: no timer runs
+	last     driver.Instant // when to renew was last
 	next     driver.Instant // when to renew
 	look     driver.Instant // when to look at the locks again
 	inFlight int
@@ -58,7 +59,8 @@ func newKeeper(c *core) *keeper {
 func (k *keeper) start() {
 	k.running.Do(func() {
 		k.core.more()
-		k.next = k.core.clock.Now().Add(k.interval)
+		k.last = k.core.clock.Now()
+		k.next = k.last.Add(k.interval)
 		go k.run()
 	})
 }
@@ -71,11 +73,18 @@ func (k *keeper) add(l *Lock, until driver.Instant) bool {
 		return false
 	}
 	k.held[&l.claim] = l
+	now := k.core.clock.Now()
+	next, look := k.next, k.look
 	if k.parked {
 		k.parked = false
-		k.next = k.core.clock.Now().Add(k.interval)
-		k.rouse()
-	} else if until < k.look {
+		next, look = now.Add(k.interval), math.MaxInt64
+	}
+	if !l.claim.Lease && until.Sub(now) < k.core.cfg.TTL/2 {
+		// To take it has taken long. What is left may not last until the others' turn.
+		next = min(next, max(now, k.last.Add(k.retry)))
+	}
+	k.next = next
+	if min(until, next) < look {
 		k.rouse()
 	}
 	return true
@@ -147,7 +156,7 @@ func (k *keeper) tend() (again time.Duration, ok bool) {
 		k.parked = true // after an interval, lest a Locker that is busy wakes it for each lock
 		return 0, true
 	case now >= k.next:
-		k.next = now.Add(k.interval)
+		k.last, k.next = now, now.Add(k.interval)
 		if (len(renewable) > 0 || session) && k.inFlight < renewals {
 			k.inFlight++
 			k.core.more()

@@ -102,6 +102,71 @@ func TestRenewalIsRetried(t *testing.T) {
 	})
 }
 
+// A lock that took long to take, so that little of its time is left when it is granted, is
+// renewed before that is over: with nothing held before, and with others whose turn comes later.
+func TestSlowGrantIsRenewedSoon(t *testing.T) {
+	test := func(among int) func(t *testing.T) {
+		return func(t *testing.T) {
+			clock := TimeClock{}
+			slow := false
+			s := &script{
+				acquire: func(_ context.Context, c *driver.Claim) (driver.Grant, error) {
+					sent := clock.Now()
+					if slow {
+						time.Sleep(2400 * time.Millisecond)
+					}
+					return driver.Grant{Token: 1, Until: sent.Add(c.TTL)}, nil
+				},
+				renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+					for _, c := range claims {
+						report(c, clock.Now().Add(c.TTL), nil)
+					}
+				},
+			}
+			l := open(t, s, WithTTL(3*time.Second))
+			for i := range among {
+				acquire(t, l, fmt.Sprint(i))
+			}
+			slow = true
+			lock := acquire(t, l, "x")
+			time.Sleep(10 * time.Second)
+			if lock.Context().Err() != nil {
+				t.Error(context.Cause(lock.Context()))
+			}
+			closeAll(t, l)
+		}
+	}
+	for name, among := range map[string]int{"alone": 0, "among others": 1} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test(among)) })
+	}
+}
+
+// Grants with little time left do not make a storm of renewals.
+func TestSlowGrantsAreRenewedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := TimeClock{}
+		s := &script{
+			acquire: func(context.Context, *driver.Claim) (driver.Grant, error) {
+				return driver.Grant{Token: 1, Until: clock.Now().Add(time.Second)}, nil
+			},
+			renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+				for _, c := range claims {
+					report(c, clock.Now().Add(c.TTL), nil)
+				}
+			},
+		}
+		l := open(t, s, WithTTL(3*time.Second))
+		for i := range 1000 {
+			acquire(t, l, fmt.Sprint(i))
+			time.Sleep(time.Millisecond)
+		}
+		if n := s.count("renew"); n < 3 || n > 4 {
+			t.Errorf("%d renewals in a second with a TTL of 3s, want one every 250ms", n)
+		}
+		closeAll(t, l)
+	})
+}
+
 // A lock that could not be renewed says why, but not so that the error of a renewal is
 // taken for one of the caller's context.
 func TestLossSaysWhyNotRenewed(t *testing.T) {
@@ -126,7 +191,8 @@ func TestLossSaysWhyNotRenewed(t *testing.T) {
 // A lock whose time is over sooner than that of those held already is not told late.
 func TestShortLeaseAmongLongOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := open(t, &script{}, WithTTL(time.Minute))
+		s := &script{}
+		l := open(t, s, WithTTL(4*time.Second))
 		acquire(t, l, "long")
 		for _, lease := range []time.Duration{300 * time.Millisecond, MinTTL, 400 * time.Millisecond} {
 			begin := time.Now()
@@ -135,6 +201,9 @@ func TestShortLeaseAmongLongOnes(t *testing.T) {
 			if took := time.Since(begin); took > lease {
 				t.Errorf("a lease of %v was lost after %v", lease, took)
 			}
+		}
+		if n := s.count("renew"); n > 0 {
+			t.Errorf("%d renewals, though nothing that is renewed was due", n)
 		}
 		closeAll(t, l)
 	})

@@ -65,7 +65,7 @@ func cancelledAnywhere(x *Exam) {
 	net.Heal()
 	start := time.Now()
 	x.Until("nobody waits or holds any more", 10*time.Second, func() bool {
-		if x.waiting(name) > 0 {
+		if n, err := x.waiting(name); err != nil || n > 0 {
 			return false
 		}
 		h, err := b.Try(x.Within(5*time.Second), name)

@@ -67,7 +67,7 @@ func (x *Exam) Soon(what string, started time.Time, within time.Duration) {
 // queue at the server (or, where nobody can tell, after a moment).
 func (x *Exam) Waits(p *Player, name string, d time.Duration) <-chan Got {
 	x.Helper()
-	before := x.waiting(name)
+	before, _ := x.waiting(name)
 	c := make(chan Got, 1)
 	ctx := x.Within(d)
 	go func() {
@@ -79,26 +79,33 @@ func (x *Exam) Waits(p *Player, name string, d time.Duration) <-chan Got {
 		time.Sleep(200 * time.Millisecond)
 		return c
 	}
-	x.Until("there is one more who waits", 10*time.Second, func() bool {
-		waits := x.waiting(name) > before
-		if !waits && len(c) > 0 {
-			got := <-c
-			x.Fatalf("instead of waiting it got %v, %v after %v", got.Holding, got.Err, got.Took)
+	var failed error
+	defer func() {
+		if failed != nil {
+			x.Logf("the servers did not say who waits: %v", failed)
 		}
-		return waits
+	}()
+	x.Until("there is one more who waits", 10*time.Second, func() bool {
+		var n int
+		n, failed = x.waiting(name)
+		if n <= before && len(c) > 0 {
+			got := <-c
+			x.Fatalf("instead of waiting it got the lock (error: %v) after %v, in which this process stood still for %v",
+				got.Err, got.Took, pulse.pausedSince(time.Now().Add(-got.Took)))
+		}
+		return n > before
 	})
 	return c
 }
 
-func (x *Exam) waiting(name string) int {
+// waiting is how many wait for the lock; none where nobody can tell.
+func (x *Exam) waiting(name string) (int, error) {
 	if x.Waiting == nil {
-		return 0
+		return 0, nil
 	}
-	n, err := x.Waiting(x.Within(5*time.Second), name)
-	if err != nil {
-		return 0
-	}
-	return n
+	ctx, cancel := context.WithTimeout(x.Ctx, 5*time.Second)
+	defer cancel()
+	return x.Waiting(ctx, name)
 }
 
 // Got is how a wait has ended.
