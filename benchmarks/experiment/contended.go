@@ -44,6 +44,7 @@ func contended() Experiment {
 			return []Case{{Name: "2 clients", N: 2, Times: 4}, sixteen, {Name: "64 clients", N: 64, Times: 4}, shared}
 		},
 		Repeat: func(d Depth) int { return pick(d, 2, 4, 12) },
+		InTurn: true, // the goroutines of one client are compared with separate clients
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if c.Setup.Service == contender.Memory && k.How != oneClient {
 				return false // separate memory Lockers know nothing of each other

@@ -92,6 +92,9 @@ type Experiment struct {
 	Together func(Depth, Case) bool
 	// Mixed: those cases are measured at the same time, too.
 	Mixed bool
+	// InTurn: the cases take turns as the contenders do, since they are compared with one
+	// another, and the machine is not the same from minute to minute.
+	InTurn bool
 	// Own: the experiment breaks its servers and starts them itself; Cell.Site is nil.
 	Own bool
 	// Do measures one cell once.

@@ -277,6 +277,31 @@ func TestRunTogether(t *testing.T) {
 	}
 }
 
+// Cases that are compared with one another take turns, repetition by repetition.
+func TestCasesTakeTurns(t *testing.T) {
+	var order []string
+	e := Experiment{
+		Name:   "turns",
+		Cases:  func(Depth) []Case { return []Case{{Name: "few", Times: 1}, {Name: "one"}, {Name: "two"}} },
+		Repeat: func(Depth) int { return 2 },
+		Fits:   func(Depth, contender.Contender, Case) bool { return true },
+		InTurn: true,
+		Do: func(_ context.Context, c *Cell) error {
+			order = append(order, c.Case.Name+" "+c.Contender.Name)
+			return nil
+		},
+	}
+	memory := contender.Setup{Service: contender.Memory}
+	p := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{{Name: "a", Setup: memory}, {Name: "b", Setup: memory}}}
+	if _, err := p.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"few a", "few b", "one a", "one b", "two a", "two b", "one b", "one a", "two b", "two a"}
+	if !slices.Equal(order, want) {
+		t.Errorf("measured in the order %q, want %q", order, want)
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	e := alone()

@@ -113,7 +113,7 @@ func (r *runner) cells(e *Experiment) []*Cell {
 			}
 		}
 	}
-	if e.Mixed {
+	if e.Mixed || e.InTurn {
 		after := func(c *Cell) int { // those that need the machine for themselves
 			if r.together(e, c) {
 				return 0
