@@ -19,7 +19,7 @@ type Role string
 const (
 	Ours    Role = "ours"    // a backend of this project
 	Rival   Role = "rival"   // another library
-	Floor   Role = "floor"   // the bare calls; does not exclude anybody who waits
+	Floor   Role = "floor"   // the bare calls; of them only the queue lets anybody wait
 	Exhibit Role = "exhibit" // a recipe that articles warn of
 )
 
@@ -84,7 +84,7 @@ type Contender struct {
 
 // Traits say which experiments make sense for a contender.
 type Traits struct {
-	// Waits: Acquire blocks until the name is free. Floors do not.
+	// Waits: Acquire blocks until the name is free.
 	Waits bool
 	// Renews: a holding outlives its TTL without the caller doing anything.
 	Renews bool

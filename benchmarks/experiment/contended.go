@@ -49,6 +49,9 @@ func contended() Experiment {
 			if c.Setup.Service == contender.Memory && k.How != oneClient {
 				return false // separate memory Lockers know nothing of each other
 			}
+			if c.Role == contender.Floor && k.How == oneClient {
+				return false // takes one name at a time
+			}
 			if d == Short && k.How == oneClient && (c.Role == contender.Rival && c.Family != "etcd.Mutex" || c.Setup.Nodes == 3) {
 				return false // shows nothing that separate clients do not
 			}

@@ -234,8 +234,8 @@ func latency(metric, meaning string) []Metric {
 	}
 }
 
-// usual leaves out the floors, which cannot wait, and what was made for some experiments
-// only.
+// usual leaves out the floors, which cannot wait or only just, and what was made for some
+// experiments only.
 func usual(_ Depth, c contender.Contender, _ Case) bool {
 	return !c.Aside && c.Traits.Waits && c.Setup.Variant == contender.Usual && c.Role != contender.Exhibit
 }

@@ -1,6 +1,7 @@
 // Package floors has the bare calls without which a lock cannot be: one that takes a
 // name and one that gives it back. They know no waiting, so they are measured alone
-// only. What a lock costs above its floor is what its promises cost.
+// only; but for one, the bare queue on Redis. What a lock costs above its floor is what
+// its promises cost.
 package floors
 
 import (
@@ -23,7 +24,11 @@ import (
 
 // All returns the floors in the order of the report.
 func All() []contender.Contender {
-	all := []contender.Contender{floor("SET NX + compare-and-delete", "floor", contender.Setup{Service: contender.Redis, Nodes: 1}, openRedis)}
+	one := contender.Setup{Service: contender.Redis, Nodes: 1}
+	queue := floor("a queue in two scripts and a message, of which nothing may be lost", "floor", one, openRedisQueue)
+	queue.Name += "-queue"
+	queue.Aside, queue.Traits.Waits = true, true
+	all := []contender.Contender{floor("SET NX + compare-and-delete", "floor", one, openRedis), queue}
 	for _, s := range []contender.Setup{
 		{Service: contender.ZooKeeper, Nodes: 1},
 		{Service: contender.ZooKeeper, Nodes: 1, Variant: contender.NoSync},
