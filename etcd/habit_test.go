@@ -26,9 +26,8 @@ func TestHabit(t *testing.T) {
 			e := servers.NewEtcd(t, servers.EtcdOptions{Old: old, Args: []string{"--quota-backend-bytes", "2097152"}})
 			r := newRing(t, e, 3)
 			for range 6 {
-				since := requests(t, e)
-				first := r.release()
-				if n, by := since(); n != 1 || by["KV/Txn"] != 1 {
+				first, by := r.releaseCosts(e)
+				if len(by) != 1 || by["KV/Txn"] != 1 {
 					t.Errorf("the release alone wanted: %v", by)
 				}
 				r.join(first)
@@ -60,9 +59,8 @@ func TestHabitOutlivesCompaction(t *testing.T) {
 		if _, err := r.c.Compact(t.Context(), got.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
 			t.Fatal(err)
 		}
-		since := requests(t, e)
-		first := r.release()
-		if n, by := since(); n != 1 || by["KV/Txn"] != 1 {
+		first, by := r.releaseCosts(e)
+		if len(by) != 1 || by["KV/Txn"] != 1 {
 			t.Errorf("the release alone wanted: %v", by)
 		}
 		r.join(first)
@@ -77,9 +75,8 @@ func TestHabitOthers(t *testing.T) {
 	r := newRing(t, e, 3)
 	r.join(r.quit(1))
 	rests(t, e)
-	since := requests(t, e)
-	first := r.release()
-	if n, by := since(); n != 2 || by["KV/Txn"] != 1 || by["KV/Range"] != 1 {
+	first, by := r.releaseCosts(e)
+	if len(by) != 2 || by["KV/Txn"] != 1 || by["KV/Range"] != 1 {
 		t.Errorf("a release and a look wanted: %v", by)
 	}
 	r.join(first)
