@@ -103,10 +103,13 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 			b.listener.remind(w, pause.next())
 		}
 		how = wait
+		b.listener.attend(w, err == nil && ctx.Err() == nil)
 		select {
 		case h := <-w.granted:
 			if grant, ok := b.handedOver(t, a, h); ok {
-				t.got(t.claim.Name, h.received.Sub(since), h.received)
+				waited := h.received.Sub(since)
+				t.soon = waited < moment
+				t.got(t.claim.Name, waited, h.received)
 				return grant, nil
 			}
 		case <-w.look:

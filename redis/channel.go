@@ -33,6 +33,7 @@ type channel struct {
 
 	// Guarded by listener.mu.
 	waiters map[*waiter]struct{}
+	line    *line // where it is subscribed to, or is about to be
 	up      bool  // the server has confirmed that it will tell us
 	err     error // why not
 	ended   bool

@@ -26,6 +26,8 @@ type ticket struct {
 	before bool
 	// drift is set when the request that joins a queue which moves had no answer.
 	drift bool
+	// soon is set when the name came from its queue after a moment.
+	soon bool
 	// unsure is set when a request to release has got no answer.
 	unsure bool
 	// Of a claim that a release has brought to the server: as what it waits, and what

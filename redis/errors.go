@@ -87,10 +87,11 @@ func untrusted(err error) bool {
 // cut reports whether the connection was found closed, as happens to pooled
 // connections whose server was restarted.
 func cut(err error) bool {
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		return false
-	}
 	var op *net.OpError
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && op.Op != "dial"
+	return !isTimeout(err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && op.Op != "dial")
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
@@ -56,9 +55,8 @@ func (b *backend) exchange(ctx context.Context, q runner, t *ticket, words args)
 		if err == nil {
 			return v, nil
 		}
-		var timeout net.Error
 		switch {
-		case errors.As(err, &timeout) && timeout.Timeout() && ctx.Err() == nil && !refused(err):
+		case isTimeout(err) && ctx.Err() == nil && !refused(err):
 			return nil, slowError{err}
 		case !slices.Contains(redirects, word(err)):
 			return v, err

@@ -48,12 +48,20 @@ func TestGivenBack(t *testing.T) {
 	}
 	nothingLeft(t, admin, name)
 
-	// On a machine that stands still for a while a request is sent again.
+	// On a machine that stands still for a while a request is sent again. A PING that goes along
+	// with another does not count: see TestPing.
+	asked := func() int64 {
+		all, err := r.Commands(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return requestsAt(t, r) - all["ping"]
+	}
 	least := [...]int64{1 << 10, 1 << 10, 1 << 10}
 	count := func(i int, do func()) {
-		before := requestsAt(t, r)
+		before := asked()
 		do()
-		least[i] = min(least[i], requestsAt(t, r)-before)
+		least[i] = min(least[i], asked()-before)
 	}
 	for range 5 {
 		a := open(t, connect(t, r.Addr()), locker.WithOwner("first")) // which has not heard of anybody who waits

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -50,11 +51,30 @@ func (k *keptConn) process(ctx context.Context, cmd goredis.Cmder) error {
 		return k.client.Process(ctx, cmd)
 	}
 	k.used = true
-	err := k.conn.Process(ctx, cmd)
+	err := k.send(ctx, cmd)
 	if err != nil {
 		k.giveBack() // it may be broken, or lead to a server that is no longer the right one
 	}
 	return err
+}
+
+// send sends cmd, behind a PING if what it tells others is urgent. A server writes last to the
+// client for which it had something first (networking.c, putClientInPendingWriteQueue): without
+// the PING that is the next holder, since the answer to the one who releases comes after the
+// news; with it that is the one who releases.
+func (k *keptConn) send(ctx context.Context, cmd goredis.Cmder) error {
+	c, ok := cmd.(once)
+	if !ok || !c.second {
+		return k.conn.Process(ctx, cmd)
+	}
+	p := k.conn.Pipeline()
+	p.Ping(ctx)
+	_ = p.Process(ctx, c)
+	_, err := p.Exec(ctx)
+	if c.Err() == nil && c.Val() != nil {
+		return nil // whatever became of the PING
+	}
+	return cmp.Or(c.Err(), err)
 }
 
 // take keeps a connection if a command was sent not long ago.

@@ -2,6 +2,9 @@ package redis
 
 import (
 	"context"
+	"fmt"
+	"github.com/seed80cd6120/locker/driver"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +106,82 @@ func TestKeptConnectionCut(t *testing.T) {
 			t.Fatal("still held after the release")
 		}
 	}
+}
+
+// A PING goes along with the release of a name that goes from hand to hand, to another
+// Locker: then the next has its news before the one who releases its answer. It does not
+// otherwise, and nothing depends on it.
+func TestPing(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	a, b := opened(t, connect(t, r.Addr())), opened(t, connectAs(t, admin, r.Addr(), "deaf", "-ping"))
+	name := freshName(t)
+	var holder *backend
+	var held *driver.Claim
+	// pass gives the name to the other after a while and returns how many were sent.
+	pass := func(to *backend, hold time.Duration) int {
+		next := claim(name, time.Minute, true)
+		done := waits(within(t, 20*time.Second), to, next)
+		queued(t, admin, name, 1)
+		for end := time.Now().Add(hold); time.Now().Before(end); time.Sleep(keptFor / 10) {
+			for _, b := range []*backend{a, b} { // which keep their connections by that
+				c := claim(name+"/another", time.Minute, false)
+				gets(t, waits(within(t, slack), b, c))
+				gives(t, b, c)
+			}
+		}
+		before := calls(t, admin, "ping")
+		gives(t, holder, held)
+		gets(t, done)
+		holder, held = to, next
+		return calls(t, admin, "ping") - before
+	}
+	other := func() *backend {
+		if holder == a {
+			return b
+		}
+		return a
+	}
+	holder, held = a, claim(name, time.Minute, false)
+	gets(t, waits(within(t, slack), a, held))
+	if n := pass(b, 0); n != 0 {
+		t.Errorf("%d by one that did not wait", n)
+	}
+	seen, refused := 0, func() int { return refusals(t, admin, "ping") }
+	eventually.Is(t, "a PING by each", func() bool {
+		seen += pass(other(), 0)
+		return seen > 0 && refused() > 0
+	})
+	pass(other(), moment)
+	if n := pass(other(), moment); n != 0 {
+		t.Errorf("%d by one that has waited for long", n)
+	}
+	pass(other(), 0)
+	if n := pass(holder, 0); n != 0 {
+		t.Errorf("%d for one that waits in the same Locker", n)
+	}
+	gives(t, holder, held)
+	for range 10 {
+		c := claim(name, time.Minute, true)
+		before := calls(t, admin, "ping")
+		gets(t, waits(within(t, slack), a, c))
+		gives(t, a, c)
+		if n := calls(t, admin, "ping") - before; n != 0 {
+			t.Errorf("%d by one that is alone", n)
+		}
+	}
+}
+
+// refusals is how often the server has refused a command.
+func refusals(t testing.TB, admin *goredis.Client, command string) (n int) {
+	t.Helper()
+	info, err := admin.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range strings.Split(field(info, "cmdstat_"+command), ",") {
+		_, _ = fmt.Sscanf(part, "rejected_calls=%d", &n)
+	}
+	return n
 }

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -24,8 +25,14 @@ type line struct {
 	reader sync.Once
 	dead   chan struct{} // closed when it has broken, after err was set
 	err    error
+	tap    atomic.Pointer[tap] // its connection, if that could be tapped
 
-	users int // guarded by listener.mu
+	// Guarded by listener.mu.
+	users  int
+	turn   turn
+	leader *waiter       // who reads, if it is a waiter's turn
+	led    bool          // a waiter has read lately
+	wake   chan struct{} // its goroutine's rest is over
 
 	mu     sync.Mutex
 	reason error
@@ -40,18 +47,20 @@ func (l *listener) line(ch *channel) (*line, error) {
 		if err != nil {
 			return nil, err
 		}
+		addSwitch(master, master.AddHook)
 		subscribe, node = master.SSubscribe, master.Options().Addr
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ln := l.lines[node]
 	if ln == nil {
-		ln = &line{node: node, dead: make(chan struct{})}
+		ln = &line{node: node, dead: make(chan struct{}), wake: make(chan struct{}, 1)}
 		ln.ctx, ln.cancel = context.WithCancel(l.b.life)
 		ln.pubsub = subscribe(ln.ctx)
 		l.lines[node] = ln
 	}
 	ln.users++
+	ch.line = ln
 	return ln, nil
 }
 
@@ -61,29 +70,13 @@ func (l *listener) subscribe(ln *line, ch *channel) error {
 	if l.b.layout.sharded {
 		subscribe = ln.pubsub.SSubscribe
 	}
-	if err := subscribe(ch.ctx, ch.name); err != nil {
+	if err := subscribe(ln.tapped(ch.ctx), ch.name); err != nil {
 		return err
 	}
 	ln.reader.Do(func() {
 		l.b.working.Go(func() { l.read(ln) })
 	})
 	return nil
-}
-
-func (l *listener) read(ln *line) {
-	for {
-		msg, err := ln.pubsub.Receive(ln.ctx)
-		if err != nil {
-			l.broken(ln, err)
-			return
-		}
-		switch m := msg.(type) {
-		case *goredis.Message:
-			l.hear(m.Channel, m.Payload)
-		case *goredis.Subscription:
-			l.notice(ln, m.Channel, m.Kind)
-		}
-	}
 }
 
 func (l *listener) broken(ln *line, err error) {
@@ -116,6 +109,7 @@ func (ln *line) kill(why error) {
 // drop ends the use of a line for one channel.
 func (l *listener) drop(ln *line, ch *channel) {
 	l.mu.Lock()
+	ch.line = nil
 	ln.users--
 	last := ln.users == 0
 	if last && l.lines[ln.node] == ln {

@@ -17,7 +17,8 @@ const never = driver.Instant(math.MaxInt64)
 // that a name is theirs. On a single server there is one channel, in a Cluster one
 // for each bucket in which somebody waits.
 type listener struct {
-	b *backend
+	b       *backend
+	resting time.Duration
 
 	mu       sync.Mutex
 	channels map[string]*channel
@@ -34,6 +35,7 @@ type waiter struct {
 
 	// Guarded by listener.mu.
 	waiting bool
+	told    bool           // since it was about to wait last
 	due     driver.Instant // when to look in any case
 }
 
@@ -47,6 +49,7 @@ type handover struct {
 func newListener(b *backend) *listener {
 	return &listener{
 		b:        b,
+		resting:  resting,
 		channels: make(map[string]*channel),
 		lines:    make(map[string]*line),
 		claims:   make(map[string]*waiter),
@@ -202,16 +205,16 @@ func (l *listener) tell(news string, received driver.Instant) {
 	h.at, _ = strconv.ParseInt(at, 10, 64)
 	l.mu.Lock()
 	w := l.claims[claim]
-	waiting := w != nil && w.waiting
-	l.mu.Unlock()
-	switch {
-	case w == nil:
-		l.b.decline(claim, key)
-	case waiting:
+	if w != nil && w.waiting {
 		select {
 		case w.granted <- h:
 		default:
 		}
+		w.told = true
+	}
+	l.mu.Unlock()
+	if w == nil {
+		l.b.decline(claim, key)
 	}
 }
 

@@ -37,8 +37,12 @@ func (s *switchman) DialHook(next goredis.DialHook) goredis.DialHook {
 		conn, err := next(ctx, network, addr)
 		if err != nil {
 			s.failed.Store(&failedDial{time.Now(), err})
+			return nil, err
 		}
-		return conn, err
+		if ln, ok := ctx.Value(lineKey{}).(*line); ok {
+			conn = ln.tapOn(conn)
+		}
+		return conn, nil
 	}
 }
 

@@ -43,6 +43,12 @@
 // for the next thirty seconds; if the network delivers the command even later the Locker
 // passes the name on when it is told that it has it.
 //
+// A goroutine reads what the server says on the subscription. Where a name goes from hand to
+// hand a waiter that is the only one of its Locker reads that itself, for ten milliseconds
+// at most, which saves waking it; and a holder that was served soon sends a PING ahead when it
+// releases the name: a server writes last to the client for which it had something first, so
+// the next holder has its news before the one who releases has the answer, not after.
+//
 // A token is the server's time in microseconds, or one more than the last token if
 // that is greater. So tokens go on rising when a Redis comes back empty and after a
 // failover to a replica that had not seen the lock, as long as the servers' times
@@ -66,7 +72,8 @@
 // caller's goroutine and the caller still returns soon after its context has ended;
 // they are then sent again with the client's own patience. It also remembers why the
 // client could not connect, so that a caller is told whose context ends before the
-// client gives up. Hooks that were added before see every request. While one request
+// client gives up, and has the connections of the subscriptions hand over one message at a
+// time. Hooks that were added before see every request. While one request
 // follows another within 50 ms they share a connection that is not given back to the pool
 // in between, unless the pool has fewer than four. One
 // connection more than the pool's is open while something waits, and for some
@@ -79,7 +86,7 @@
 // A user of the server needs the keys and channels that begin with the prefix, and the
 // commands EVALSHA, EVAL, TIME, GET, SET, SETRANGE, MGET, HSET, HDEL, HLEN, HEXISTS, HGETALL,
 // EXISTS, PTTL, PEXPIRE, RPUSH, RPUSHX, LPOP, LPOS, LREM, and in order to wait SUBSCRIBE, PUBLISH, PUBSUB NUMSUB and
-// PUBSUB NUMPAT, in a Cluster SSUBSCRIBE and SPUBLISH.
+// PUBSUB NUMPAT, in a Cluster SSUBSCRIBE and SPUBLISH. A PING that is refused does no harm.
 package redis
 
 import (

@@ -13,8 +13,16 @@ func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	t := c.State.(*ticket)
 	held, err := b.giveBack(ctx, t)
 	for err == nil && held == nil || isSlow(err) {
+		var own any = ""
+		if b.listener.awaits(t.channel) {
+			own = t.channelArg
+		}
 		t.unsure = t.unsure || err != nil
-		held, err = b.exchange(ctx, b.scripts.release, t, b.releaseArgs(t))
+		script := b.scripts.release
+		if own == "" && t.soon {
+			script = b.scripts.handOver // another Locker is likely to wait
+		}
+		held, err = b.exchange(ctx, script, t, t.releaseArgs(own))
 	}
 	t.unsure = t.unsure || err != nil && !refused(err)
 	if t.unsure {
@@ -45,6 +53,7 @@ func (b *backend) released(t *ticket, held any) error {
 	b.listener.forget(t.claim.ID)
 	if news, ok := held.(string); ok {
 		b.listener.tell(news, b.clock.Now())
+		b.listener.toldAside()
 		return nil
 	}
 	if held != int64(1) && !t.unsure {
@@ -53,11 +62,7 @@ func (b *backend) released(t *ticket, held any) error {
 	return nil
 }
 
-func (b *backend) releaseArgs(t *ticket) args {
-	var own any = ""
-	if b.listener.awaits(t.channel) {
-		own = t.channelArg
-	}
+func (t *ticket) releaseArgs(own any) args {
 	switch {
 	case t.stray > 0:
 		return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(t.claim.ID), t.awaited(), own, t.entry(), t.strayArg(), t.drifts()}

@@ -43,7 +43,7 @@ var renewLua string
 var helloLua string
 
 // scripts are the texts for one kind of server.
-type scripts struct{ acquire, release, abandon, renew, hello *script }
+type scripts struct{ acquire, release, handOver, abandon, renew, hello *script }
 
 func newScripts(sharded bool) scripts {
 	kind := "local SHARDED = false\n"
@@ -53,13 +53,15 @@ func newScripts(sharded bool) scripts {
 	parts := strings.NewReplacer("--include now.lua\n", nowLua, "--include tell.lua\n", tellLua, "--include take.lua\n", takeLua)
 	more := strings.NewReplacer("--include basic.lua\n", basicLua, "--include shared.lua\n", sharedLua)
 	read := func(text string) *script { return newScript(kind + headLua + parts.Replace(more.Replace(text))) }
-	return scripts{
+	s := scripts{
 		acquire: read(acquireLua),
 		release: read(releaseLua),
 		abandon: read(abandonLua),
 		renew:   read(renewLua),
 		hello:   read(helloLua),
 	}
+	s.handOver = &script{s.release.text, s.release.sum, true}
+	return s
 }
 
 // runner is what is asked of the server, but for its words.
@@ -71,7 +73,7 @@ type runner interface {
 type command struct{}
 
 func (command) run(ctx context.Context, client processor, words args) (any, error) {
-	return send(ctx, client, once{goredis.NewCmd(ctx, words...)})
+	return send(ctx, client, once{Cmd: goredis.NewCmd(ctx, words...)})
 }
 
 func send(ctx context.Context, client processor, cmd once) (any, error) {
@@ -82,7 +84,10 @@ func send(ctx context.Context, client processor, cmd once) (any, error) {
 }
 
 // script is a text and the sum by which the server knows it, as arguments.
-type script struct{ text, sum any }
+type script struct {
+	text, sum any
+	second    bool // what it tells others is urgent
+}
 
 func newScript(text string) *script {
 	return &script{text: text, sum: goredis.NewScript(text).Hash()}
@@ -91,7 +96,10 @@ func newScript(text string) *script {
 // once is a command that go-redis sends at most once. By default it repeats
 // what may have been carried out; here that decision is made by those who know
 // what a repetition does.
-type once struct{ *goredis.Cmd }
+type once struct {
+	*goredis.Cmd
+	second bool // to be sent behind another; see keptConn.send
+}
 
 func (once) NoRetry() bool { return true }
 
@@ -108,7 +116,7 @@ func (s *script) call(ctx context.Context, words args, byText bool) once {
 	} else {
 		words[0], words[1] = evalsha, s.sum
 	}
-	return once{goredis.NewCmd(ctx, words...)}
+	return once{goredis.NewCmd(ctx, words...), s.second}
 }
 
 // run runs s. A server that does not know it (any more) is given its text.
