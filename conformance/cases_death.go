@@ -61,8 +61,12 @@ var deathCases = []*testCase{
 			c.settle()
 			died := time.Now()
 			ch.kill()
+			var freed []Holding
 			for _, p := range waiting {
-				c.release(p.freedBy(died))
+				freed = append(freed, p.freedBy(died)) // to release them takes time, too
+			}
+			for _, h := range freed {
+				c.release(h)
 			}
 		},
 	},

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/driver"
 )
 
 // A test that cannot fail is worth nothing. Here every case of the suite is shown
@@ -81,6 +84,26 @@ func finds(t *testing.T, d *defect, cs *testCase, lag *lag, limit time.Duration)
 	}
 	t.Log(text)
 	return rec.fail
+}
+
+// A lock that is slow where no promise says how quick it is passes.
+func TestSlowIsNotWrong(t *testing.T) {
+	slow := defect{
+		name:  "releases slowly",
+		cases: "Death/KilledHolderOfMany",
+		driver: bend(bent{release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+			time.Sleep(150 * time.Millisecond)
+			return next.Release(ctx, c)
+		}}),
+	}
+	if os.Getenv(childEnv) != "" {
+		Run(t, slow.apply())
+	}
+	lag := newLag()
+	defer lag.start()()
+	if finds(t, &slow, caseNamed(t, slow.cases), lag, 30*time.Second) {
+		t.Errorf("%s fails although every lock is free in time", slow.cases)
+	}
 }
 
 func caseNamed(t testing.TB, name string) *testCase {
