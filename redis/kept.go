@@ -63,8 +63,8 @@ func (k *keptConn) process(ctx context.Context, cmd goredis.Cmder) error {
 // the PING that is the next holder, since the answer to the one who releases comes after the
 // news; with it that is the one who releases.
 func (k *keptConn) send(ctx context.Context, cmd goredis.Cmder) error {
-	c, ok := cmd.(once)
-	if !ok || !c.second {
+	c, ok := cmd.(urgent)
+	if !ok {
 		return k.conn.Process(ctx, cmd)
 	}
 	p := k.conn.Pipeline()

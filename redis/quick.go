@@ -16,7 +16,7 @@ import (
 // hooks of the caller's client all the same: it is sent there and turned off to its
 // way by a hook of ours behind them. (Client.WithTimeout does not keep the hooks.)
 type direct struct {
-	once
+	goredis.Cmder
 	to func(ctx context.Context, cmd goredis.Cmder) error
 }
 
@@ -65,7 +65,7 @@ func (*switchman) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.
 func (*switchman) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
 		if d, ok := cmd.(direct); ok {
-			return d.to(ctx, d.once)
+			return d.to(ctx, d.Cmder)
 		}
 		return next(ctx, cmd)
 	}
@@ -93,7 +93,7 @@ type quickClient struct {
 }
 
 func (q *quickClient) Process(ctx context.Context, cmd goredis.Cmder) error {
-	return q.client.Process(ctx, direct{cmd.(once), q.bounded})
+	return q.client.Process(ctx, direct{cmd, q.bounded})
 }
 
 func newQuickClient(node *goredis.Client, of goredis.UniversalClient) *quickClient {

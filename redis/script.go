@@ -73,10 +73,16 @@ type runner interface {
 type command struct{}
 
 func (command) run(ctx context.Context, client processor, words args) (any, error) {
-	return send(ctx, client, once{Cmd: goredis.NewCmd(ctx, words...)})
+	return send(ctx, client, once{goredis.NewCmd(ctx, words...)})
 }
 
-func send(ctx context.Context, client processor, cmd once) (any, error) {
+// valued is a command that keeps the answer.
+type valued interface {
+	goredis.Cmder
+	Val() any
+}
+
+func send(ctx context.Context, client processor, cmd valued) (any, error) {
 	if err := client.Process(ctx, cmd); err != nil {
 		return nil, err
 	}
@@ -86,7 +92,7 @@ func send(ctx context.Context, client processor, cmd once) (any, error) {
 // script is a text and the sum by which the server knows it, as arguments.
 type script struct {
 	text, sum any
-	second    bool // what it tells others is urgent
+	urgent    bool // what it tells others
 }
 
 func newScript(text string) *script {
@@ -96,12 +102,12 @@ func newScript(text string) *script {
 // once is a command that go-redis sends at most once. By default it repeats
 // what may have been carried out; here that decision is made by those who know
 // what a repetition does.
-type once struct {
-	*goredis.Cmd
-	second bool // to be sent behind another; see keptConn.send
-}
+type once struct{ *goredis.Cmd }
 
 func (once) NoRetry() bool { return true }
+
+// urgent is one that tells others something; see keptConn.send.
+type urgent struct{ once }
 
 // The first words of a request, as arguments.
 var eval, evalsha, hdel, rpushx, one, two, three, four any = "eval", "evalsha", "hdel", "rpushx", "1", "2", "3", "4"
@@ -116,12 +122,17 @@ func (s *script) call(ctx context.Context, words args, byText bool) once {
 	} else {
 		words[0], words[1] = evalsha, s.sum
 	}
-	return once{goredis.NewCmd(ctx, words...), s.second}
+	return once{goredis.NewCmd(ctx, words...)}
 }
 
 // run runs s. A server that does not know it (any more) is given its text.
 func (s *script) run(ctx context.Context, client processor, words args) (any, error) {
-	v, err := send(ctx, client, s.call(ctx, words, false))
+	call := s.call(ctx, words, false)
+	var cmd valued = call
+	if s.urgent {
+		cmd = urgent{call}
+	}
+	v, err := send(ctx, client, cmd)
 	if unknown(err) {
 		return send(ctx, client, s.call(ctx, slices.Clone(words), true))
 	}
