@@ -41,7 +41,7 @@ func (b *backend) ticket(c *driver.Claim) *ticket {
 	t := &ticket{
 		bucket: bucket,
 		claim:  c,
-		lock:   bucket.lock(c.Name),
+		lock:   bucket.lockArg(c.Name),
 		id:     c.ID,
 		owner:  b.owner,
 		ttl:    b.ttl,
@@ -61,7 +61,7 @@ func millis(d time.Duration) string {
 }
 
 // queue is the key of the name's queue.
-func (t *ticket) queue() string { return t.bucket.queue(t.claim.Name) }
+func (t *ticket) queue() any { return t.queueArg(t.claim.Name) }
 
 // awaited is the claim as it holds the name once others wait for that.
 func (t *ticket) awaited() string { return t.claim.ID + "+" }

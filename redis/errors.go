@@ -92,6 +92,9 @@ func cut(err error) bool {
 }
 
 func isTimeout(err error) bool {
+	if err == nil {
+		return false // as is usual: errors.As would have something allocated first
+	}
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -30,8 +30,9 @@ type keptConn struct {
 
 	mu     sync.Mutex // held while conn is used
 	conn   *goredis.Conn
-	used   bool // since the last look
-	looks  int  // since conn was taken
+	pipe   goredis.Pipeliner // of conn
+	used   bool              // since the last look
+	looks  int               // since conn was taken
 	alarm  *time.Timer
 	last   time.Time // when the last command was sent that went by the pool
 	closed bool
@@ -67,10 +68,8 @@ func (k *keptConn) send(ctx context.Context, cmd goredis.Cmder) error {
 	if !ok {
 		return k.conn.Process(ctx, cmd)
 	}
-	p := k.conn.Pipeline()
-	p.Ping(ctx)
-	_ = p.Process(ctx, c)
-	_, err := p.Exec(ctx)
+	_ = k.pipe.BatchProcess(ctx, goredis.NewCmd(ctx, ping...), c)
+	_, err := k.pipe.Exec(ctx)
 	if c.Err() == nil && c.Val() != nil {
 		return nil // whatever became of the PING
 	}
@@ -86,6 +85,7 @@ func (k *keptConn) take() bool {
 		return false
 	}
 	k.conn, k.looks = k.client.Conn(), 0
+	k.pipe = k.conn.Pipeline()
 	if k.alarm == nil {
 		k.alarm = time.AfterFunc(keptFor, k.look)
 	} else {
@@ -97,7 +97,7 @@ func (k *keptConn) take() bool {
 // giveBack leaves the connection to the pool, which closes it if it is broken.
 func (k *keptConn) giveBack() {
 	_ = k.conn.Close()
-	k.conn = nil
+	k.conn, k.pipe = nil, nil
 	k.alarm.Stop()
 }
 

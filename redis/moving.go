@@ -30,6 +30,8 @@ type moving struct {
 	name string
 	seen driver.Instant // the answer from the server that said so
 	got  atomic.Int64   // when this Locker got the name last
+
+	lock, queue any // its keys, as arguments
 }
 
 // moves reports whether the name's queue may be joined by a command.
@@ -39,13 +41,29 @@ func (b *bucket) moves(name string, now driver.Instant) bool {
 		now.Sub(m.seen) < seen && now.Sub(driver.Instant(m.got.Load())) < recent
 }
 
+// lockArg and queueArg are keys of a name as arguments, made once for one whose queue moves.
+
+func (b *bucket) lockArg(name string) any {
+	if m := b.moving.Load(); m != nil && m.name == name {
+		return m.lock
+	}
+	return b.lock(name)
+}
+
+func (b *bucket) queueArg(name string) any {
+	if m := b.moving.Load(); m != nil && m.name == name {
+		return m.queue
+	}
+	return b.queue(name)
+}
+
 // joined takes note of how many waited in the name's queue.
 func (b *bucket) joined(name string, ahead int64, now driver.Instant) {
 	old := b.moving.Load()
 	same := old != nil && old.name == name
 	switch {
 	case ahead >= several:
-		m := &moving{name: name, seen: now}
+		m := &moving{name: name, seen: now, lock: b.lock(name), queue: b.queue(name)}
 		if same {
 			m.got.Store(old.got.Load())
 		}

@@ -88,6 +88,26 @@ func asks(t *testing.T, b *backend, c *driver.Claim) (*ticket, answer, error) {
 	return tk, a, err
 }
 
+// Names that share a bucket with one whose queue moves have a lock and a queue of their own.
+func TestMovesBesideAnother(t *testing.T) {
+	t.Parallel()
+	r := servers.SharedRedis(t)
+	admin := connect(t, r.Addr())
+	b, name := busy(t, admin, connect(t, r.Addr()))
+	swift(b, name)
+	twin := twinOf(name)
+	if tk, a, err := asks(t, b, claim(twin, time.Minute, false)); err != nil || a.token == 0 {
+		t.Fatal(a, err)
+	} else if held := admin.HGet(context.Background(), lockKey(twin), tk.claim.ID).Val(); held != "test" {
+		t.Errorf("the lock of the other name says %q", held)
+	}
+	if tk, a, err := asks(t, b, claim(twin, time.Minute, true)); err != nil || !a.queued {
+		t.Fatal(a, err)
+	} else if all := admin.LRange(context.Background(), queueKey(twin), 0, -1).Val(); len(all) != 1 || all[0] != tk.entry() {
+		t.Errorf("the queue of the other name is %q, want %q", all, tk.entry())
+	}
+}
+
 // Joining a queue that moves is one request, and it is the same place as with any other.
 func TestJoinMoving(t *testing.T) {
 	t.Parallel()

@@ -112,6 +112,9 @@ type urgent struct{ once }
 // The first words of a request, as arguments.
 var eval, evalsha, hdel, rpushx, one, two, three, four any = "eval", "evalsha", "hdel", "rpushx", "1", "2", "3", "4"
 
+// ping is a request by itself.
+var ping = args{"ping"}
+
 // args are the words of a request. Of one that runs a script the first two are missing, and
 // there is room for them: the number of keys, the keys, what the script is told.
 type args []any
