@@ -173,7 +173,7 @@ func (l *listener) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, ch := range l.channels {
-		l.end(ch, nil)
+		l.end(ch, context.Canceled)
 	}
 	for _, ln := range l.lines {
 		ln.cancel()

@@ -3,9 +3,7 @@ package redis
 import (
 	"bytes"
 	"net"
-	"os"
 	"strconv"
-	"time"
 )
 
 // tap is the connection of a line. It hands over one whole message at a time: who reads
@@ -19,7 +17,6 @@ type tap struct {
 	buf   []byte // what was received and has not been handed over, in room
 	ready int    // how much of that is what is left of a message
 	err   error  // why nothing more comes
-	led   bool   // the one who reads does so for a moment only
 }
 
 const (
@@ -29,40 +26,64 @@ const (
 	biggest = 1 << 29
 )
 
+var lineEnd = []byte("\r\n")
+
 // Read hands over a message, or a part of one if p is too small.
 func (t *tap) Read(p []byte) (int, error) {
+	if err := t.await(); err != nil {
+		return 0, err
+	}
+	n := copy(p, t.buf[:t.ready])
+	t.took(n)
+	return n, nil
+}
+
+// overhear returns the next message if it is one that somebody said on a channel. What else
+// comes is left to go-redis.
+func (t *tap) overhear() (channel, text string, ok bool) {
+	if t.await() != nil {
+		return "", "", false
+	}
+	if channel, text, ok = said(t.buf[:t.ready]); ok {
+		t.took(t.ready)
+	}
+	return channel, text, ok
+}
+
+// await waits for a message.
+func (t *tap) await() error {
 	for t.ready == 0 {
 		if t.ready = message(t.buf); t.ready > 0 {
 			break
 		}
 		if err := t.fill(); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(p, t.buf[:t.ready])
-	t.ready -= n
-	t.buf = t.buf[n:]
-	return n, nil
-}
-
-// fill waits for more. Who reads for a moment only is not told that the connection has
-// broken: go-redis would repair it then and there.
-func (t *tap) fill() error {
-	if t.err == nil {
-		t.makeRoom()
-		n, err := t.Conn.Read(t.buf[len(t.buf):cap(t.buf)])
-		t.buf = t.buf[:len(t.buf)+n]
-		if isTimeout(err) {
 			return err
 		}
-		if t.err = err; n > 0 {
-			return nil
-		}
 	}
-	if t.led {
-		return os.ErrDeadlineExceeded
+	return nil
+}
+
+// took forgets what was handed over.
+func (t *tap) took(n int) {
+	t.ready -= n
+	t.buf = t.buf[n:]
+}
+
+// fill waits for more.
+func (t *tap) fill() error {
+	if t.err != nil {
+		return t.err
 	}
-	return t.err
+	t.makeRoom()
+	n, err := t.Conn.Read(t.buf[len(t.buf):cap(t.buf)])
+	t.buf = t.buf[:len(t.buf)+n]
+	if !isTimeout(err) {
+		t.err = err
+	}
+	if n > 0 {
+		return nil
+	}
+	return err
 }
 
 func (t *tap) makeRoom() {
@@ -74,20 +95,12 @@ func (t *tap) makeRoom() {
 	}
 }
 
-// SetReadDeadline is what go-redis asks for before it reads.
-func (t *tap) SetReadDeadline(at time.Time) error {
-	if t.led {
-		return nil // it was set already, and go-redis's clock is too coarse
-	}
-	return t.Conn.SetReadDeadline(at)
-}
-
 // message is how long the message is with which b begins, 0 if it is not complete. What
 // is none is left to those who read.
 func message(b []byte) int {
 	at := 0
 	for left := 1; left > 0; left-- {
-		line, _, ok := bytes.Cut(b[at:], []byte("\r\n"))
+		line, _, ok := bytes.Cut(b[at:], lineEnd)
 		if !ok {
 			return 0
 		}
@@ -120,4 +133,27 @@ func message(b []byte) int {
 		}
 	}
 	return at
+}
+
+// said takes a message apart that somebody said on a channel.
+func said(b []byte) (channel, text string, ok bool) {
+	var parts [3][]byte // the kind, the channel, and what was said
+	head, b, _ := bytes.Cut(b, lineEnd)
+	if string(head) != "*3" && string(head) != ">3" {
+		return "", "", false
+	}
+	for i := range parts {
+		var line []byte
+		line, b, _ = bytes.Cut(b, lineEnd)
+		if len(line) == 0 || line[0] != '$' {
+			return "", "", false
+		}
+		n, err := strconv.Atoi(string(line[1:]))
+		if err != nil || n < 0 {
+			return "", "", false
+		}
+		parts[i], b = b[:n], b[n+len(lineEnd):] // they are there: the message is whole
+	}
+	kind := string(parts[0])
+	return string(parts[1]), string(parts[2]), kind == "message" || kind == "smessage"
 }

@@ -8,13 +8,12 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
 
-// said makes one of the messages that a server sends.
-func said(t *rapid.T, depth int) string {
+// drawn makes one of the messages that a server sends.
+func drawn(t *rapid.T, depth int) string {
 	kinds := "+-:$_,#(=!"
 	if depth > 0 {
 		kinds += "*>~%|"
@@ -23,7 +22,7 @@ func said(t *rapid.T, depth int) string {
 	several := func(n int) string {
 		var all strings.Builder
 		for range n {
-			all.WriteString(said(t, depth-1))
+			all.WriteString(drawn(t, depth-1))
 		}
 		return all.String()
 	}
@@ -68,6 +67,15 @@ func (c *pieces) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+func inPieces(t *rapid.T, all []byte) *pieces {
+	c := &pieces{}
+	for rest := all; len(rest) > 0; {
+		n := rapid.IntRange(0, min(len(rest), 700)).Draw(t, "piece")
+		c.next, rest = append(c.next, rest[:n:n]), rest[n:]
+	}
+	return c
+}
+
 // Whatever comes, in whatever pieces, is handed over whole, and one whose time is over has
 // not had a part of a message.
 func TestTap(t *testing.T) {
@@ -76,19 +84,14 @@ func TestTap(t *testing.T) {
 		var all []byte
 		ends := map[int]bool{0: true}
 		for range rapid.IntRange(1, 8).Draw(t, "messages") {
-			m := said(t, 2)
+			m := drawn(t, 2)
 			if n := message([]byte(m)); n != len(m) {
 				t.Fatalf("%q has %d bytes, not %d", m, len(m), n)
 			}
 			all = append(all, m...)
 			ends[len(all)] = true
 		}
-		c := &pieces{}
-		for rest := all; len(rest) > 0; {
-			n := rapid.IntRange(0, min(len(rest), 700)).Draw(t, "piece")
-			c.next, rest = append(c.next, rest[:n:n]), rest[n:]
-		}
-		tapped := &tap{Conn: c}
+		tapped := &tap{Conn: inPieces(t, all)}
 		var got []byte
 		for {
 			p := make([]byte, rapid.IntRange(1, 2000).Draw(t, "room"))
@@ -117,35 +120,59 @@ func TestTapOfNonsense(t *testing.T) {
 	}
 }
 
-// Who reads for a moment does so until its own time is over, whatever go-redis sets.
-func TestTapLed(t *testing.T) {
+// What somebody said on a channel is overheard as it is. Anything else is left for those who
+// read, whole and in its place.
+func TestOverhear(t *testing.T) {
 	t.Parallel()
-	one, other := net.Pipe()
-	tapped := &tap{Conn: one}
-	tapped.lead(time.Now().Add(time.Minute))
-	if err := tapped.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = other.Write([]byte("+OK\r\n")) }()
-	if n, err := tapped.Read(make([]byte, 10)); n != 5 || err != nil {
-		t.Error(n, err)
-	}
+	type message struct{ channel, text, other string }
+	rapid.Check(t, func(t *rapid.T) {
+		var want []message
+		var all []byte
+		text := rapid.SampledFrom([]string{"", "\r\n", "*3\r\n$7\r\nmessage\r\n", "word", strings.Repeat("x", 3000)})
+		for range rapid.IntRange(1, 8).Draw(t, "messages") {
+			kind := rapid.SampledFrom([]string{"message", "smessage", "pmessage", "subscribe", "", "any"}).Draw(t, "kind")
+			m := message{channel: text.Draw(t, "channel"), text: text.Draw(t, "text")}
+			raw := fmt.Sprintf("%s3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", rapid.SampledFrom([]string{"*", ">"}).Draw(t, "protocol"),
+				len(kind), kind, len(m.channel), m.channel, len(m.text), m.text)
+			switch kind {
+			case "any":
+				raw = drawn(t, 2)
+				fallthrough
+			case "pmessage", "subscribe", "":
+				m = message{other: raw}
+			}
+			want, all = append(want, m), append(all, raw...)
+		}
+		tapped := &tap{Conn: inPieces(t, all)}
+		for _, m := range want {
+			var got message
+			var ok bool
+			for !ok && tapped.ready == 0 && tapped.err == nil {
+				got.channel, got.text, ok = tapped.overhear()
+			}
+			if p := make([]byte, len(all)); !ok {
+				n, err := tapped.Read(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = message{other: string(p[:n])}
+			}
+			if got != m {
+				t.Fatalf("got %q, want %q", got, m)
+			}
+		}
+	})
 }
 
-// Who reads for a moment is told that it is over when the connection breaks; who reads on
-// after that is told the truth.
+// Who overhears is not told that the connection has broken; who reads on after that is.
 func TestTapBreaks(t *testing.T) {
 	t.Parallel()
 	one, other := net.Pipe()
 	tapped := &tap{Conn: one}
-	if !tapped.lead(time.Now().Add(time.Minute)) {
-		t.Fatal("no deadline")
-	}
 	go other.Close()
-	if _, err := tapped.Read(make([]byte, 1)); !isTimeout(err) {
-		t.Error(err)
+	if _, _, ok := tapped.overhear(); ok {
+		t.Error("overheard something")
 	}
-	tapped.led = false
 	if _, err := tapped.Read(make([]byte, 1)); err != io.EOF {
 		t.Error(err)
 	}

@@ -37,7 +37,7 @@ type lineKey struct{}
 // read takes what the server says until the line is dead.
 func (l *listener) read(ln *line) {
 	for {
-		if err := l.receive(ln, 0); err != nil {
+		if err := l.receive(ln); err != nil {
 			l.broken(ln, err)
 			return
 		}
@@ -48,8 +48,8 @@ func (l *listener) read(ln *line) {
 }
 
 // receive takes one message.
-func (l *listener) receive(ln *line, timeout time.Duration) error {
-	msg, err := ln.pubsub.ReceiveTimeout(ln.ctx, timeout)
+func (l *listener) receive(ln *line) error {
+	msg, err := ln.pubsub.Receive(ln.ctx)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (l *listener) rest(ln *line) bool {
 		case <-ln.dead:
 			return false
 		case <-over:
-			over = nil // the waiter who reads now will find out, too
+			over = nil // a waiter who reads now will see to it
 		case <-timer.C:
 			timer.Reset(l.resting)
 		}
@@ -121,7 +121,7 @@ func (l *listener) attend(w *waiter, may bool) {
 		return
 	}
 	if may = may && len(l.claims) == 1 && len(w.granted) == 0; may {
-		may = ln.tap.Load().lead(time.Now().Add(leading))
+		may = ln.tap.Load().SetReadDeadline(time.Now().Add(leading)) == nil
 	}
 	if !may {
 		l.wake(ln)
@@ -131,19 +131,18 @@ func (l *listener) attend(w *waiter, may bool) {
 	ln.turn, ln.led, ln.leader = ofWaiter, true, w
 	l.mu.Unlock()
 
-	var err error
-	for err == nil && len(w.granted) == 0 && len(w.look) == 0 {
-		err = l.receive(ln, leading)
-	}
-	if err != nil && !isTimeout(err) {
-		l.broken(ln, err)
-		return
+	all := true
+	for all && len(w.granted) == 0 && len(w.look) == 0 {
+		var channel, text string
+		if channel, text, all = ln.tap.Load().overhear(); all {
+			l.hear(channel, text)
+		}
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ln.tap.Load().led, ln.leader = false, nil
-	if err == nil && len(l.claims) == 1 {
+	ln.leader = nil
+	if all && len(l.claims) == 1 && ln.ctx.Err() == nil {
 		ln.turn = ofNobody
 	} else {
 		l.wake(ln)
@@ -156,19 +155,10 @@ func (l *listener) toldAside() {
 	defer l.mu.Unlock()
 	for _, ln := range l.lines {
 		if ln.leader != nil && ln.leader.told {
-			ln.tap.Load().stop()
+			_ = ln.tap.Load().SetReadDeadline(time.Unix(1, 0))
 		}
 	}
 }
-
-// lead has the one who reads stop at the moment given.
-func (t *tap) lead(until time.Time) bool {
-	t.led = t.Conn.SetReadDeadline(until) == nil
-	return t.led
-}
-
-// stop has the one who reads for a moment stop at once.
-func (t *tap) stop() { _ = t.Conn.SetReadDeadline(time.Unix(1, 0)) }
 
 // tapped are the contexts by which the connection of the line is made.
 func (ln *line) tapped(ctx context.Context) context.Context {
