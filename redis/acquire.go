@@ -108,7 +108,7 @@ func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Gra
 		case h := <-w.granted:
 			if grant, ok := b.handedOver(t, a, h); ok {
 				waited := h.received.Sub(since)
-				t.soon = waited < moment
+				t.soon, t.aside = waited < moment, h.aside
 				t.got(t.claim.Name, waited, h.received)
 				return grant, nil
 			}

@@ -24,16 +24,20 @@ type ticket struct {
 	touched bool
 	// before is set when the claim may be in the queue.
 	before bool
-	// drift is set when the request that joins a queue which moves had no answer.
+	// drift is set when a request had no answer that joins a queue and does not look whether
+	// the claim was given up.
 	drift bool
 	// soon is set when the name came from its queue after a moment.
 	soon bool
+	// aside is set when the name came from a claim of this Locker, as that of the next may.
+	aside bool
 	// unsure is set when a request to release has got no answer.
 	unsure bool
 	// Of a claim that a release has brought to the server: as what it waits, and what
 	// the server said; see Relay. Acquire takes them.
 	waiter   *waiter
 	standing answer
+	kept     driver.Instant // when its queue was prolonged by such a release
 }
 
 func (b *backend) ticket(c *driver.Claim) *ticket {

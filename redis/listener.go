@@ -44,6 +44,7 @@ type handover struct {
 	token    int64
 	at       int64 // by the server's clock
 	received driver.Instant
+	aside    bool // it came with the answer to a release, not by the channel
 }
 
 func newListener(b *backend) *listener {
@@ -188,19 +189,18 @@ func (l *listener) hear(name, text string) {
 		ch.heard.Store(int64(now))
 	}
 	l.mu.Unlock()
-	l.tell(text, now)
+	l.tell(text, handover{received: now})
 }
 
-// tell lets a claim know that it holds its name. The news that came at the moment
-// received is "<claim>+ <token> <time> <key of the lock>".
-func (l *listener) tell(news string, received driver.Instant) {
+// tell lets a claim know that it holds its name. The news, of which h says how it came, is
+// "<claim>+ <token> <time> <key of the lock>".
+func (l *listener) tell(news string, h handover) {
 	claim, news, _ := strings.Cut(news, "+ ")
 	token, news, _ := strings.Cut(news, " ")
 	at, key, ok := strings.Cut(news, " ")
 	if !ok {
 		return
 	}
-	h := handover{received: received}
 	h.token, _ = strconv.ParseInt(token, 10, 64)
 	h.at, _ = strconv.ParseInt(at, 10, 64)
 	l.mu.Lock()

@@ -18,10 +18,10 @@ func (b *backend) Relay(ctx context.Context, c, next *driver.Claim, joined func(
 	n.waiter = b.listener.join(next.ID, n.channel, n.clock)
 	sent := b.clock.Now()
 	latest := b.times.latest(sent)
-	held, err := b.exchange(ctx, b.scripts.release, t, b.relayArgs(t, n, latest))
+	held, err := b.exchange(ctx, b.scripts.release, t, b.relayArgs(t, n, sent, latest))
 	there := err != nil && !refused(err)
 	if there {
-		n.touched, n.before, n.stray = true, true, latest
+		n.touched, n.before, n.drift, n.stray = true, true, true, latest
 		t.unsure = true
 	}
 	if text, ok := held.(string); ok {
@@ -47,7 +47,11 @@ func (b *backend) Relay(ctx context.Context, c, next *driver.Claim, joined func(
 	return err
 }
 
-func (b *backend) relayArgs(t, next *ticket, latest int64) args {
-	return args{nil, nil, four, t.lock, t.clockArg, t.queue(), t.gone(next.claim.ID),
-		t.awaited(), t.channelArg, next.entry(), latest, "join"}
+func (b *backend) relayArgs(t, next *ticket, sent driver.Instant, latest int64) args {
+	how := "join"
+	if next.kept = sent; t.aside && t.kept > 0 && sent.Sub(t.kept) < seen {
+		how, next.kept = "follow", t.kept
+	}
+	return args{nil, nil, three, t.lock, t.clockArg, t.queue(),
+		t.awaited(), t.channelArg, next.entry(), latest, how}
 }

@@ -208,45 +208,6 @@ func TestTakenAlongAndGivenUp(t *testing.T) {
 	r.left(r.second)
 }
 
-// Promise 9: where somebody else comes first the release takes nobody along, and the
-// order stays.
-func TestOthersComeFirst(t *testing.T) {
-	t.Parallel()
-	r := relays(t, servers.SharedRedis(t))
-	r.leaves()
-	other := wants(within(t, 20*time.Second), open(t, r.admin), r.name)
-	queued(t, r.admin, r.name, 1)
-	second := r.claim()
-	waits := r.asks(within(t, 20*time.Second), second)
-	queued(t, r.admin, r.name, 2)
-
-	third, joined, err := r.relay()
-	r.must(err)
-	if joined || third.State != nil {
-		t.Error("taken along, although another Locker has the name now")
-	}
-	lock := other.holds(t, slack)
-	queued(t, r.admin, r.name, 1)
-	release(t, lock)
-	r.holds(waits)
-	r.left(second)
-}
-
-// Nobody is taken along where nobody waits, and a release says truthfully that the name was
-// not held.
-func TestNothingToRelay(t *testing.T) {
-	t.Parallel()
-	r := relays(t, servers.SharedRedis(t))
-	r.leaves()
-	if _, joined, err := r.relay(); joined || err != nil {
-		t.Errorf("joined %v, %v", joined, err)
-	}
-	if _, joined, err := r.relay(); joined || !errors.Is(err, driver.ErrGone) {
-		t.Errorf("released again: joined %v, %v", joined, err)
-	}
-	r.left()
-}
-
 // While the server's time is behind the last token, the release does more and takes nobody
 // along, who then asks as if nothing had been tried.
 func TestRelayWithTheTimeBehind(t *testing.T) {
@@ -312,6 +273,9 @@ func TestRelayIsNotAnswered(t *testing.T) {
 		if third.State.(*ticket).stray == 0 {
 			t.Errorf("lost %s: it may still arrive, and that was forgotten", lost)
 		}
+		if !third.State.(*ticket).drift {
+			t.Errorf("lost %s: it may still arrive, whatever is said of the claim, and that was forgotten", lost)
+		}
 		waits := r.asks(within(t, 20*time.Second), third)
 		second := r.holds(r.waits)
 		queued(t, r.admin, r.name, 1)
@@ -330,30 +294,38 @@ func TestRelayIsNotAnswered(t *testing.T) {
 // late. The name is released all the same.
 func TestRelayThatArrivesLate(t *testing.T) {
 	t.Parallel()
-	for what, spoil := range map[string]func(r *relaying, third *ticket, words args){
+	type spoils func(r *relaying, third *ticket, words args)
+	all := map[string]spoils{
 		"given up": func(r *relaying, third *ticket, words args) {
-			third.touched, third.stray = true, words[10].(int64)
+			third.touched, third.drift, third.stray = true, true, words[9].(int64)
 			r.must(r.Abandon(within(t, 20*time.Second), third.claim))
 		},
-		"too old":    func(r *relaying, _ *ticket, words args) { words[10] = micros(r.clock.Now()) + r.times.ahead.Load() - 1 },
-		"not marked": func(_ *relaying, _ *ticket, words args) { words[10] = words[10].(int64) + time.Hour.Microseconds() },
-	} {
+		"too old":    func(r *relaying, _ *ticket, words args) { words[9] = micros(r.clock.Now()) + r.times.ahead.Load() - 1 },
+		"not marked": func(_ *relaying, _ *ticket, words args) { words[9] = words[9].(int64) + time.Hour.Microseconds() },
+	}
+	try := func(how, what string, spoil spoils) {
 		r := relays(t, servers.SharedRedis(t))
 		third := r.ticket(r.claim())
-		words := r.relayArgs(r.first.State.(*ticket), third, r.times.latest(r.clock.Now()))
+		now := r.clock.Now()
+		words := r.relayArgs(r.first.State.(*ticket), third, now, r.times.latest(now))
+		words[10] = how
 		spoil(r, third, words)
 		v, err := r.scripts.release.run(within(t, 20*time.Second), r.client, slices.Clone(words))
 		r.must(err)
 		news, _ := v.(string)
 		if _, joined := r.queued(third, new(answer), news); joined {
-			t.Errorf("%s: the server answered %q", what, news)
+			t.Errorf("%s, %s: the server answered %q", how, what, news)
 		}
 		if n := r.admin.LLen(context.Background(), queueKey(r.name)).Val(); n != 0 {
-			t.Errorf("%s: it is in the queue", what)
+			t.Errorf("%s, %s: it is in the queue", how, what)
 		}
-		r.listener.tell(news, r.clock.Now())
+		r.listener.tell(news, handover{received: r.clock.Now()})
 		r.holds(r.waits)
 		r.listener.forget(r.first.ID)
 		r.left(r.second)
+	}
+	for what, spoil := range all {
+		try("join", what, spoil)
+		try("follow", what, spoil)
 	}
 }

@@ -52,7 +52,7 @@ func (b *backend) giveBack(ctx context.Context, t *ticket) (held any, err error)
 func (b *backend) released(t *ticket, held any) error {
 	b.listener.forget(t.claim.ID)
 	if news, ok := held.(string); ok {
-		b.listener.tell(news, b.clock.Now())
+		b.listener.tell(news, handover{received: b.clock.Now(), aside: true})
 		b.listener.toldAside()
 		return nil
 	}

@@ -7,7 +7,7 @@
 --   ARGV[2]  entry  what may stand in the queue for it
 --   ARGV[3]  stray  the server time until which a lost request of it could still
 --                   have an effect, or nothing if there is none
---   ARGV[4]  "drifts" if one of those joins a queue that moves
+--   ARGV[4]  "drifts" if one of those joins a queue and looks at nothing
 
 --include basic.lua
 --include shared.lua

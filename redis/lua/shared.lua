@@ -24,9 +24,10 @@
 local GRACE = 30000000
 
 -- A claim that joins a queue which moves does so by a command, not by a script: that cannot
--- look whether the claim has been given up, nor whether it is late. Where one was given up
--- that may still be on its way, the mark is followed by a space and the time until which
--- those that come out of a queue have to be looked at.
+-- look whether the claim has been given up, nor whether it is late. One that a release takes
+-- along is not looked at either. Where one was given up that may still be on its way, the mark
+-- is followed by a space and the time until which those that come out of a queue have to be
+-- looked at, and a release takes nobody along.
 
 -- The text of the clock, if it is one.
 local function sane(clock)
@@ -117,7 +118,7 @@ local function hand_over(clock, taker, own)
 end
 
 -- Sees to it that requests of this claim that arrive until the moment given
--- have no effect; drifts says that the one which joins a queue that moves may be one of them.
+-- have no effect; drifts says that one of them joins a queue and looks at nothing.
 local function bury(clock, moment, drifts)
   local now = time()
   if moment >= now then
