@@ -78,10 +78,17 @@ func TestFollow(t *testing.T) {
 		if !joined {
 			t.Fatal("not taken along")
 		}
+		if ahead := along.State.(*ticket).standing.ahead; ahead != 0 {
+			t.Errorf("%d seem to wait before it", ahead)
+		}
+		followed = calls(t, r.admin, "rpushx") > before
+		if followed && along.State.(*ticket).kept != holder.State.(*ticket).kept {
+			t.Error("to follow is not to prolong")
+		}
 		r.holds(waits)
 		holder, next, waits = next, along, r.asks(ctx, along)
 		queued(t, r.admin, r.name, 1)
-		return calls(t, r.admin, "rpushx") > before
+		return followed
 	}
 	for i, want := range []bool{false, false, true, true} {
 		if hand() != want {
@@ -98,4 +105,18 @@ func TestFollow(t *testing.T) {
 	r.must(r.Release(ctx, holder))
 	r.holds(waits)
 	r.left(next)
+}
+
+// Of a queue of which it is not known when it was prolonged it is not taken for granted.
+func TestFollowUnknown(t *testing.T) {
+	t.Parallel()
+	b := opened(t, connect(t, servers.SharedRedis(t).Addr()))
+	one, other := b.ticket(claim(freshName(t), time.Minute, true)), b.ticket(claim(freshName(t), time.Minute, true))
+	one.aside = true
+	if how := b.relayArgs(one, other, driver.Instant(time.Second), 0)[10]; how != "join" {
+		t.Error(how)
+	}
+	if other.kept != driver.Instant(time.Second) {
+		t.Errorf("prolonged at %v", other.kept)
+	}
 }
