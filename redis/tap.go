@@ -149,10 +149,10 @@ func said(b []byte) (channel, text string, ok bool) {
 			return "", "", false
 		}
 		n, err := strconv.Atoi(string(line[1:]))
-		if err != nil || n < 0 {
+		if err != nil || n < 0 || n > len(b)-len(lineEnd) { // or nonsense, whatever its length
 			return "", "", false
 		}
-		parts[i], b = b[:n], b[n+len(lineEnd):] // they are there: the message is whole
+		parts[i], b = b[:n], b[n+len(lineEnd):]
 	}
 	kind := string(parts[0])
 	return string(parts[1]), string(parts[2]), kind == "message" || kind == "smessage"

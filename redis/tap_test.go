@@ -113,9 +113,13 @@ func TestTap(t *testing.T) {
 // What is no message is handed over as it is: those who read complain.
 func TestTapOfNonsense(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"\r\n", "*x\r\n+1\r\n", "$99999999999999999999\r\n", "$600000000\r\n", ">9223372036854775807\r\n"} {
+	for _, text := range []string{"\r\n", "*x\r\n+1\r\n", "$99999999999999999999\r\n", "$600000000\r\n", ">9223372036854775807\r\n",
+		"*3\r\n$7\r\nmessage\r\n$600000000\r\n", "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$9223372036854775807\r\n", "*3\r\n\r\n", "*3\r\n$x\r\n"} {
 		if n := message([]byte(text)); n != len(text) {
 			t.Errorf("%q: %d", text, n)
+		}
+		if _, _, ok := said([]byte(text)); ok {
+			t.Errorf("%q: said", text)
 		}
 	}
 }
