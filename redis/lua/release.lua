@@ -48,7 +48,7 @@ if held and (not ARGV[3] or along) and clock and #clock == 33 then
     local news = claim and claim .. ' ' .. now .. ' ' .. now .. ' ' .. KEYS[1]
     local own = news and channel == ARGV[2]
     if place and not own then
-      redis.call('RPOP', KEYS[3])
+      redis.call('LREM', KEYS[3], -1, ARGV[3])
     end
     local heard = own
     if news and not own then
