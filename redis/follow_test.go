@@ -9,23 +9,25 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// follows has the first look as if it came from the same Locker, and the queue had been
-// prolonged just now.
-func (r *relaying) follows() {
-	t := r.first.State.(*ticket)
-	t.aside, t.kept = true, r.clock.Now()
+// withNobody does something with a driver that holds a name for which nobody waits: once as
+// it is, and once as if it had the name from its own Locker, and the queue had been prolonged just now.
+func withNobody(t *testing.T, do func(r *relaying)) {
+	for _, aside := range []bool{false, true} {
+		r := relays(t, servers.SharedRedis(t))
+		r.leaves()
+		if aside {
+			first := r.first.State.(*ticket)
+			first.aside, first.kept = true, r.clock.Now()
+		}
+		do(r)
+	}
 }
 
 // Promise 9: where somebody else comes first the release takes nobody along, and the
 // order stays.
 func TestOthersComeFirst(t *testing.T) {
 	t.Parallel()
-	for _, expected := range []bool{false, true} {
-		r := relays(t, servers.SharedRedis(t))
-		r.leaves()
-		if expected {
-			r.follows()
-		}
+	withNobody(t, func(r *relaying) {
 		other := wants(within(t, 20*time.Second), open(t, r.admin), r.name)
 		queued(t, r.admin, r.name, 1)
 		second := r.claim()
@@ -42,19 +44,14 @@ func TestOthersComeFirst(t *testing.T) {
 		release(t, lock)
 		r.holds(waits)
 		r.left(second)
-	}
+	})
 }
 
 // Nobody is taken along where nobody waits, and a release says truthfully that the name was
 // not held.
 func TestNothingToRelay(t *testing.T) {
 	t.Parallel()
-	for _, expected := range []bool{false, true} {
-		r := relays(t, servers.SharedRedis(t))
-		r.leaves()
-		if expected {
-			r.follows()
-		}
+	withNobody(t, func(r *relaying) {
 		if _, joined, err := r.relay(); joined || err != nil {
 			t.Errorf("joined %v, %v", joined, err)
 		}
@@ -62,7 +59,7 @@ func TestNothingToRelay(t *testing.T) {
 			t.Errorf("released again: joined %v, %v", joined, err)
 		}
 		r.left()
-	}
+	})
 }
 
 // Where one of a Locker follows the other their queue is not made anew each time, but

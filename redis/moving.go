@@ -34,24 +34,31 @@ type moving struct {
 	lock, queue any // its keys, as arguments
 }
 
+// movingAs is the queue that moves if it is that of the name, nil otherwise.
+func (b *bucket) movingAs(name string) *moving {
+	if m := b.moving.Load(); m != nil && m.name == name {
+		return m
+	}
+	return nil
+}
+
 // moves reports whether the name's queue may be joined by a command.
 func (b *bucket) moves(name string, now driver.Instant) bool {
-	m := b.moving.Load()
-	return m != nil && m.name == name &&
-		now.Sub(m.seen) < seen && now.Sub(driver.Instant(m.got.Load())) < recent
+	m := b.movingAs(name)
+	return m != nil && now.Sub(m.seen) < seen && now.Sub(driver.Instant(m.got.Load())) < recent
 }
 
 // lockArg and queueArg are keys of a name as arguments, made once for one whose queue moves.
 
 func (b *bucket) lockArg(name string) any {
-	if m := b.moving.Load(); m != nil && m.name == name {
+	if m := b.movingAs(name); m != nil {
 		return m.lock
 	}
 	return b.lock(name)
 }
 
 func (b *bucket) queueArg(name string) any {
-	if m := b.moving.Load(); m != nil && m.name == name {
+	if m := b.movingAs(name); m != nil {
 		return m.queue
 	}
 	return b.queue(name)
@@ -59,23 +66,22 @@ func (b *bucket) queueArg(name string) any {
 
 // joined takes note of how many waited in the name's queue.
 func (b *bucket) joined(name string, ahead int64, now driver.Instant) {
-	old := b.moving.Load()
-	same := old != nil && old.name == name
+	old := b.movingAs(name)
 	switch {
 	case ahead >= several:
-		m := &moving{name: name, seen: now, lock: b.lock(name), queue: b.queue(name)}
-		if same {
+		m := &moving{name: name, seen: now, lock: b.lockArg(name), queue: b.queueArg(name)}
+		if old != nil {
 			m.got.Store(old.got.Load())
 		}
 		b.moving.Store(m)
-	case same:
+	case old != nil:
 		b.moving.Store(nil)
 	}
 }
 
 // got takes note of that the name came from its queue after a wait.
 func (b *bucket) got(name string, waited time.Duration, now driver.Instant) {
-	if m := b.moving.Load(); m != nil && m.name == name && waited < moment {
+	if m := b.movingAs(name); m != nil && waited < moment {
 		m.got.Store(int64(now))
 	}
 }

@@ -294,38 +294,34 @@ func TestRelayIsNotAnswered(t *testing.T) {
 // late. The name is released all the same.
 func TestRelayThatArrivesLate(t *testing.T) {
 	t.Parallel()
-	type spoils func(r *relaying, third *ticket, words args)
-	all := map[string]spoils{
+	for what, spoil := range map[string]func(r *relaying, third *ticket, words args){
 		"given up": func(r *relaying, third *ticket, words args) {
 			third.touched, third.drift, third.stray = true, true, words[9].(int64)
 			r.must(r.Abandon(within(t, 20*time.Second), third.claim))
 		},
 		"too old":    func(r *relaying, _ *ticket, words args) { words[9] = micros(r.clock.Now()) + r.times.ahead.Load() - 1 },
 		"not marked": func(_ *relaying, _ *ticket, words args) { words[9] = words[9].(int64) + time.Hour.Microseconds() },
-	}
-	try := func(how, what string, spoil spoils) {
-		r := relays(t, servers.SharedRedis(t))
-		third := r.ticket(r.claim())
-		now := r.clock.Now()
-		words := r.relayArgs(r.first.State.(*ticket), third, now, r.times.latest(now))
-		words[10] = how
-		spoil(r, third, words)
-		v, err := r.scripts.release.run(within(t, 20*time.Second), r.client, slices.Clone(words))
-		r.must(err)
-		news, _ := v.(string)
-		if _, joined := r.queued(third, new(answer), news); joined {
-			t.Errorf("%s, %s: the server answered %q", how, what, news)
+	} {
+		for _, how := range []string{"join", "follow"} {
+			r := relays(t, servers.SharedRedis(t))
+			third := r.ticket(r.claim())
+			now := r.clock.Now()
+			words := r.relayArgs(r.first.State.(*ticket), third, now, r.times.latest(now))
+			words[10] = how
+			spoil(r, third, words)
+			v, err := r.scripts.release.run(within(t, 20*time.Second), r.client, slices.Clone(words))
+			r.must(err)
+			news, _ := v.(string)
+			if _, joined := r.queued(third, new(answer), news); joined {
+				t.Errorf("%s, %s: the server answered %q", how, what, news)
+			}
+			if n := r.admin.LLen(context.Background(), queueKey(r.name)).Val(); n != 0 {
+				t.Errorf("%s, %s: it is in the queue", how, what)
+			}
+			r.listener.tell(news, handover{received: r.clock.Now()})
+			r.holds(r.waits)
+			r.listener.forget(r.first.ID)
+			r.left(r.second)
 		}
-		if n := r.admin.LLen(context.Background(), queueKey(r.name)).Val(); n != 0 {
-			t.Errorf("%s, %s: it is in the queue", how, what)
-		}
-		r.listener.tell(news, handover{received: r.clock.Now()})
-		r.holds(r.waits)
-		r.listener.forget(r.first.ID)
-		r.left(r.second)
-	}
-	for what, spoil := range all {
-		try("join", what, spoil)
-		try("follow", what, spoil)
 	}
 }

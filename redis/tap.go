@@ -53,11 +53,10 @@ func (t *tap) overhear() (channel, text string, ok bool) {
 // await waits for a message.
 func (t *tap) await() error {
 	for t.ready == 0 {
-		if t.ready = message(t.buf); t.ready > 0 {
-			break
-		}
-		if err := t.fill(); err != nil {
-			return err
+		if t.ready = message(t.buf); t.ready == 0 {
+			if err := t.fill(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -11,8 +11,8 @@
 -- or if another is to join the queue, should one on the same channel get the name
 --   ARGV[3]  entry  of that one
 --   ARGV[4]  latest the server time until which it is to join
---   ARGV[5]  "join", or "follow" where it is likely to get it and the queue has been prolonged
---            lately
+--   ARGV[5]  "join", or "follow" if such a one is likely to be the first and the queue was
+--            prolonged lately
 --
 -- Answers 1 if the claim held the name and does no longer, or what the next holder is to
 -- be told, if its channel is that of the one who asks, and before that, if the other has
