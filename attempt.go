@@ -56,10 +56,6 @@ func (c *core) attempt(ctx context.Context, lock *Lock) error {
 // than ctx and Close allow. If it came away without an answer it says late, and
 // the claim is undone once the driver has come back.
 func (c *core) ask(ctx context.Context, claim *driver.Claim) (ans answer, late bool) {
-	if c.traits.TryFirst && !claim.Wait {
-		ans.grant, ans.err = c.driver.Acquire(ctx, claim)
-		return ans, false
-	}
 	if c.traits.Prompt {
 		call := &callContext{Context: ctx, with: c.open}
 		defer call.end()

@@ -12,7 +12,7 @@ import (
 func BenchmarkCore(b *testing.B) {
 	for name, prompt := range map[string]bool{"prompt": true, "aside": false} {
 		b.Run(name, func(b *testing.B) {
-			cfg, err := NewConfig()
+			cfg, err := NewConfig[struct{}]("script", nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -133,14 +133,13 @@ func (s *strict) Close(ctx context.Context) error {
 // several, a store that is away now and then.
 func TestContractWithDriver(t *testing.T) {
 	for name, traits := range map[string]func(*driver.Traits){
-		"first without waiting": func(*driver.Traits) {},
-		"prompt":                func(t *driver.Traits) { t.TryFirst = false },
-		"aside":                 func(t *driver.Traits) { t.TryFirst, t.Prompt = false, false },
-		"checked":               func(t *driver.Traits) { t.TryFirst, t.Prompt, t.Check = false, false, time.Millisecond },
+		"prompt": func(*driver.Traits) {},
+		"aside":                 func(t *driver.Traits) { t.Prompt = false },
+		"checked":               func(t *driver.Traits) { t.Prompt, t.Check = false, time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg, err := locker.NewConfig(locker.WithTTL(time.Minute), locker.WithOwner("somebody"), locker.WithClock(locker.TimeClock{}))
+			cfg, err := locker.NewConfig[struct{}]("strict", nil, locker.WithTTL(time.Minute), locker.WithOwner("somebody"), locker.WithClock(locker.TimeClock{}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -39,9 +39,6 @@ type core struct {
 // New makes a Locker of a driver. It is for the authors of backends: users call
 // the constructor of a backend.
 func New(d driver.Driver, cfg *Config) (Locker, error) {
-	if err := cfg.leftOver(); err != nil {
-		return nil, &Error{Op: "open", Backend: d.Traits().Backend, Err: err}
-	}
 	c := &core{
 		driver: d,
 		traits: d.Traits(),
@@ -71,7 +68,7 @@ func (c *core) Acquire(ctx context.Context, name string, opts ...AcquireOption) 
 		return nil, c.fail("acquire", name, err)
 	}
 	defer c.leave(name)
-	wait := !c.traits.TryFirst
+	wait := true
 	for pause := newBackoff(); ; {
 		if lock == nil {
 			lock = newLock(ctx, c, c.newClaim(name, a, wait))
@@ -175,17 +172,19 @@ func (c *core) newClaim(name string, a acquisition, wait bool) driver.Claim {
 	var text [2 * len(id)]byte
 	hex.Encode(text[:], id[:])
 	claim := driver.Claim{
-		Name:  name,
-		ID:    string(text[:]),
-		Owner: c.cfg.Owner,
-		TTL:   c.cfg.TTL,
-		Wait:  wait,
+		Name:   name,
+		ID:     string(text[:]),
+		Owner:  c.cfg.Owner,
+		TTL:    c.cfg.TTL,
+		Wait:   wait,
+		Wanted: func() {},
 	}
 	if a.leased {
 		claim.TTL, claim.Lease = a.lease, true
 	}
+	claim.Weight, claim.Limit = driver.All, driver.All
 	if a.shared {
-		claim.Mode = driver.Shared
+		claim.Weight = 1
 	}
 	return claim
 }

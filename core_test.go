@@ -105,7 +105,7 @@ var errBroken = errors.New("broken")
 
 func open(t *testing.T, s *script, opts ...Option) Locker {
 	t.Helper()
-	cfg, err := NewConfig(append([]Option{WithClock(TimeClock{})}, opts...)...)
+	cfg, err := NewConfig[struct{}]("script", nil, append([]Option{WithClock(TimeClock{})}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,116 +26,110 @@ const (
 	MaxOwner = 1024
 )
 
-// An Option changes how a Locker is made. Those of this package go with every
-// backend; backends have more of their own.
-type Option func(*Config)
+// An Option changes how a Locker is made, or says why it cannot. Those of this package
+// go with every backend; backends have more of their own.
+type Option func(*Config) error
 
 // WithTTL sets how long after its holder died a lock stays taken, DefaultTTL
 // without it. A live holder renews by itself, so a longer TTL only means a
 // longer wait after a crash, and a shorter one that a shorter pause of the
 // holder loses the lock.
 func WithTTL(ttl time.Duration) Option {
-	return func(c *Config) {
+	return func(c *Config) error {
 		c.TTL = ttl
-		c.check(ttl >= MinTTL && ttl <= MaxTTL, "TTL %v is not between %v and %v", ttl, MinTTL, MaxTTL)
+		return check(ttl >= MinTTL && ttl <= MaxTTL, "TTL %v is not between %v and %v", ttl, MinTTL, MaxTTL)
 	}
 }
 
 // WithOwner sets the text by which operators recognise the holder of a lock on
 // the server. Without it the text is the host's name and the process's number.
 func WithOwner(owner string) Option {
-	return func(c *Config) {
+	return func(c *Config) error {
 		c.Owner = owner
-		c.check(len(owner) <= MaxOwner, "owner of %d bytes is longer than %d", len(owner), MaxOwner)
+		return check(len(owner) <= MaxOwner, "owner of %d bytes is longer than %d", len(owner), MaxOwner)
 	}
 }
 
 // WithLogger has the Locker report to l what no caller can be told: locks lost,
 // clean-ups that have to be tried again, servers configured in a way that breaks
-// a promise. Without it nothing is logged.
+// a promise. Without it nothing is logged. A handler that is slow delays nobody.
 func WithLogger(l *slog.Logger) Option {
-	return func(c *Config) {
-		c.check(l != nil, "nil logger")
+	return func(c *Config) error {
 		c.Logger = l
+		return check(l != nil, "nil logger")
 	}
 }
 
 // WithClock replaces the clock by which deadlines are counted. It is meant for
 // tests.
 func WithClock(clock driver.Clock) Option {
-	return func(c *Config) {
-		c.check(clock != nil, "nil clock")
+	return func(c *Config) error {
 		c.Clock = clock
+		return check(clock != nil, "nil clock")
 	}
 }
 
 // Config is what the options of a constructor add up to. Only the authors of
-// backends need it: their constructor calls NewConfig, takes its own settings
-// with Settings, and hands the Config to New.
+// backends need it: their constructor calls NewConfig and hands the Config to New.
 type Config struct {
 	TTL    time.Duration
 	Owner  string
 	Logger *slog.Logger
 	Clock  driver.Clock
 
-	err    error
-	extras map[reflect.Type][]any
+	settings any // of the backend, a *T
 }
 
-// NewConfig applies opts to the defaults. The error is that of the first option
-// that cannot be honoured, ErrInvalidOption.
-func NewConfig(opts ...Option) (*Config, error) {
+// NewConfig applies opts to the defaults of package locker and to settings, which
+// holds those of the backend (nil if it has none). The error is an *Error that wraps
+// ErrInvalidOption: an option cannot be honoured or is one of another backend.
+func NewConfig[T any](backend string, settings *T, opts ...Option) (*Config, error) {
 	host, _ := os.Hostname()
 	c := &Config{
-		TTL:    DefaultTTL,
-		Owner:  fmt.Sprintf("%s:%d", host, os.Getpid()),
-		Logger: slog.New(slog.DiscardHandler),
-		Clock:  SystemClock(),
-		extras: make(map[reflect.Type][]any),
+		TTL:      DefaultTTL,
+		Owner:    fmt.Sprintf("%s:%d", host, os.Getpid()),
+		Logger:   slog.New(slog.DiscardHandler),
+		Clock:    SystemClock(),
+		settings: settings,
 	}
 	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("%w: nil option", ErrInvalidOption)
+		err := fmt.Errorf("nil option")
+		if opt != nil {
+			err = opt(c)
 		}
-		if opt(c); c.err != nil {
-			return nil, c.err
+		if err != nil {
+			return nil, InvalidOption(backend, err)
 		}
 	}
 	return c, nil
 }
 
-func (c *Config) check(ok bool, format string, args ...any) {
-	if !ok && c.err == nil {
-		c.err = fmt.Errorf("%w: %s", ErrInvalidOption, fmt.Sprintf(format, args...))
+// InvalidOption returns the error of a constructor that refuses what it was given.
+func InvalidOption(backend string, err error) error {
+	if !errors.Is(err, ErrInvalidOption) {
+		err = fmt.Errorf("%w: %w", ErrInvalidOption, err)
 	}
+	return &Error{Op: "open", Backend: backend, Err: err}
 }
 
 // BackendOption makes an option out of a change to a backend's own settings, of
-// type T. The backend collects it with Settings; given to another backend it is
-// refused.
-func BackendOption[T any](set func(*T)) Option {
-	return func(c *Config) {
-		t := reflect.TypeFor[T]()
-		c.extras[t] = append(c.extras[t], set)
+// type T. Given to a backend with other settings it is refused.
+func BackendOption[T any](set func(*T) error) Option {
+	return func(c *Config) error {
+		s, ok := c.settings.(*T)
+		if !ok || s == nil {
+			return fmt.Errorf("%s is an option of another backend", reflect.TypeFor[T]().PkgPath())
+		}
+		return set(s)
 	}
 }
 
-// Settings applies to s, which holds the backend's defaults, every option made
-// by BackendOption for its type.
-func Settings[T any](c *Config, s *T) {
-	t := reflect.TypeFor[T]()
-	for _, set := range c.extras[t] {
-		set.(func(*T))(s)
+// check returns an error of that text unless ok.
+func check(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
 	}
-	delete(c.extras, t)
-}
-
-// leftOver complains of options that no Settings has collected.
-func (c *Config) leftOver() error {
-	for t := range c.extras {
-		return fmt.Errorf("%w: %s is an option of another backend", ErrInvalidOption, t.PkgPath())
-	}
-	return nil
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalidOption}, args...)...)
 }
 
 // An AcquireOption changes one acquisition.

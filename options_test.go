@@ -52,7 +52,7 @@ func TestRefused(t *testing.T) {
 		"zero TTL": WithTTL(0), "negative TTL": WithTTL(-1), "long TTL": WithTTL(MaxTTL + 1),
 		"long owner": WithOwner(string(make([]byte, MaxOwner+1))), "nil": nil, "nil logger": WithLogger(nil), "nil clock": WithClock(nil),
 	} {
-		if _, err := NewConfig(opt); !errors.Is(err, ErrInvalidOption) {
+		if _, err := NewConfig[struct{}]("script", nil, opt); !errors.Is(err, ErrInvalidOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestRefused(t *testing.T) {
 
 // Without options a lock outlives its holder by 15 seconds and names the process.
 func TestDefaults(t *testing.T) {
-	cfg, err := NewConfig()
+	cfg, err := NewConfig[struct{}]("script", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,19 +72,23 @@ func TestDefaults(t *testing.T) {
 
 func TestOptionOfAnotherBackend(t *testing.T) {
 	type mine struct{ n int }
-	cfg, err := NewConfig(BackendOption(func(m *mine) { m.n++ }), BackendOption(func(m *mine) { m.n++ }))
-	if err != nil {
-		t.Fatal(err)
+	add := BackendOption(func(m *mine) error { m.n++; return nil })
+	m := mine{n: 1}
+	if _, err := NewConfig("script", &m, add, add); err != nil || m.n != 3 {
+		t.Errorf("applied to its own backend: %d, %v", m.n, err)
 	}
-	if _, err := New(&script{}, cfg); !errors.Is(err, ErrInvalidOption) {
-		t.Errorf("option nobody asked for: %v", err)
-	}
-	var m mine
-	Settings(cfg, &m)
-	if m.n != 2 {
-		t.Errorf("applied %d options, want 2", m.n)
-	}
-	if _, err := New(&script{}, cfg); err != nil {
-		t.Error(err)
+	var other struct{ n int }
+	for what, make := range map[string]func() (*Config, error){
+		"other settings": func() (*Config, error) { return NewConfig("script", &other, add) },
+		"no settings":    func() (*Config, error) { return NewConfig[mine]("script", nil, add) },
+		"own refusal": func() (*Config, error) {
+			return NewConfig("script", &m, BackendOption(func(*mine) error { return errors.New("no") }))
+		},
+	} {
+		_, err := make()
+		var e *Error
+		if !errors.Is(err, ErrInvalidOption) || !errors.As(err, &e) || e.Op != "open" || e.Backend != "script" {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

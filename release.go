@@ -72,9 +72,6 @@ func (l *Lock) end(ctx context.Context, cause error) (tried, err error) {
 // releaseHere asks a prompt driver once, on the caller's goroutine.
 func (l *Lock) releaseHere(ctx context.Context, until time.Time) error {
 	c := l.core
-	if c.traits.TryFirst {
-		return c.driver.Release(ctx, &l.claim)
-	}
 	call := &callContext{Context: ctx, with: c.alive, until: until}
 	defer call.end()
 	return c.relay(call, &l.claim)

@@ -120,7 +120,7 @@ var errorCases = []*testCase{
 		name: "Errors/Options", promise: 13,
 		says: "Options that no backend could honour get ErrInvalidOption, before anything is sent.",
 		run: func(c *C) {
-			foreign := locker.BackendOption(func(*foreignSettings) {})
+			foreign := locker.BackendOption(func(*foreignSettings) error { return nil })
 			for what, opt := range map[string]locker.Option{
 				"no TTL": locker.WithTTL(0), "a negative TTL": locker.WithTTL(-time.Second), "a TTL of two days": locker.WithTTL(48 * time.Hour),
 				"an owner of 2 KiB": locker.WithOwner(strings.Repeat("o", 2048)), "no logger": locker.WithLogger(nil), "no clock": locker.WithClock(nil),

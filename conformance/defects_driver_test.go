@@ -262,7 +262,7 @@ var driverDefects = []defect{
 		name:  "shared locks exclude each other",
 		cases: "Shared/Together",
 		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-			c.Mode = driver.Exclusive
+			c.Weight = driver.All
 			return next.Acquire(ctx, c)
 		}}),
 	},
@@ -270,7 +270,7 @@ var driverDefects = []defect{
 		name:  "all locks are shared",
 		cases: "Shared/AgainstExclusive Shared/Loss Exclusion/TryOfHeld",
 		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-			c.Mode = driver.Shared
+			c.Weight = 1
 			return next.Acquire(ctx, c)
 		}}),
 	},

@@ -29,7 +29,7 @@ type remote struct {
 type wrapper func(driver.Driver) driver.Driver
 
 func dialRemote(addr, secret string, wrap wrapper, opts ...locker.Option) (locker.Locker, error) {
-	cfg, err := locker.NewConfig(opts...)
+	cfg, err := locker.NewConfig[struct{}]("remote", nil, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (r *remote) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 
 // once asks once. What it asks for may be granted all the same when it fails.
 func (r *remote) once(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	in := &Call{Name: c.Name, ID: c.ID, Owner: c.Owner, TTL: c.TTL, Wait: c.Wait, Shared: c.Mode == driver.Shared}
+	in := &Call{Name: c.Name, ID: c.ID, Owner: c.Owner, TTL: c.TTL, Wait: c.Wait, Weight: c.Weight, Limit: c.Limit}
 	sent := r.clock.Now()
 	out, err := r.call(ctx, "Acquire", in)
 	if err != nil {

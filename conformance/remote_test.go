@@ -127,7 +127,8 @@ type service struct{ *server }
 type Call struct {
 	Secret, Name, ID, Owner string
 	IDs                     []string
-	Shared, Wait            bool
+	Weight, Limit           int32
+	Wait                    bool
 	TTL                     time.Duration
 }
 
@@ -164,12 +165,9 @@ func (s *service) Acquire(in *Call, out *Answer) error {
 func (s *service) begin(in *Call) *served {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &served{
-		claim:  &driver.Claim{Name: in.Name, ID: in.ID, Owner: in.Owner, TTL: in.TTL, Wait: in.Wait},
+		claim:  &driver.Claim{Name: in.Name, ID: in.ID, Owner: in.Owner, TTL: in.TTL, Wait: in.Wait, Weight: in.Weight, Limit: in.Limit},
 		cancel: cancel,
 		done:   make(chan struct{}),
-	}
-	if in.Shared {
-		c.claim.Mode = driver.Shared
 	}
 	if s.ttl != nil {
 		c.claim.TTL = s.ttl(in)
@@ -199,7 +197,7 @@ func (s *service) Renew(in *Call, out *Answer) error {
 				out.Held[i] = err == nil
 			})
 			if s.resurrect && !out.Held[i] {
-				_, err := s.driver.Acquire(context.Background(), &driver.Claim{Name: c.claim.Name, TTL: c.claim.TTL})
+				_, err := s.driver.Acquire(context.Background(), &driver.Claim{Name: c.claim.Name, TTL: c.claim.TTL, Weight: driver.All, Limit: driver.All})
 				out.Held[i] = err == nil
 			}
 		}

@@ -13,7 +13,9 @@
 //
 //	Acquire                         once
 //	    granted:     Renew          any number of times, many claims in one call
+//	                 Lighten        when the holder needs less than it has
 //	                 Release        until it returns nil or ErrGone
+//	                 or Linger      the same, for a name that has to stay taken
 //	                 or Abandon     when the holding was lost
 //	    ErrTaken:    nothing more
 //	    other error: Abandon        again and again until it returns nil
@@ -21,14 +23,22 @@
 // so that a driver needs no retry loop of its own for cleaning up. It only has
 // to say truthfully whether the cleaning up is done.
 //
+// # The one rule
+//
+// The server keeps, for each name, one queue of claims in the order of arrival,
+// holders included. A claim is granted when its weight and the weights of all
+// claims ahead of it are together no more than its limit; see [Fits]. A claim that
+// does not wait is granted if that is true of the end of the queue at that moment.
+// What is ahead of a claim only shrinks, so a claim that may be granted stays so, and
+// nobody is ever overtaken.
+//
 // # Concurrency
 //
 // All methods may be called at once from many goroutines, for different claims
 // and also for different claims of one name. For one claim: Acquire has
 // returned before any other method is called for it; Renew may run at the same
-// time as Release or Abandon; Release and Abandon never run at the same time.
-// A Relay that takes a claim along has returned before any other method is called
-// for that one. Close is called once, last.
+// time as any of the others; Lighten, Release, Linger and Abandon never run at the
+// same time. Close is called once, last.
 //
 // # Contexts
 //
@@ -49,6 +59,8 @@ package driver
 import (
 	"context"
 	"errors"
+	"iter"
+	"math"
 	"time"
 )
 
@@ -94,16 +106,20 @@ type Driver interface {
 	//	report(c, 0, err)       not known; the core asks again soon
 	//
 	// A claim that is not reported counts as not known. Renew must never bring
-	// back a holding that is gone. It is not called for claims with
-	// [Claim.Lease], except as [Traits.LeaseBySession] says. When [Traits.Session]
-	// is set it is also called with no claims at all, for the session alone.
+	// back a holding that is gone. When [Traits.Session] is set it is also called
+	// with no claims at all, for the session alone.
+	//
+	// A claim with [Claim.Lease] is confirmed and never extended; the core does not use
+	// its until. Such claims are given only if [Traits.Check] is set. With
+	// [Traits.LeaseBySession] they are renewed like all others.
 	Renew(ctx context.Context, claims []*Claim, report func(c *Claim, until Instant, err error))
 
 	// Release frees the name if, and only if, c holds it, and wakes the next
 	// waiter. It returns nil when c held the name and no longer does, and ErrGone
 	// when the server said that c does not hold it. A request repeated because
 	// its reply was lost should answer nil, not ErrGone, where the driver can
-	// tell. After any other error the core calls it again.
+	// tell. After any other error the core calls it again; the caller is told of
+	// one that wraps ErrRefused at once.
 	Release(ctx context.Context, c *Claim) error
 
 	// Abandon makes sure that nothing of c is left on the server and that
@@ -120,24 +136,43 @@ type Driver interface {
 	Close(ctx context.Context) error
 }
 
-// Relayer is a Driver that can release one claim and have another join the queue in
-// one request. Where many goroutines of a process want one name, this halves what each of
-// them costs. A driver that is not [Traits.Prompt] is not asked for it.
-type Relayer interface {
-	Driver
+// Inspector shows what the server knows. See [Traits.Inspect].
+type Inspector interface {
+	// Look returns the claims of name, holders and waiters, in the order of the
+	// queue. A name that nobody wants has none. It changes nothing.
+	Look(ctx context.Context, name string) ([]Position, error)
 
-	// Relay is Release for c, and takes next along: a claim with Wait for the same name,
-	// for which nothing has been called yet. If c's name goes to a claim for which Acquire of
-	// this driver is waiting, next joins the queue at that moment, behind all who are there.
-	// Otherwise it does not: then one that this driver waits for is still in the queue.
-	//
-	// joined is to be called, once and before Relay returns, when next is in the queue, or may
-	// be, since the answer was lost. The core then calls Acquire for it at once, which goes on
-	// from there, or Abandon, if it is no longer wanted. Where that is possible it is called
-	// before the claim that has the name is granted: whose own release then finds the one after
-	// next in its place. If it is not called nothing of next is at the server or on its way
-	// there, and the core forgets it.
-	Relay(ctx context.Context, c, next *Claim, joined func()) error
+	// Names returns the names that begin with prefix and are held or waited for, each
+	// once, in any order. It ends with the first error, that of ctx included.
+	Names(ctx context.Context, prefix string) iter.Seq2[string, error]
+}
+
+// Evictor takes a place in the queue away from its owner. See [Traits.Evict].
+type Evictor interface {
+	// Evict removes the claim with this ID, and no other, from the queue of name,
+	// whoever made it, and passes the name on. It returns ErrGone when the server has
+	// no such claim. A holder is told by [Claim.Lost] or its next Renew within a second;
+	// a waiter queues anew, at the end.
+	Evict(ctx context.Context, name, id string) error
+}
+
+// Weigher changes the weight of a holding. See [Traits.Downgrade].
+type Weigher interface {
+	// Lighten gives c, which holds its name, this smaller weight, and grants the name to
+	// those for whom that makes room. The token stays, and c keeps its limit and its place. It
+	// returns ErrGone when the server said that c does not hold its name. Calling it
+	// again is harmless. Claim.Weight stays as it was.
+	Lighten(ctx context.Context, c *Claim, weight int32) error
+}
+
+// Lingerer keeps a name taken after its release. See [Traits.Linger].
+type Lingerer interface {
+	// Linger is Release, but the name stays taken with c's weight for d more, counted by the
+	// server from the request. After that the name is passed on as if it had been released
+	// then, also if the process that made c lives no longer. Look shows c as a holder meanwhile.
+	// Nothing more is called for c after Linger has returned nil or ErrGone; what it
+	// needs to end the holding in time is up to the driver, or to those who wait.
+	Linger(ctx context.Context, c *Claim, d time.Duration) error
 }
 
 // Traits are the fixed properties of a backend.
@@ -151,9 +186,24 @@ type Traits struct {
 	// Fenced: every Grant has a Token.
 	Fenced bool
 
-	// Shared: claims of mode [Shared] are understood. Without it the core
+	// Shared: claims of weight 1 and limit All are understood. Without it the core
 	// refuses them and the driver never sees one.
 	Shared bool
+
+	// Permits: claims of any weight and limit are understood.
+	Permits bool
+
+	// Inspect: the driver is an [Inspector].
+	Inspect bool
+
+	// Evict: the driver is an [Evictor].
+	Evict bool
+
+	// Downgrade: the driver is a [Weigher].
+	Downgrade bool
+
+	// Linger: the driver is a [Lingerer].
+	Linger bool
 
 	// Session: holdings live as long as one session, which has to be renewed
 	// also while nothing is held. The core then calls Renew from the first
@@ -163,11 +213,6 @@ type Traits struct {
 	// Prompt: every call returns at once when its ctx ends, so that the core
 	// may make it on the caller's own goroutine.
 	Prompt bool
-
-	// TryFirst: to ask costs next to nothing (no request to a server), so that
-	// it is cheaper to ask without waiting first, and to prepare for waiting
-	// only once that is known to be necessary. Only together with Prompt.
-	TryFirst bool
 
 	// LeaseBySession: a claim with [Claim.Lease] too is held for as long as the
 	// session lives, because the server knows no other end. Grant.Until is then
@@ -182,15 +227,13 @@ type Traits struct {
 	Check time.Duration
 }
 
-// Mode says which claims can hold a name together.
-type Mode int
+// All is the weight and the limit of an exclusive claim, and the limit of a shared one.
+const All int32 = math.MaxInt32
 
-const (
-	// Exclusive excludes every other claim.
-	Exclusive Mode = iota
-	// Shared excludes exclusive claims only.
-	Shared
-)
+// Fits reports whether a claim is granted behind claims of that weight together.
+func Fits(ahead int64, weight, limit int32) bool {
+	return ahead+int64(weight) <= int64(limit)
+}
 
 // Claim is one try to hold one name. The core fills it in and never changes it
 // afterwards, and never uses it twice.
@@ -204,8 +247,14 @@ type Claim struct {
 	// Owner is text for operators, stored beside the lock. Any bytes, up to 1,024.
 	Owner string
 
-	// Mode is Exclusive unless Traits.Shared is set.
-	Mode Mode
+	// Weight and Limit say what can hold the name at the same time, see "The one rule":
+	// All and All for an exclusive claim, 1 and All for a shared one, k and n for k of
+	// n permits.
+	Weight, Limit int32
+
+	// Spare is how many tokens above the one granted the core could use to pass the
+	// holding on within the process. Fewer may be given, or none.
+	Spare int32
 
 	// TTL is how long after its holder died the name may stay taken.
 	TTL time.Duration
@@ -223,17 +272,26 @@ type Claim struct {
 	// the grant and after the claim has ended; it never blocks.
 	Lost func(reason error)
 
-	// State is the driver's own. It is set in Acquire at the latest, or by a Relay that
-	// has taken the claim along, and may be read in every later call for the claim.
+	// Wanted tells the core that, while this claim holds the name, another waits for
+	// it. It is a hint, which may come late, more than once or never. It may be called
+	// when Lost may be, and never blocks.
+	Wanted func()
+
+	// State is the driver's own. It is set in Acquire at the latest and may be read in
+	// every later call for the claim.
 	State any
 }
 
 // Grant is the answer to a successful Acquire.
 type Grant struct {
-	// Token is greater than zero and strictly greater than the token of every
-	// earlier holding of the name, also when exclusion was violated. Zero if
-	// the backend is not Fenced.
+	// Token is greater than zero and, with the tokens of Spare, strictly greater than
+	// those of every earlier holding of the name that could not overlap with this one,
+	// also when exclusion was violated. Zero if the backend is not Fenced.
 	Token int64
+
+	// Spare is how many tokens above Token no other grant of the name will get: those
+	// of later grants exceed Token + Spare. At most Claim.Spare.
+	Spare int64
 
 	// Until is the first moment at which the server may give the name to
 	// another if it hears nothing more from this holder. It is counted from a
@@ -245,16 +303,25 @@ type Grant struct {
 	Until Instant
 }
 
-// Ends returns two channels of which one is closed when the context of a call ends; the
-// second may be nil. To wait for the Done of that context costs more: it is made when it is
-// first asked for.
-func Ends(ctx context.Context) (one, other <-chan struct{}) {
-	if c, ok := ctx.(interface {
-		Ends() (one, other <-chan struct{})
-	}); ok {
-		return c.Ends()
-	}
-	return ctx.Done(), nil
+// Position is one claim in the queue of a name, as [Inspector.Look] shows it.
+type Position struct {
+	// Name, ID, Owner, Weight and Limit are those of the claim.
+	Name, ID, Owner string
+	Weight, Limit   int32
+
+	// Held: it holds the name. Otherwise it waits.
+	Held bool
+
+	// Token is the holder's, zero for one that waits.
+	Token int64
+
+	// Since is when it was granted or, if it waits, when it joined the queue, on the
+	// server's clock as far as the server tells. Zero if it is not known.
+	Since time.Time
+
+	// Left is for how long the server will keep it, if it hears nothing more of it.
+	// Zero if that is not known.
+	Left time.Duration
 }
 
 var (
@@ -264,6 +331,10 @@ var (
 	// ErrGone is returned or reported when the server said that the claim does
 	// not hold its name.
 	ErrGone = errors.New("driver: not held")
+
+	// ErrRefused is wrapped in errors that no repetition will mend: the server does not
+	// permit the request, or something of another kind is stored under the key.
+	ErrRefused = errors.New("refused")
 )
 
 // Instant is a moment on a Clock, in nanoseconds from an origin that only has a

@@ -139,7 +139,7 @@ func TestNewRefuses(t *testing.T) {
 		"closed client":         func() (locker.Locker, error) { return New(closed) },
 		"empty prefix":          func() (locker.Locker, error) { return New(open, WithPrefix("")) },
 		"bad TTL":               func() (locker.Locker, error) { return New(open, locker.WithTTL(0)) },
-		"option of another one": func() (locker.Locker, error) { return New(open, locker.BackendOption(func(*int) {})) },
+		"option of another one": func() (locker.Locker, error) { return New(open, locker.BackendOption(func(*int) error { return nil })) },
 	} {
 		if l, err := try(); !errors.Is(err, locker.ErrInvalidOption) || l != nil {
 			t.Errorf("%s: %v %v, want ErrInvalidOption", what, l, err)

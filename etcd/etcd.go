@@ -72,11 +72,12 @@ type settings struct {
 // one cluster. A "/" is added if it does not end with one. Lockers exclude each
 // other only if their prefixes are equal.
 func WithPrefix(prefix string) locker.Option {
-	return locker.BackendOption(func(s *settings) {
+	return locker.BackendOption(func(s *settings) error {
 		if prefix == "" {
 			s.err = fmt.Errorf("%w: empty prefix", locker.ErrInvalidOption)
 		}
 		s.prefix = strings.TrimSuffix(prefix, "/") + "/"
+		return s.err
 	})
 }
 
@@ -91,12 +92,11 @@ func New(client *clientv3.Client, opts ...locker.Option) (locker.Locker, error) 
 }
 
 func open(client *clientv3.Client, opts []locker.Option) (*backend, *locker.Config, error) {
-	cfg, err := locker.NewConfig(opts...)
+	s := settings{prefix: DefaultPrefix}
+	cfg, err := locker.NewConfig("etcd", &s, opts...)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := settings{prefix: DefaultPrefix}
-	locker.Settings(cfg, &s)
 	switch {
 	case s.err != nil:
 		return nil, nil, s.err

@@ -15,7 +15,7 @@ type client struct {
 }
 
 func (d *client) Traits() driver.Traits {
-	return driver.Traits{Backend: "memory", Fair: true, Fenced: true, Shared: true, Prompt: true, TryFirst: true}
+	return driver.Traits{Backend: "memory", Fair: true, Fenced: true, Shared: true, Prompt: true, Permits: false}
 }
 
 func (d *client) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {

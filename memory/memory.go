@@ -22,7 +22,6 @@
 package memory
 
 import (
-	"fmt"
 	"reflect"
 
 	"github.com/seed80cd6120/locker"
@@ -43,7 +42,7 @@ func NewStore(opts ...locker.Option) *Store {
 		names: make(map[string]*entry),
 		clock: locker.TimeClock{},
 	}
-	if cfg, err := locker.NewConfig(s.opts...); err == nil {
+	if cfg, err := locker.NewConfig[struct{}]("memory", nil, s.opts...); err == nil {
 		s.clock = cfg.Clock
 	}
 	s.up = &Link{store: s}
@@ -69,9 +68,9 @@ func (s *Store) Remote(opts ...locker.Option) (locker.Locker, *Link, error) {
 
 func (s *Store) locker(link *Link, opts []locker.Option) (locker.Locker, error) {
 	all := make([]locker.Option, 0, len(s.opts)+len(opts))
-	cfg, err := locker.NewConfig(append(append(all, s.opts...), opts...)...)
+	cfg, err := locker.NewConfig[struct{}]("memory", nil, append(append(all, s.opts...), opts...)...)
 	if err != nil {
-		return nil, fmt.Errorf("memory: %w", err)
+		return nil, err
 	}
 	return locker.New(newDriver(s, link, cfg.Clock), cfg)
 }

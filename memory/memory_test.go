@@ -180,7 +180,7 @@ func TestBadOptions(t *testing.T) {
 	if _, err := New(locker.WithTTL(-1)); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Error(err)
 	}
-	foreign := locker.BackendOption(func(*struct{ X int }) {})
+	foreign := locker.BackendOption(func(*struct{ X int }) error { return nil })
 	if _, err := New(foreign); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Error(err)
 	}

@@ -162,7 +162,7 @@ func (s *Store) advance(e *entry, now driver.Instant) {
 
 func (e *entry) admits(p *place) bool {
 	for _, h := range e.holders {
-		if h.claim.Mode == driver.Exclusive || p.claim.Mode == driver.Exclusive {
+		if !driver.Fits(int64(h.claim.Weight), p.claim.Weight, p.claim.Limit) {
 			return false
 		}
 	}
@@ -249,7 +249,7 @@ func (s *Store) Holders() []Holder {
 				Name:   name,
 				Owner:  p.claim.Owner,
 				Token:  p.token,
-				Shared: p.claim.Mode == driver.Shared,
+				Shared: p.claim.Weight != driver.All,
 				Left:   p.until.Sub(now),
 			})
 		}

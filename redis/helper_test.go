@@ -30,11 +30,12 @@ func queueKey(name string) string { return plain.of(name).queue(name) }
 // opened makes a driver without the core around it.
 func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option) *backend {
 	t.Helper()
-	cfg, err := locker.NewConfig(opts...)
+	s := settings{prefix: DefaultPrefix}
+	cfg, err := locker.NewConfig("redis", &s, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBackend(client, cfg)
+	b, err := newBackend(client, cfg, s)
 	if err != nil {
 		t.Fatal(err)
 	}

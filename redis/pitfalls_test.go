@@ -383,10 +383,12 @@ func TestNewRefuses(t *testing.T) {
 		"Ring": func() (locker.Locker, error) {
 			return New(closing(t, goredis.NewRing(&goredis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})))
 		},
-		"empty prefix":       func() (locker.Locker, error) { return New(idle(t), WithPrefix("")) },
-		"braces":             func() (locker.Locker, error) { return New(idle(t), WithPrefix("a{}b")) },
-		"long prefix":        func() (locker.Locker, error) { return New(idle(t), WithPrefix(strings.Repeat("x", 101))) },
-		"option of a driver": func() (locker.Locker, error) { return New(idle(t), locker.BackendOption(func(*int) {})) },
+		"empty prefix": func() (locker.Locker, error) { return New(idle(t), WithPrefix("")) },
+		"braces":       func() (locker.Locker, error) { return New(idle(t), WithPrefix("a{}b")) },
+		"long prefix":  func() (locker.Locker, error) { return New(idle(t), WithPrefix(strings.Repeat("x", 101))) },
+		"option of a driver": func() (locker.Locker, error) {
+			return New(idle(t), locker.BackendOption(func(*int) error { return nil }))
+		},
 	} {
 		if l, err := try(); l != nil || !errors.Is(err, locker.ErrInvalidOption) {
 			t.Errorf("%s: %v, %v", what, l, err)

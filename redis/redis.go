@@ -121,17 +121,18 @@ type settings struct {
 // Lockers with different prefixes do not know of each other. A prefix has 1 to 100
 // bytes, no braces and no spaces.
 func WithPrefix(prefix string) locker.Option {
-	return locker.BackendOption(func(s *settings) { s.prefix = prefix })
+	return locker.BackendOption(func(s *settings) error { s.prefix = prefix; return nil })
 }
 
 // New returns a Locker on the server, or the Cluster, that client is connected to.
 // It does no I/O. The client must stay open until the Locker has been closed.
 func New(client goredis.UniversalClient, opts ...locker.Option) (locker.Locker, error) {
-	cfg, err := locker.NewConfig(opts...)
+	s := settings{prefix: DefaultPrefix}
+	cfg, err := locker.NewConfig("redis", &s, opts...)
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBackend(client, cfg)
+	b, err := newBackend(client, cfg, s)
 	if err != nil {
 		return nil, &locker.Error{Op: "open", Backend: "redis", Err: err}
 	}
@@ -161,9 +162,7 @@ type backend struct {
 	die     context.CancelFunc
 }
 
-func newBackend(client goredis.UniversalClient, cfg *locker.Config) (*backend, error) {
-	s := settings{prefix: DefaultPrefix}
-	locker.Settings(cfg, &s)
+func newBackend(client goredis.UniversalClient, cfg *locker.Config, s settings) (*backend, error) {
 	if err := checkPrefix(s.prefix); err != nil {
 		return nil, err
 	}

@@ -127,11 +127,12 @@ func newDriver(t testing.TB, nodes []string, opts ...locker.Option) *backend {
 
 func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...locker.Option) *backend {
 	t.Helper()
-	cfg, err := locker.NewConfig(opts...)
+	var s settings
+	cfg, err := locker.NewConfig("redlock", &s, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBackend(clients, cfg)
+	b, err := newBackend(clients, cfg, s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ type settings struct {
 // WithPrefix sets what all keys and channels begin with, "redlock" without it. All
 // programs that are to exclude each other need the same.
 func WithPrefix(prefix string) locker.Option {
-	return locker.BackendOption(func(s *settings) {
+	return locker.BackendOption(func(s *settings) error {
 		if prefix == "" || len(prefix) > 64 {
 			s.refuse("prefix of %d bytes, want 1 to 64", len(prefix))
 		}
@@ -40,6 +40,7 @@ func WithPrefix(prefix string) locker.Option {
 			}
 		}
 		s.prefix = prefix
+		return s.err
 	})
 }
 
@@ -48,18 +49,19 @@ func WithPrefix(prefix string) locker.Option {
 // second. Only what cannot be decided without the node takes that long, and only until
 // the node is known not to answer.
 func WithNodeTimeout(d time.Duration) locker.Option {
-	return locker.BackendOption(func(s *settings) {
+	return locker.BackendOption(func(s *settings) error {
 		if d < time.Millisecond || d > time.Minute {
 			s.refuse("node timeout %v is not between 1ms and 1m", d)
 		}
 		s.bound = d
+		return s.err
 	})
 }
 
 // WithoutFencing makes a Locker whose locks have no token: Token is 0. It saves
 // the nodes a little work. Holders with and without tokens exclude each other.
 func WithoutFencing() locker.Option {
-	return locker.BackendOption(func(s *settings) { s.unfenced = true })
+	return locker.BackendOption(func(s *settings) error { s.unfenced = true; return nil })
 }
 
 func (s *settings) refuse(format string, args ...any) {
@@ -77,20 +79,25 @@ func (s *settings) refuse(format string, args ...any) {
 // All programs have to be given the same nodes. New does not talk to any of them.
 // The clients stay the caller's: Close does not close them.
 func New(clients []goredis.UniversalClient, opts ...locker.Option) (locker.Locker, error) {
-	cfg, err := locker.NewConfig(opts...)
+	var s settings
+	cfg, err := locker.NewConfig("redlock", &s, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("redlock: %w", err)
+		return nil, err
 	}
-	b, err := newBackend(clients, cfg)
+	b, err := newBackend(clients, cfg, s)
 	if err != nil {
 		return nil, err
 	}
 	return locker.New(b, cfg)
 }
 
-func newBackend(clients []goredis.UniversalClient, cfg *locker.Config) (*backend, error) {
-	s := settings{prefix: "redlock", bound: min(max(cfg.TTL/5, 200*time.Millisecond), time.Second)}
-	locker.Settings(cfg, &s)
+func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s settings) (*backend, error) {
+	if s.prefix == "" {
+		s.prefix = "redlock"
+	}
+	if s.bound == 0 {
+		s.bound = min(max(cfg.TTL/5, 200*time.Millisecond), time.Second)
+	}
 	if s.err == nil {
 		s.err = checkClients(clients)
 	}

@@ -31,13 +31,15 @@ func TestNewRefuses(t *testing.T) {
 		"one twice": func() (locker.Locker, error) {
 			return New([]goredis.UniversalClient{nowhere[0], nowhere[1], nowhere[0]})
 		},
-		"one server":    func() (locker.Locker, error) { return New(append(connect(t, "127.0.0.1:1"), nowhere...)) },
-		"cluster":       func() (locker.Locker, error) { return New([]goredis.UniversalClient{nowhere[0], cluster, nowhere[1]}) },
-		"empty prefix":  func() (locker.Locker, error) { return New(nowhere, WithPrefix("")) },
-		"brace":         func() (locker.Locker, error) { return New(nowhere, WithPrefix("a{b")) },
-		"no time":       func() (locker.Locker, error) { return New(nowhere, WithNodeTimeout(0)) },
-		"TTL":           func() (locker.Locker, error) { return New(nowhere, locker.WithTTL(time.Microsecond)) },
-		"other backend": func() (locker.Locker, error) { return New(nowhere, locker.BackendOption(func(*int) {})) },
+		"one server":   func() (locker.Locker, error) { return New(append(connect(t, "127.0.0.1:1"), nowhere...)) },
+		"cluster":      func() (locker.Locker, error) { return New([]goredis.UniversalClient{nowhere[0], cluster, nowhere[1]}) },
+		"empty prefix": func() (locker.Locker, error) { return New(nowhere, WithPrefix("")) },
+		"brace":        func() (locker.Locker, error) { return New(nowhere, WithPrefix("a{b")) },
+		"no time":      func() (locker.Locker, error) { return New(nowhere, WithNodeTimeout(0)) },
+		"TTL":          func() (locker.Locker, error) { return New(nowhere, locker.WithTTL(time.Microsecond)) },
+		"other backend": func() (locker.Locker, error) {
+			return New(nowhere, locker.BackendOption(func(*int) error { return nil }))
+		},
 	} {
 		if _, err := try(); !errors.Is(err, locker.ErrInvalidOption) {
 			t.Errorf("%s: got %v, want ErrInvalidOption", name, err)

@@ -64,11 +64,12 @@ func (s *settings) fail(format string, args ...any) {
 // WithChroot puts all nodes below path, which is made if it is not there. Lockers
 // with different paths have nothing to do with each other.
 func WithChroot(path string) locker.Option {
-	return locker.BackendOption(func(s *settings) {
+	return locker.BackendOption(func(s *settings) error {
 		if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' || strings.Contains(path, "//") {
 			s.fail("chroot %q is not a path like /app", path)
 		}
 		s.chroot = strings.TrimSuffix(path, "/")
+		return s.err
 	})
 }
 
@@ -81,28 +82,30 @@ func WithDigest(user, password string) locker.Option {
 // WithAuth authenticates by any scheme that the servers know.
 func WithAuth(scheme string, data []byte) locker.Option {
 	auth := credential{scheme, string(data)}
-	return locker.BackendOption(func(s *settings) { s.auth = append(s.auth, auth) })
+	return locker.BackendOption(func(s *settings) error { s.auth = append(s.auth, auth); return nil })
 }
 
 // WithACL sets the permissions of the nodes that are made. Without it everybody may
 // do everything. Those who share locks need to read, write, create and delete.
 func WithACL(acl ...zk.ACL) locker.Option {
-	return locker.BackendOption(func(s *settings) {
+	return locker.BackendOption(func(s *settings) error {
 		if len(acl) == 0 {
 			s.fail("empty ACL")
 		}
 		s.acl = acl
+		return s.err
 	})
 }
 
 // WithTLS encrypts the connections. The server's name is checked against the host
 // part of its address unless config has one.
 func WithTLS(config *tls.Config) locker.Option {
-	return locker.BackendOption(func(s *settings) {
+	return locker.BackendOption(func(s *settings) error {
 		if config == nil {
 			s.fail("nil TLS configuration")
 		}
 		s.tls = config
+		return s.err
 	})
 }
 
@@ -111,11 +114,12 @@ func WithTLS(config *tls.Config) locker.Option {
 // servers that tick no slower and grant no sessions of less than two ticks. With it
 // locks survive longer interruptions on an ensemble with short ticks.
 func WithTick(tick time.Duration) locker.Option {
-	return locker.BackendOption(func(s *settings) {
+	return locker.BackendOption(func(s *settings) error {
 		if tick <= 0 || tick > time.Minute {
 			s.fail("tick %v is not between 0 and 1m", tick)
 		}
 		s.tick = tick
+		return s.err
 	})
 }
 
@@ -137,12 +141,11 @@ func Connect(ctx context.Context, servers []string, opts ...locker.Option) (lock
 }
 
 func connect(ctx context.Context, servers []string, opts []locker.Option) (*backend, *locker.Config, error) {
-	cfg, err := locker.NewConfig(opts...)
+	set := settings{acl: zk.WorldACL(zk.PermAll)}
+	cfg, err := locker.NewConfig("zookeeper", &set, opts...)
 	if err != nil {
 		return nil, nil, err
 	}
-	set := settings{acl: zk.WorldACL(zk.PermAll)}
-	locker.Settings(cfg, &set)
 	if len(servers) == 0 {
 		set.fail("no servers")
 	}

@@ -20,7 +20,7 @@ import (
 // extended three times within their TTL, as its user would have to.
 func Opener(c contender.Contender, addrs []string, renew bool) func(context.Context, ...locker.Option) (conformance.Client, error) {
 	return func(ctx context.Context, opts ...locker.Option) (conformance.Client, error) {
-		cfg, err := locker.NewConfig(opts...)
+		cfg, err := locker.NewConfig[struct{}]("rival", nil, opts...)
 		if err != nil {
 			return nil, err
 		}

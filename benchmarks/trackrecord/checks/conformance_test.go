@@ -52,7 +52,7 @@ func dialAt(ctx context.Context, address string, opts ...locker.Option) (conform
 }
 
 func openAt(ctx context.Context, a faults.Access, opts []locker.Option) (conformance.Client, error) {
-	cfg, err := locker.NewConfig(opts...)
+	cfg, err := locker.NewConfig[struct{}]("rival", nil, opts...)
 	if err != nil {
 		return nil, err
 	}
