@@ -147,8 +147,8 @@ func TestWaiterOutOfReachKeepsNobodyWaiting(t *testing.T) {
 		late := queue(away)
 		link.Freeze()
 		next := queue(open(t, s))
-		if n := s.Waiting("x"); n != 2 {
-			t.Errorf("%d wait, want 2", n)
+		if n := len(s.Look("x")); n != 3 {
+			t.Errorf("%d in the queue, want 3", n)
 		}
 		_ = first.Release(t.Context())
 		second := <-next
