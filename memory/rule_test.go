@@ -90,7 +90,7 @@ const name = "x"
 // TestRule lets takers of all kinds do at random what takers do, and die, and compares the
 // store with the model after each step.
 func TestRule(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rule := func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {
 			w := &world{Driver: memory.NewStore().Driver(locker.TimeClock{})}
 			defer func() {
@@ -111,7 +111,10 @@ func TestRule(t *testing.T) {
 				"wait":    w.wait,
 			})
 		})
-	})
+	}
+	for range 10 { // each a hundred times
+		rapid.Check(t, rule)
+	}
 }
 
 func (w *world) acquire(t *rapid.T) {
@@ -261,16 +264,6 @@ func (w *world) wait(t *rapid.T) {
 
 func (w *world) check(t *rapid.T) {
 	synctest.Wait()
-	found, err := w.Driver.(driver.Inspector).Look(context.Background(), name)
-	if err != nil || len(found) != len(w.model) {
-		t.Fatalf("%d claims in the queue, want %d: %v", len(found), len(w.model), err)
-	}
-	for i, s := range w.model {
-		p := found[i]
-		if p.ID != s.ID || p.Weight != s.weight || p.Held != s.held || s.held && p.Left != time.Until(s.until) {
-			t.Fatalf("position %d: %+v, want %+v", i, p, s)
-		}
-	}
 	var grants []driver.Grant
 	for _, k := range w.takers {
 		s := w.find(k.ID)
@@ -294,6 +287,16 @@ func (w *world) check(t *rapid.T) {
 			t.Fatalf("token %d after %d", g.Token, w.token)
 		}
 		w.token = g.Token + g.Spare
+	}
+	found, err := w.Driver.(driver.Inspector).Look(context.Background(), name)
+	if err != nil || len(found) != len(w.model) {
+		t.Fatalf("%d claims in the queue, want %d: %v", len(found), len(w.model), err)
+	}
+	for i, s := range w.model {
+		p := found[i]
+		if p.ID != s.ID || p.Weight != s.weight || p.Held != s.held || s.held && p.Left != time.Until(s.until) {
+			t.Fatalf("position %d: %+v, want %+v", i, p, s)
+		}
 	}
 	// What the rule is for, in words that do not depend on it.
 	for _, s := range w.model {
