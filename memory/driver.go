@@ -65,12 +65,13 @@ func (d *client) until(end driver.Instant) driver.Instant {
 
 func (d *client) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	ends := make([]driver.Instant, len(claims))
-	held := make([]bool, len(claims))
+	errs := make([]error, len(claims))
 	err := d.link.request(ctx, false, func() error {
 		now := d.store.clock.Now()
 		for i, c := range claims {
 			p, _ := c.State.(*place)
-			if held[i] = p.holds(now); !held[i] {
+			if !p.holds(now) {
+				errs[i] = driver.ErrGone
 				continue
 			}
 			if !c.Lease && !p.freed {
@@ -81,40 +82,27 @@ func (d *client) Renew(ctx context.Context, claims []*driver.Claim, report func(
 		return nil
 	})
 	for i, c := range claims {
-		switch {
-		case err != nil:
+		if err := cmp.Or(err, errs[i]); err != nil {
 			report(c, 0, err)
-		case held[i]:
+		} else {
 			report(c, d.until(ends[i]), nil)
-		default:
-			report(c, 0, driver.ErrGone)
 		}
 	}
 }
 
-func (d *client) Release(ctx context.Context, c *driver.Claim) error {
-	return d.change(ctx, c, func(p *place) {
-		p.freed = true
-		d.store.remove(p)
-	})
-}
+func (d *client) Release(ctx context.Context, c *driver.Claim) error { return d.Linger(ctx, c, 0) }
 
 func (d *client) Linger(ctx context.Context, c *driver.Claim, more time.Duration) error {
 	return d.change(ctx, c, func(p *place) {
-		p.freed = true
-		p.grant.Until = d.store.clock.Now().Add(more)
-		d.store.settle(d.store.queues[c.Name])
+		p.freed, p.grant.Until = true, d.store.clock.Now().Add(more)
 	})
 }
 
 func (d *client) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
-	return d.change(ctx, c, func(p *place) {
-		p.weight = min(p.weight, weight)
-		d.store.settle(d.store.queues[c.Name])
-	})
+	return d.change(ctx, c, func(p *place) { p.weight = min(p.weight, weight) })
 }
 
-// change runs do if c holds its name. It returns nil also when c has been released by
+// change runs do if c holds its name, and settles the queue. It returns nil also when c has been released by
 // an earlier request, whose reply was lost.
 func (d *client) change(ctx context.Context, c *driver.Claim, do func(p *place)) error {
 	return d.link.request(ctx, false, func() error {
@@ -122,6 +110,7 @@ func (d *client) change(ctx context.Context, c *driver.Claim, do func(p *place))
 		switch {
 		case p.holds(d.store.clock.Now()) && !p.freed:
 			do(p)
+			d.store.settle(d.store.queues[c.Name])
 		case p == nil || !p.freed:
 			return driver.ErrGone
 		}
@@ -154,11 +143,8 @@ func (d *client) Names(ctx context.Context, prefix string) iter.Seq2[string, err
 			return nil
 		})
 		for _, name := range names {
-			if err = cmp.Or(err, ctx.Err()); err != nil {
+			if err = cmp.Or(err, ctx.Err()); err != nil || !yield(name, nil) {
 				break
-			}
-			if !yield(name, nil) {
-				return
 			}
 		}
 		if err != nil {

@@ -97,13 +97,6 @@ func (s *Store) Destroy(name string) bool {
 	return len(holders) > 0
 }
 
-// Look returns the claims of name, holders and waiters, in the order of the queue.
-func (s *Store) Look(name string) []driver.Position {
-	s.mu.Lock()
-	defer s.unlock()
-	return s.positions(name)
-}
-
 // Holders returns those who hold any name, in the order of the names.
 func (s *Store) Holders() []driver.Position {
 	s.mu.Lock()
