@@ -20,14 +20,16 @@ func ExampleDo() {
 	}
 	defer l.Close(ctx)
 
-	err = locker.Do(ctx, l, "migrate/schema", func(ctx context.Context, lock *locker.Lock) error {
-		// ctx ends if the lock is lost.
-		fmt.Println("migrating under", lock.Name())
+	migrate := func(ctx context.Context) error {
+		fmt.Println("migrating")
 		return ctx.Err()
+	}
+	err = locker.Do(ctx, l, "migrate/schema", func(ctx context.Context, lock *locker.Lock) error {
+		return migrate(ctx) // ctx ends if the lock is lost
 	})
 	fmt.Println(err)
 	// Output:
-	// migrating under migrate/schema
+	// migrating
 	// <nil>
 }
 
@@ -63,40 +65,55 @@ func ExampleLocker_tryAcquire() {
 	// replica 2 goes on
 }
 
+// fencedRow is what a lock protects: it keeps, beside its state, the greatest token of an
+// exclusive holder that it has seen, and refuses lower ones.
+type fencedRow struct {
+	state string
+	fence int64
+}
+
+var errStale = errors.New("a later holder has been here")
+
+func (r *fencedRow) Write(ctx context.Context, token int64, state string) error {
+	if token < r.fence { // an equal one is the same holder, writing a second time
+		return errStale
+	}
+	r.state, r.fence = state, token
+	return ctx.Err()
+}
+
 // A store that compares tokens is safe from a holder that was paused for longer
 // than its TTL and does not know yet that it has lost the lock.
 func ExampleLock_Token() {
 	ctx := context.Background()
 	store := memory.NewStore()
-	l, err := store.Locker(locker.WithTTL(200 * time.Millisecond))
+	l, err := store.Locker()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer l.Close(ctx)
+	var orders fencedRow
 
-	var fence int64 // kept beside the data that it protects
-	write := func(token int64) error {
-		if token < fence {
-			return errors.New("a later holder has been here")
-		}
-		fence = token
-		return nil
-	}
-
-	first, err := l.Acquire(ctx, "orders/42")
+	late, err := l.Acquire(ctx, "orders/42")
 	if err != nil {
 		log.Fatal(err)
 	}
 	store.Destroy("orders/42") // as if its time had run out on the server
-	second, err := l.Acquire(ctx, "orders/42")
+	lock, err := l.Acquire(ctx, "orders/42")
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("second:", write(second.Token()))
-	fmt.Println("first:", write(first.Token()))
+	defer lock.Release(ctx)
+	err = orders.Write(lock.Context(), lock.Token(), "paid")
+	fmt.Println("paid:", err)
+	err = orders.Write(lock.Context(), lock.Token(), "shipped")
+	fmt.Println("shipped:", err)
+	err = orders.Write(late.Context(), late.Token(), "cancelled")
+	fmt.Println("cancelled:", err)
 	// Output:
-	// second: <nil>
-	// first: a later holder has been here
+	// paid: <nil>
+	// shipped: <nil>
+	// cancelled: a later holder has been here
 }
 
 // Readers hold the name together; a writer holds it alone.
@@ -108,19 +125,19 @@ func ExampleShared() {
 	}
 	defer l.Close(ctx)
 
-	for i := range 2 {
-		lock, err := l.Acquire(ctx, "catalogue", locker.Shared())
+	for range 2 {
+		reader, err := l.Acquire(ctx, "catalogue", locker.Shared())
 		if err != nil {
 			log.Fatal(err)
 		}
-		defer lock.Release(ctx)
-		fmt.Println("reader", i+1, "reads")
+		defer reader.Release(ctx)
+		fmt.Println("reading", reader.Name())
 	}
 	_, err = l.TryAcquire(ctx, "catalogue")
 	fmt.Println("the writer has to wait:", errors.Is(err, locker.ErrNotAcquired))
 	// Output:
-	// reader 1 reads
-	// reader 2 reads
+	// reading catalogue
+	// reading catalogue
 	// the writer has to wait: true
 }
 
@@ -383,7 +400,8 @@ func ExampleWithHandOver() {
 	// token 3 after requests: 1
 }
 
-// Work with a deadline of its own ends with whatever comes first: the deadline or the lock.
+// Work with a deadline of its own ends with whatever comes first: the deadline or the
+// lock. Within comes last, so that the context that is used compares the clock itself.
 func ExampleLock_Within() {
 	ctx := context.Background()
 	store := memory.NewStore()
@@ -399,7 +417,7 @@ func ExampleLock_Within() {
 	}
 	work, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
-	work = lock.Within(work) // last, so that it compares the clock itself
+	work = lock.Within(work)
 	store.Destroy("report")
 	<-work.Done()
 	fmt.Println(errors.Is(context.Cause(work), locker.ErrLost))
