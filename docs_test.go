@@ -53,3 +53,31 @@ func code(line string) string {
 	line, _, _ = strings.Cut(line, "//")
 	return strings.Join(strings.Fields(line), " ")
 }
+
+// CONTRIBUTING.md names every file of the core, and none that is not there.
+func TestContributingNamesFiles(t *testing.T) {
+	named := map[string]bool{}
+	for _, line := range linesOf(t, "CONTRIBUTING.md") {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		for i, word := range strings.Split(strings.Split(line, "|")[1], "`") {
+			if i%2 == 1 && strings.HasSuffix(word, ".go") {
+				named[word] = true
+			}
+		}
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") && !named[file] {
+			t.Errorf("CONTRIBUTING.md does not name %s", file)
+		}
+		delete(named, file)
+	}
+	for file := range named {
+		t.Errorf("CONTRIBUTING.md names %s, which is not there", file)
+	}
+}
