@@ -25,9 +25,9 @@ type server struct {
 	mu     sync.Mutex
 	queues map[string][]*entry
 
-	// token is the last one given. There is one counter for all names: it has to outlive
-	// every queue, and a counter for each name would be litter that grows with the
-	// number of names ever used.
+	// token is the last one given, spare ones included. There is one counter for all
+	// names: it has to outlive every queue, and a counter for each name would be litter
+	// that grows with the number of names ever used.
 	token int64
 }
 
@@ -36,6 +36,7 @@ type entry struct {
 	id            string // the claim's: it makes every request safe to repeat
 	weight, limit int32
 	ttl           time.Duration
+	spare         int64         // how many tokens for hand-overs in its process it asked for
 	token         int64         // zero while the claim waits
 	granted       chan struct{} // closed when it is granted: this wakes the waiter
 	until         time.Time     // when the holding ends unless it is renewed
@@ -51,7 +52,7 @@ func (s *server) join(c *driver.Claim) entry {
 	e := s.find(c.Name, c.ID)
 	switch {
 	case e == nil:
-		e = &entry{id: c.ID, weight: c.Weight, limit: c.Limit, ttl: c.TTL, granted: make(chan struct{})}
+		e = &entry{id: c.ID, weight: c.Weight, limit: c.Limit, ttl: c.TTL, spare: int64(c.Spare), granted: make(chan struct{})}
 		s.queues[c.Name] = append(s.queues[c.Name], e)
 		s.settle(c.Name)
 	case e.token != 0:
@@ -124,8 +125,8 @@ func (s *server) settle(name string) {
 	var ahead int64
 	for _, e := range s.queues[name] {
 		if e.token == 0 && driver.Fits(ahead, e.weight, e.limit) {
-			s.token++
-			e.token = s.token
+			e.token = s.token + 1
+			s.token = e.token + e.spare // those in between nobody else will get
 			e.expiry = time.AfterFunc(e.ttl, func() { s.expire(name, e) })
 			e.extend()
 			close(e.granted) // wakes this waiter and not the herd
@@ -205,7 +206,7 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 		e := b.server.join(c)
 		switch {
 		case e.token != 0:
-			return driver.Grant{Token: e.token, Until: sent.Add(c.TTL)}, nil
+			return driver.Grant{Token: e.token, Spare: e.spare, Until: sent.Add(c.TTL)}, nil
 		case !c.Wait:
 			return driver.Grant{}, driver.ErrTaken // nothing was left behind
 		}
