@@ -77,7 +77,7 @@ func (s *strict) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 
 func (s *strict) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	for _, c := range claims {
-		s.step(c, 1, func(l *life) bool { return !l.granted || c.Lease }, "Renew")
+		s.step(c, 1, func(l *life) bool { return !l.granted || c.Lease && s.Traits().Check == 0 }, "Renew")
 	}
 	s.Driver.Renew(ctx, claims, report)
 	for _, c := range claims {
@@ -133,9 +133,9 @@ func (s *strict) Close(ctx context.Context) error {
 // several, a store that is away now and then.
 func TestContractWithDriver(t *testing.T) {
 	for name, traits := range map[string]func(*driver.Traits){
-		"prompt": func(*driver.Traits) {},
-		"aside":                 func(t *driver.Traits) { t.Prompt = false },
-		"checked":               func(t *driver.Traits) { t.Prompt, t.Check = false, time.Millisecond },
+		"prompt":  func(*driver.Traits) {},
+		"aside":   func(t *driver.Traits) { t.Prompt = false },
+		"checked": func(t *driver.Traits) { t.Prompt, t.Check = false, time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
