@@ -228,7 +228,9 @@ func (le *lease) lose(reason error) {
 		c := le.core
 		defer c.done()
 		c.renewer.remove(le)
+		le.downgrading.Lock() // the driver is not asked two things of one claim at once
 		c.cleanup(&le.claim)
+		le.downgrading.Unlock()
 		c.closeWindow(le)
 		c.cfg.Logger.Warn("locker: lock lost", "backend", c.traits.Backend, "name", le.claim.Name, "token", le.token, "reason", reason)
 		if o := c.cfg.Observer; o != nil && o.Lost != nil {
