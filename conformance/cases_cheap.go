@@ -8,13 +8,13 @@ import (
 
 var cheapCases = []*testCase{
 	{
-		name: "Cheap/IdleWaiters", promise: 8, needs: requests, alone: true,
+		name: "Cheap/IdleWaiters", promise: 8, needs: requests, kinds: allKinds, alone: true,
 		says: "Waiters are woken by the server, not by asking again and again: an idle waiter costs the server nothing.",
 		run: func(c *C) {
 			const n = 20
 			const window = 2 * time.Second
 			name := c.name("x")
-			h := c.open().acquire(name)
+			h := c.open().acquire(name, c.other...)
 			var waiters []*client
 			for i := range n {
 				l := c.open()
@@ -25,7 +25,7 @@ var cheapCases = []*testCase{
 			idle := c.requestsIn(window) // what clients cost that do not wait
 			var waiting []*pending
 			for _, l := range waiters {
-				waiting = append(waiting, l.begin(c.ctx, name))
+				waiting = append(waiting, l.begin(c.ctx, name, c.own...))
 			}
 			c.settle()
 			c.quiet()
@@ -40,16 +40,16 @@ var cheapCases = []*testCase{
 		},
 	},
 	{
-		name: "Cheap/NoHerd", promise: 8, needs: requests, alone: true,
+		name: "Cheap/NoHerd", promise: 8, needs: requests, kinds: aloneKinds, alone: true,
 		says: "A release wakes one waiter and not the herd.",
 		run: func(c *C) {
 			const n = 20
 			name := c.name("x")
 			alone := c.costAlone()
-			h := c.open().acquire(name)
+			h := c.open().acquire(name, c.other...)
 			var waiting []*pending
 			for range n {
-				waiting = append(waiting, c.open().begin(c.ctx, name))
+				waiting = append(waiting, c.open().begin(c.ctx, name, c.own...))
 			}
 			c.settle()
 			c.quiet()
@@ -101,7 +101,7 @@ var cheapCases = []*testCase{
 		},
 	},
 	{
-		name: "Cheap/WokenByTheServer", promise: 8,
+		name: "Cheap/WokenByTheServer", promise: 8, kinds: allKinds,
 		says: "Waiters are woken by the server, not by looking again after a while.",
 		run: func(c *C) {
 			name := c.name("x")
@@ -109,8 +109,8 @@ var cheapCases = []*testCase{
 			var took []time.Duration
 			start := time.Now()
 			for range 9 {
-				h := a.acquire(name)
-				p := b.queue(name)
+				h := a.acquire(name, c.other...)
+				p := b.queue(name, c.own...)
 				released := time.Now()
 				c.release(h)
 				next := p.held(longTTL + soon)

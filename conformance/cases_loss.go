@@ -11,7 +11,7 @@ import (
 
 var lossCases = []*testCase{
 	{
-		name: "Loss/Frozen", promise: 3, needs: link,
+		name: "Loss/Frozen", promise: 3, needs: link, kinds: allKinds,
 		says: "lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder is cut off, silently.",
 		run:  func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Freeze() }) },
 	},
@@ -31,12 +31,12 @@ var lossCases = []*testCase{
 		},
 	},
 	{
-		name: "Loss/StaysLost", promise: 3, needs: link,
+		name: "Loss/StaysLost", promise: 3, needs: link, kinds: allKinds,
 		says: "A lock that is lost stays lost: an acknowledgement that comes late does not stretch it, and a renewal does not bring it back.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.openLink(locker.WithTTL(c.b.TTL)), c.open()
-			h := a.acquire(name)
+			h := a.acquire(name, c.own...)
 			w := c.watch(h)
 			a.link.Freeze()
 			w.lostWithin(c.b.TTL, "the connection froze")
@@ -51,12 +51,12 @@ var lossCases = []*testCase{
 		},
 	},
 	{
-		name: "Loss/NotRenewedBack", promise: 3, needs: destroy,
+		name: "Loss/NotRenewedBack", promise: 3, needs: destroy, kinds: allKinds,
 		says: "A renewal never brings back a holding that is gone.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(locker.WithTTL(c.b.TTL)), c.open()
-			w := c.watch(a.acquire(name))
+			w := c.watch(a.acquire(name, c.own...))
 			c.destroy(name)
 			w.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
 			// Nobody wants the name: a renewal on its way or to come could take it.
@@ -72,11 +72,11 @@ var lossCases = []*testCase{
 		},
 	},
 	{
-		name: "Loss/Destroyed", promise: 3, needs: destroy,
+		name: "Loss/Destroyed", promise: 3, needs: destroy, kinds: allKinds,
 		says: "A holder whose lock is removed by hand is told within a second.",
 		run: func(c *C) {
 			name := c.name("x")
-			w := c.watch(c.open().acquire(name))
+			w := c.watch(c.open().acquire(name, c.own...))
 			c.destroy(name)
 			w.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
 		},
@@ -95,14 +95,14 @@ var lossCases = []*testCase{
 		},
 	},
 	{
-		name: "Loss/Lease", promise: 3,
+		name: "Loss/Lease", promise: 3, kinds: allKinds,
 		says: "A lock with a lease is lost when the lease is over, before another gets it, and not renewed.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
-			h := a.acquire(name, locker.WithLease(c.b.TTL))
+			h := a.acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
 			w := c.watch(h)
-			p := b.queue(name)
+			p := b.queue(name, c.other...)
 			w.lostWithin(c.b.TTL, "it was granted for that long")
 			second := p.held(c.b.TTL + soon)
 			w.before(p.stamp)
@@ -282,8 +282,8 @@ func (c *C) lossBeforeTakeover(cut func(Link)) {
 		var waiting []*pending
 		for _, what := range []string{"p", "q", "r"} {
 			name := c.name(what)
-			watches = append(watches, c.watch(a.acquire(name)))
-			waiting = append(waiting, c.open(locker.WithTTL(longTTL)).queue(name))
+			watches = append(watches, c.watch(a.acquire(name, c.own...)))
+			waiting = append(waiting, c.open(locker.WithTTL(longTTL)).queue(name, c.other...))
 		}
 		time.Sleep(ttl / 2) // somewhere between two renewals
 		for _, w := range watches {

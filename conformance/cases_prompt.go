@@ -62,13 +62,13 @@ var promptCases = []*testCase{
 		},
 	},
 	{
-		name: "Prompt/Cancel", promise: 6,
+		name: "Prompt/Cancel", promise: 6, kinds: allKinds,
 		says: "Every call returns within 100 ms of its ctx ending, and errors.Is finds the ctx's error: a waiter that is cancelled.",
 		run: func(c *C) {
 			name := c.name("x")
-			c.open().acquire(name)
+			c.open().acquire(name, c.other...)
 			l := c.open()
-			c.prompt("Acquire", promptly, true, func(ctx context.Context) error { return onlyErr(l.Acquire(ctx, name)) })
+			c.prompt("Acquire", promptly, true, func(ctx context.Context) error { return onlyErr(l.Acquire(ctx, name, c.own...)) })
 		},
 	},
 	{

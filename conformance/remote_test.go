@@ -48,6 +48,7 @@ type served struct {
 	done   chan struct{}
 	grant  driver.Grant
 	err    error
+	wanted atomic.Bool
 }
 
 const secret = "sesame"
@@ -127,14 +128,17 @@ type service struct{ *server }
 type Call struct {
 	Secret, Name, ID, Owner string
 	IDs                     []string
-	Weight, Limit           int32
-	Wait                    bool
-	TTL                     time.Duration
+	Weight, Limit, Spare    int32
+	Wait, Lease             bool
+	TTL, More               time.Duration
 }
 
 type Answer struct {
-	Token int64
-	Held  []bool
+	Token, Spare int64
+	Held, Wanted []bool
+	Left         []time.Duration
+	Names        []string
+	Positions    []driver.Position
 }
 
 var errSecret = errors.New("wrong secret")
@@ -155,7 +159,7 @@ func (s *service) Acquire(in *Call, out *Answer) error {
 	}
 	s.mu.Unlock()
 	<-c.done
-	out.Token = c.grant.Token
+	out.Token, out.Spare = c.grant.Token, c.grant.Spare
 	if s.token != nil {
 		out.Token = s.token(out.Token)
 	}
@@ -165,9 +169,13 @@ func (s *service) Acquire(in *Call, out *Answer) error {
 func (s *service) begin(in *Call) *served {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &served{
-		claim:  &driver.Claim{Name: in.Name, ID: in.ID, Owner: in.Owner, TTL: in.TTL, Wait: in.Wait, Weight: in.Weight, Limit: in.Limit},
 		cancel: cancel,
 		done:   make(chan struct{}),
+	}
+	c.claim = &driver.Claim{
+		Name: in.Name, ID: in.ID, Owner: in.Owner, TTL: in.TTL, Lease: in.Lease, Wait: in.Wait,
+		Weight: in.Weight, Limit: in.Limit, Spare: in.Spare,
+		Wanted: func() { c.wanted.Store(true) },
 	}
 	if s.ttl != nil {
 		c.claim.TTL = s.ttl(in)
@@ -187,18 +195,20 @@ func (s *service) begin(in *Call) *served {
 
 func (s *service) Renew(in *Call, out *Answer) error {
 	s.requests.Add(1)
-	out.Held = make([]bool, len(in.IDs))
+	n := len(in.IDs)
+	out.Held, out.Wanted, out.Left = make([]bool, n), make([]bool, n), make([]time.Duration, n)
 	for i, id := range in.IDs {
 		s.mu.Lock()
 		c := s.claims[id]
 		s.mu.Unlock()
 		if c != nil {
-			s.driver.Renew(context.Background(), []*driver.Claim{c.claim}, func(_ *driver.Claim, _ driver.Instant, err error) {
-				out.Held[i] = err == nil
+			s.driver.Renew(context.Background(), []*driver.Claim{c.claim}, func(_ *driver.Claim, until driver.Instant, err error) {
+				out.Held[i], out.Left[i] = err == nil, until.Sub(locker.TimeClock{}.Now())
 			})
+			out.Wanted[i] = c.wanted.Load()
 			if s.resurrect && !out.Held[i] {
 				_, err := s.driver.Acquire(context.Background(), &driver.Claim{Name: c.claim.Name, TTL: c.claim.TTL, Weight: driver.All, Limit: driver.All})
-				out.Held[i] = err == nil
+				out.Held[i], out.Left[i] = err == nil, c.claim.TTL
 			}
 		}
 	}
@@ -208,6 +218,46 @@ func (s *service) Renew(in *Call, out *Answer) error {
 func (s *service) Release(in *Call, _ *Answer) error {
 	s.requests.Add(1)
 	return s.end(in, s.driver.Release)
+}
+
+func (s *service) Linger(in *Call, _ *Answer) error {
+	s.requests.Add(1)
+	return s.end(in, func(ctx context.Context, c *driver.Claim) error {
+		return s.driver.(driver.Lingerer).Linger(ctx, c, in.More)
+	})
+}
+
+func (s *service) Lighten(in *Call, _ *Answer) error {
+	s.requests.Add(1)
+	s.mu.Lock()
+	c := s.claims[in.ID]
+	s.mu.Unlock()
+	if c == nil {
+		return driver.ErrGone
+	}
+	return s.driver.(driver.Weigher).Lighten(context.Background(), c.claim, in.Weight)
+}
+
+func (s *service) Look(in *Call, out *Answer) (err error) {
+	s.requests.Add(1)
+	out.Positions, err = s.driver.(driver.Inspector).Look(context.Background(), in.Name)
+	return err
+}
+
+func (s *service) Names(in *Call, out *Answer) error {
+	s.requests.Add(1)
+	for name, err := range s.driver.(driver.Inspector).Names(context.Background(), in.Name) {
+		if err != nil {
+			return err
+		}
+		out.Names = append(out.Names, name)
+	}
+	return nil
+}
+
+func (s *service) Evict(in *Call, _ *Answer) error {
+	s.requests.Add(1)
+	return s.driver.(driver.Evictor).Evict(context.Background(), in.Name, in.ID)
 }
 
 func (s *service) Abandon(in *Call, _ *Answer) error {
@@ -287,7 +337,8 @@ func remoteBackend() Backend {
 		Dial: func(_ context.Context, addr string, opts ...locker.Option) (locker.Locker, error) {
 			return dialRemote(addr, secret, nil, opts...)
 		},
-		Fair: true, Fenced: true, Shared: true, Durable: true, Private: true, RequireAll: true,
+		Fair: true, Fenced: true, Shared: true, Permits: true, Downgrade: true, Inspect: true, Evict: true, AtLeast: true,
+		Durable: true, Private: true, RequireAll: true,
 		TTL: 700 * time.Millisecond,
 	}
 }
