@@ -26,5 +26,5 @@ var promises = map[int]string{
 var cases = slices.Concat(
 	deathCases, lossCases, outageCases, ghostCases,
 	exclusionCases, fencingCases, promptCases, releaseCases, cheapCases, fairCases,
-	manyCases, nameCases, litterCases, errorCases, closeCases, sharedCases,
+	manyCases, nameCases, litterCases, errorCases, closeCases, sharedCases, permitCases,
 )
