@@ -32,6 +32,7 @@ type C struct {
 	undecided bool
 	failures  int
 	clients   []*client
+	looks     *client // by which the case only looks, nil if it has not yet
 	heals     []func()
 	children  []*child
 }

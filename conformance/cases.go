@@ -26,5 +26,7 @@ var promises = map[int]string{
 var cases = slices.Concat(
 	deathCases, lossCases, outageCases, ghostCases,
 	exclusionCases, fencingCases, promptCases, releaseCases, cheapCases, fairCases,
-	manyCases, nameCases, litterCases, errorCases, closeCases, sharedCases, permitCases,
+	manyCases, nameCases, litterCases, errorCases, closeCases, sharedCases, permitCases, mixedCases,
+	downgradeCases, severalCases, reentryCases, atLeastCases, inspectCases, evictCases,
+	wantedCases, leadCases, handOverCases, withinCases,
 )

@@ -58,7 +58,7 @@ var lossCases = []*testCase{
 			a, b := c.open(locker.WithTTL(c.b.TTL)), c.open()
 			w := c.watch(a.acquire(name, c.own...))
 			c.destroy(name)
-			w.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
+			w.lostWithin(told, "the lock was destroyed")
 			// Nobody wants the name: a renewal on its way or to come could take it.
 			for range 5 {
 				time.Sleep(c.b.TTL / 5)
@@ -78,7 +78,22 @@ var lossCases = []*testCase{
 			name := c.name("x")
 			w := c.watch(c.open().acquire(name, c.own...))
 			c.destroy(name)
-			w.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
+			w.lostWithin(told, "the lock was destroyed")
+		},
+	},
+	{
+		name: "Loss/DestroyedLease", promise: 3, needs: destroy,
+		says: "A holder with a lease whose lock is removed by hand is told within a second, also when another holds the name by then.",
+		run: func(c *C) {
+			for _, taken := range []bool{false, true} {
+				name := c.name("x")
+				w := c.watch(c.open().acquire(name, locker.WithLease(longTTL)))
+				c.destroy(name)
+				if taken {
+					c.open().acquire(name)
+				}
+				w.lostWithin(told, "the lock was destroyed")
+			}
 		},
 	},
 	{
@@ -89,7 +104,7 @@ var lossCases = []*testCase{
 			x, y := c.name("x"), c.name("y")
 			wx, hy := c.watch(l.acquire(x)), l.acquire(y)
 			c.destroy(x)
-			wx.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
+			wx.lostWithin(told, "the lock was destroyed")
 			c.alive(hy, "although another was destroyed")
 			c.release(hy)
 		},
@@ -250,13 +265,8 @@ var lossCases = []*testCase{
 		name: "Loss/Do", promise: 3, needs: madeByLocker,
 		says: "The context that Do gives to its function ends when the lock is lost, and Do returns ErrLost.",
 		run: func(c *C) {
-			l, err := c.h.Open(c.ctx, locker.WithTTL(longTTL))
-			if err != nil {
-				c.fatalf("open: %v", err)
-			}
-			defer l.Close(c.ctx)
-			name := c.name("x")
-			err = locker.Do(c.ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+			l, name := c.openLocker(), c.name("x")
+			err := c.b.api.do(c.ctx, l.locker, name, func(ctx context.Context, lock *locker.Lock) error {
 				select {
 				case <-ctx.Done():
 				case <-time.After(shortLease + 2*time.Second):
@@ -270,6 +280,31 @@ var lossCases = []*testCase{
 			if !errors.Is(err, locker.ErrLost) {
 				c.errorf("Do returned %v", err)
 			}
+		},
+	},
+	{
+		name: "Loss/DoFails", promise: 3, needs: madeByLocker,
+		says: "If the lock was lost errors.Is finds ErrLost beside the error of the function that Do ran, even if that did not notice.",
+		run: func(c *C) {
+			failed := errors.New("failed")
+			l, name := c.openLocker(), c.name("x")
+			for _, fails := range []func(context.Context) error{
+				func(context.Context) error { return failed },
+				func(ctx context.Context) error { return fmt.Errorf("%w: %w", failed, ctx.Err()) },
+			} {
+				err := c.b.api.do(c.ctx, l.locker, name, func(ctx context.Context, lock *locker.Lock) error {
+					c.ends(lock, "its lease was over")
+					return fails(ctx)
+				}, locker.WithLease(shortLease))
+				if !errors.Is(err, locker.ErrLost) || !errors.Is(err, failed) {
+					c.errorf("Do returned %v, want the function's error and ErrLost", err)
+				}
+			}
+			err := c.b.api.do(c.ctx, l.locker, name, func(context.Context, *locker.Lock) error { return failed })
+			if !errors.Is(err, failed) || errors.Is(err, locker.ErrLost) {
+				c.errorf("Do returned %v of a lock that was not lost", err)
+			}
+			c.open().free(name, soon)
 		},
 	},
 }
