@@ -24,8 +24,8 @@ var promises = map[int]string{
 // cases are all there are. Those that wait longest come first, so that they do
 // not run alone at the end.
 var cases = slices.Concat(
-	deathCases, lossCases, outageCases, ghostCases,
-	exclusionCases, fencingCases, promptCases, releaseCases, cheapCases, fairCases,
+	cheapCases, deathCases, lossCases, outageCases, ghostCases,
+	exclusionCases, fencingCases, promptCases, releaseCases, fairCases,
 	manyCases, nameCases, litterCases, errorCases, closeCases, sharedCases, permitCases, mixedCases,
 	downgradeCases, severalCases, reentryCases, atLeastCases, inspectCases, evictCases,
 	wantedCases, leadCases, handOverCases, withinCases,

@@ -27,7 +27,7 @@ func TestDefects(t *testing.T) {
 	defer lag.start()()
 	var all, together sync.WaitGroup
 	var alone sync.Mutex
-	slots := make(chan struct{}, 4*atOnce) // most of them wait
+	slots := make(chan struct{}, 64) // most of them wait
 	covered := make(map[string]bool)
 	for _, d := range defects() {
 		for _, name := range strings.Fields(d.cases) {

@@ -35,6 +35,14 @@ var (
 	aloneKinds = []*kind{exclusively, permitted}
 )
 
+// claimed returns those of the kinds that the backend claims.
+func claimed(kinds []*kind, b *Backend) []*kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k *kind) bool {
+		why, _ := k.needs.claims(b)
+		return why != ""
+	})
+}
+
 // kindNamed returns the kind of that name.
 func kindNamed(name string) *kind {
 	i := slices.IndexFunc(allKinds, func(k *kind) bool { return k.name == name })

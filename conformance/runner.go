@@ -34,7 +34,7 @@ func (cs *testCase) title(k *kind) string {
 }
 
 const (
-	atOnce    = 16               // cases running at the same time
+	atOnce    = 24               // cases running at the same time
 	caseLimit = 90 * time.Second // after which a case counts as hanging
 )
 
@@ -62,16 +62,16 @@ func (r *runner) all(t *testing.T) {
 		if cs.alone && !r.b.Private {
 			continue
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			t.Run(cs.name, func(t *testing.T) { r.runKinds(t, cs) })
-		})
+		kinds := cs.kindsOf(r.b)
+		for range kinds {
+			slots <- struct{}{}
+		}
+		wg.Go(func() { r.runKinds(t, cs, kinds, func() { <-slots }) })
 	}
 	wg.Wait()
 	for _, cs := range cases {
 		if cs.alone && !r.b.Private {
-			t.Run(cs.name, func(t *testing.T) { r.runKinds(t, cs) })
+			r.runKinds(t, cs, cs.kindsOf(r.b), nil)
 		}
 	}
 	if s := r.summary(); s != "" {
@@ -110,17 +110,39 @@ func (r *runner) skip(t testing.TB, cs *testCase, k *kind, why string, could boo
 	t.Skipf("not run: %s", why)
 }
 
-// runKinds runs a case once, or once for each of its kinds that the backend claims.
-func (r *runner) runKinds(t *testing.T, cs *testCase) {
+// kindsOf returns the kinds for which the case is to be run, or nil alone where the kind
+// does not matter.
+func (cs *testCase) kindsOf(b *Backend) []*kind {
 	if len(cs.kinds) == 0 {
-		r.run(t, cs, nil)
-		return
+		return []*kind{nil}
 	}
-	for _, k := range cs.kinds {
-		if why, _ := k.needs.claims(r.b); why == "" {
-			t.Run(k.name, func(t *testing.T) { r.run(t, cs, k) })
+	return claimed(cs.kinds, b)
+}
+
+// runKinds runs a case for these kinds: all at once, calling done at the end of each, or one
+// after the other if done is nil.
+func (r *runner) runKinds(t *testing.T, cs *testCase, kinds []*kind, done func()) {
+	t.Run(cs.name, func(t *testing.T) {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		for _, k := range kinds {
+			run := func() {
+				if done != nil {
+					defer done()
+				}
+				if k == nil {
+					r.run(t, cs, nil)
+					return
+				}
+				t.Run(k.name, func(t *testing.T) { r.run(t, cs, k) })
+			}
+			if done == nil || k == nil {
+				run()
+			} else {
+				wg.Go(run)
+			}
 		}
-	}
+	})
 }
 
 // run runs one case for one kind, which may be nil. The case has a goroutine of its own, so that it can be left
