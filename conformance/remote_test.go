@@ -36,6 +36,7 @@ type server struct {
 	token     func(int64) int64
 	ttl       func(*Call) time.Duration
 	byName    bool // Release and Abandon free whoever holds the name
+	renewsAll bool // Renew of one is for all who hold the name
 	resurrect bool // Renew takes the name again if it was lost
 	forgets   bool // all locks at a restart
 	starts    atomic.Int64
@@ -206,6 +207,7 @@ func (s *service) Renew(in *Call, out *Answer) error {
 				out.Held[i], out.Left[i] = err == nil, until.Sub(locker.TimeClock{}.Now())
 			})
 			out.Wanted[i] = c.wanted.Load()
+			s.renewOthers(c)
 			if s.resurrect && !out.Held[i] {
 				_, err := s.driver.Acquire(context.Background(), &driver.Claim{Name: c.claim.Name, TTL: c.claim.TTL, Weight: driver.All, Limit: driver.All})
 				out.Held[i], out.Left[i] = err == nil, c.claim.TTL
@@ -213,6 +215,26 @@ func (s *service) Renew(in *Call, out *Answer) error {
 		}
 	}
 	return nil
+}
+
+// renewOthers is a defect.
+func (s *service) renewOthers(c *served) {
+	if !s.renewsAll {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.claims {
+		select {
+		case <-other.done:
+			longer := *other.claim
+			longer.TTL = c.claim.TTL
+			if other.claim.Name == c.claim.Name && other.err == nil {
+				s.driver.Renew(context.Background(), []*driver.Claim{&longer}, func(*driver.Claim, driver.Instant, error) {})
+			}
+		default: // it waits
+		}
+	}
 }
 
 func (s *service) Release(in *Call, _ *Answer) error {
