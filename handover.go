@@ -49,7 +49,7 @@ func (c *core) armWindow(name string, q *localQueue) {
 // closeWindow ends the window of le, if it is open, and lets those who waited for it go to
 // the server.
 func (c *core) closeWindow(le *lease) {
-	if le.window == 0 {
+	if !le.passes {
 		return
 	}
 	c.mu.Lock()
@@ -74,7 +74,7 @@ func (le *lease) share(ctx context.Context) *Lock {
 // tokens and half of its time left; le.mu is held.
 func (le *lease) passable() bool {
 	now := le.core.clock.Now()
-	return now < le.window && le.weight == le.claim.Weight &&
+	return le.passes && now < le.window && le.weight == le.claim.Weight &&
 		(le.token < le.lastToken || !le.core.traits.Fenced) &&
 		le.until().Sub(now) > le.claim.TTL/2 && !le.core.isClosing()
 }

@@ -56,7 +56,7 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 	le := l.lease
 	le.look()
 	var free bool
-	if le.window > 0 {
+	if le.passes {
 		free = l.endOrPass(cause)
 	} else {
 		free = l.end(cause)

@@ -112,7 +112,7 @@ func TestLighten(t *testing.T) {
 			must(t, d.Lighten(t.Context(), c, 1))
 		}
 		held(t, s, map[*driver.Claim]bool{c: true, reader: true, writer: false})
-		if p := s.Look("x")[0]; p.ID != c.ID || p.Weight != 1 || p.Limit != driver.All || p.Token != token || c.Weight != driver.All {
+		if p := look(s, "x")[0]; p.ID != c.ID || p.Weight != 1 || p.Limit != driver.All || p.Token != token || c.Weight != driver.All {
 			t.Errorf("%+v", p)
 		}
 		gone(t, d.Lighten(t.Context(), writer, 1))

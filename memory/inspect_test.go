@@ -93,7 +93,7 @@ func TestEvict(t *testing.T) {
 
 		must(t, operator.Evict(t.Context(), "x", b.ID)) // it queues anew, behind c
 		synctest.Wait()
-		if q := s.Look("x"); len(q) != 3 || q[1].ID != c.ID || q[2].ID != b.ID {
+		if q := look(s, "x"); len(q) != 3 || q[1].ID != c.ID || q[2].ID != b.ID {
 			t.Errorf("%+v", q)
 		}
 		gone(t, operator.Evict(t.Context(), "y", a.ID))

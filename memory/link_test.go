@@ -148,14 +148,14 @@ func TestWaiterOutOfReachKeepsNobodyWaiting(t *testing.T) {
 		late := queue(away)
 		link.Freeze()
 		next := queue(open(t, s))
-		if n := len(s.Look("x")); n != 3 {
+		if n := len(look(s, "x")); n != 3 {
 			t.Errorf("%d in the queue, want 3", n)
 		}
 		_ = first.Release(t.Context())
 		second := <-next
 		link.Heal()
 		synctest.Wait()
-		if q := s.Look("x"); len(q) != 2 || q[0].Token != second.Token() || q[1].Held {
+		if q := look(s, "x"); len(q) != 2 || q[0].Token != second.Token() || q[1].Held {
 			t.Errorf("the waiter is back: %+v", q)
 		}
 		last := queue(open(t, s))
@@ -196,8 +196,8 @@ func TestOrderSurvivesOutage(t *testing.T) {
 		late := exclusive()
 		got4 := take(t, d, late)
 		time.Sleep(time.Minute)
-		if len(s.Look("x")) != 2 || len(s.Holders()) != 0 {
-			t.Errorf("during the outage: %+v", s.Look("x"))
+		if len(look(s, "x")) != 2 || len(s.Holders()) != 0 {
+			t.Errorf("during the outage: %+v", look(s, "x"))
 		}
 		s.Heal()
 		<-got2
