@@ -105,13 +105,13 @@ func (b *bent) Evict(ctx context.Context, name, id string) error {
 // rigged is a client with a defect, above the core.
 type rigged struct {
 	Client
-	acquire acquirer // of Acquire
-	try     acquirer // of TryAcquire
+	acquire riggedAcquire // of Acquire
+	try     riggedAcquire // of TryAcquire
 	close   func(next Client, ctx context.Context) error
 	holding func(Holding) Holding
 }
 
-type acquirer func(next Client, ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error)
+type riggedAcquire func(next Client, ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error)
 
 func (r *rigged) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error) {
 	if r.acquire != nil {

@@ -186,6 +186,14 @@ func (cl *client) try(name string, opts ...locker.AcquireOption) (Holding, error
 	return cl.TryAcquire(cl.c.ctx, name, opts...)
 }
 
+// acquirer is Acquire or TryAcquire.
+type acquirer = func(ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error)
+
+// ways returns both ways to acquire, by their names.
+func (cl *client) ways() map[string]acquirer {
+	return map[string]acquirer{"Acquire": cl.Acquire, "TryAcquire": cl.TryAcquire}
+}
+
 // taken fails the case unless name is taken.
 func (cl *client) taken(name string, opts ...locker.AcquireOption) {
 	cl.c.tb.Helper()
