@@ -15,7 +15,7 @@ import (
 // What the example teaches is right: it is held to the suite like every other backend.
 func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Backend{
-		New: newHarness, Fair: true, Fenced: true, Shared: true,
+		New: newHarness, Fair: true, Fenced: true, Shared: true, Permits: true,
 		Private: true, TTL: 500 * time.Millisecond,
 	})
 }
