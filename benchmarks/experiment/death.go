@@ -87,6 +87,7 @@ func hold(find func(string) (contender.Contender, error)) child.Role {
 func RegisterRoles(find func(string) (contender.Contender, error)) {
 	child.Register(RoleHold, hold(find))
 	child.Register(RoleBuy, buy(find))
+	child.Register(RoleThrong, throng(find))
 }
 
 func doDeath(ctx context.Context, c *Cell) error {

@@ -62,7 +62,7 @@ func crowdOf(f *fake, n int) []contender.Client {
 }
 
 func TestCompeteCountsWhatItSees(t *testing.T) {
-	r, err := compete(t.Context(), crowdOf(newFake(), 4), "x", 0, 100*time.Millisecond)
+	r, err := compete(t.Context(), crowdOf(newFake(), 4), "x", contest{window: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestCompeteLeavesOutTheBeginning(t *testing.T) {
 	f := newFake()
 	<-f.free
 	time.AfterFunc(connecting, func() { f.free <- struct{}{} })
-	r, err := compete(t.Context(), crowdOf(f, 4), "x", 3*connecting, 100*time.Millisecond)
+	r, err := compete(t.Context(), crowdOf(f, 4), "x", contest{warm: 3 * connecting, window: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestCompeteSeesTwoInside(t *testing.T) {
 	f := newFake()
 	f.broken = true
 	for range 100 { // until two goroutines happen to be inside
-		r, err := compete(t.Context(), crowdOf(f, 8), "x", 0, 50*time.Millisecond)
+		r, err := compete(t.Context(), crowdOf(f, 8), "x", contest{window: 50 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestCompeteSeesTwoInside(t *testing.T) {
 func TestCompeteSeesTheStuck(t *testing.T) {
 	f := newFake()
 	time.AfterFunc(20*time.Millisecond, func() { close(f.forget) })
-	r, err := compete(t.Context(), crowdOf(f, 4), "x", 0, 100*time.Millisecond)
+	r, err := compete(t.Context(), crowdOf(f, 4), "x", contest{window: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
