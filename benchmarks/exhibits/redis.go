@@ -14,8 +14,8 @@ import (
 
 // watchMulti takes a key in a transaction: WATCH, EXISTS, MULTI, SETNX, PEXPIRE, EXEC.
 //
-// What is wrong with it: SET NX PX does the same in one request. This takes seven with the
-// UNWATCH, in four round trips, and six more to let go, and keeps a connection for itself meanwhile.
+// What is wrong with it: SET NX PX does the same in one request. This takes six, in three round
+// trips, and five more to let go, and keeps a connection for itself meanwhile.
 // EXEC is discarded whenever anybody touches the key between, whether or not the key is free then, so
 // that those who compete try again the more often the more they are. Nobody is woken: who finds the
 // key taken asks again after a pause. Nothing is renewed, and there is no token.

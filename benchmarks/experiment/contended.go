@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -53,7 +54,7 @@ func contended() Experiment {
 			if k.Delay > 0 && d != Full && c.Setup != (contender.Setup{Service: contender.Redis, Nodes: 1}) {
 				return false
 			}
-			if d == Short && k.How == oneClient && (c.Role == contender.Rival && c.Family != "etcd.Mutex" || c.Setup.Nodes == 3) {
+			if d != Full && k.How == oneClient && (c.Role == contender.Exhibit || c.Role == contender.Rival && c.Family != "etcd.Mutex" || c.Setup.Nodes == 3) {
 				return false // shows nothing that separate clients do not
 			}
 			if d == Short && (c.Aside || c.Setup.Variant == contender.NoSync || c.Setup.Nodes == 3 && c.Role != contender.Ours) {
@@ -155,7 +156,7 @@ const never = time.Duration(math.MaxInt64)
 type contest struct {
 	warm, window time.Duration // what is not measured, and what is
 	atOnce       int64         // how many may hold the name together; 0 is 1
-	hold         time.Duration // for how long each holds it
+	hold         time.Duration // for how long each holds it, on average
 }
 
 // compete has all clients take name in turn, and measures that. Whoever then still waits gets
@@ -274,7 +275,7 @@ func (r *race) turn(ctx context.Context, client contender.Client, i int, acquire
 		}
 	}
 	if r.hold > 0 && !r.over.Load() {
-		_ = pause(ctx, r.hold)
+		_ = pause(ctx, r.hold/2+rand.N(r.hold)) // so that those who hold together do not keep step
 		if counts {
 			r.heldFor.Add(int64(time.Since(got)))
 		}

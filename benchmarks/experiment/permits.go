@@ -14,7 +14,7 @@ func permits() Experiment {
 		Name:     "permits",
 		Title:    "Permits",
 		Question: "What does it cost if ten may hold a name at once instead of one, and do ten hold it as long as others wait?",
-		Method: "A hundred clients take one of the ten permits of a name and give it back, as often as they can, and hold it for 50 ms meanwhile. " +
+		Method: "A hundred clients take one of the ten permits of a name and give it back, as often as they can, and hold it for 50 ms on average meanwhile. " +
 			"What is exclusive they hold for 5 ms, so that the name goes from hand to hand as often. Requests are counted while nobody holds for longer than it must.",
 		Metrics: []Metric{
 			{Name: "requests", Better: -1, Plot: true, Meaning: "requests at the servers for one acquisition and its release"},
@@ -49,7 +49,7 @@ func doPermits(ctx context.Context, c *Cell) error {
 	}
 	name := c.LockName()
 	t, err := compete(ctx, clients, name, contest{
-		warm: 500 * time.Millisecond, window: time.Second, atOnce: int64(atOnce), hold: time.Duration(atOnce) * 5 * time.Millisecond,
+		warm: time.Second, window: 2 * time.Second, atOnce: int64(atOnce), hold: time.Duration(atOnce) * 5 * time.Millisecond,
 	})
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
 	c.Put("in hand-overs", float64(m.waits.Quantile(.99))/float64(handOver))
 	c.Put("overtaken", float64(m.worst))
 	return c.countPass(ctx, func() (int64, error) {
-		m, err := pass(200 * time.Millisecond)
+		m, err := pass(400 * time.Millisecond)
 		return m.got.Load(), err
 	})
 }
