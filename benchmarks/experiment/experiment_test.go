@@ -115,6 +115,27 @@ func TestCompeteSeesTwoInside(t *testing.T) {
 	t.Error("a lock that excludes nobody was never seen to have two inside")
 }
 
+// Where several may hold the name, they do, and for as long as they are to.
+func TestCompeteWithSeveralAtOnce(t *testing.T) {
+	f := newFake()
+	f.free = make(chan struct{}, 3)
+	for range cap(f.free) {
+		f.free <- struct{}{}
+	}
+	k := contest{warm: 50 * time.Millisecond, window: 400 * time.Millisecond, atOnce: 3, hold: 5 * time.Millisecond}
+	r, err := compete(t.Context(), crowdOf(f, 8), "x", k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.overlaps != 0 || r.held < 1 || r.held > 3.5 {
+		t.Errorf("%d overlaps, %.2f held of 3", r.overlaps, r.held)
+	}
+	k.atOnce = 2
+	if r, err = compete(t.Context(), crowdOf(f, 8), "x", k); err != nil || r.overlaps == 0 {
+		t.Errorf("three where two may hold: %+v, %v", r, err)
+	}
+}
+
 func TestCompeteSeesTheStuck(t *testing.T) {
 	f := newFake()
 	time.AfterFunc(20*time.Millisecond, func() { close(f.forget) })
