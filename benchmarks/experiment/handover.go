@@ -41,7 +41,7 @@ func handOver() Experiment {
 				{Name: manyProcesses, N: 16, How: manyProcesses, HandOver: handOverFor},
 			}
 		},
-		Repeat: func(d Depth) int { return pick(d, 1, 2, 6) },
+		Repeat: func(d Depth) int { return pick(d, 1, 1, 6) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if !usual(d, c, k) || !c.Traits.HandOver || d != Full && c.Setup.Nodes == 3 {
 				return false

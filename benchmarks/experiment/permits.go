@@ -27,7 +27,7 @@ func permits() Experiment {
 		Cases: func(Depth) []Case {
 			return []Case{{Name: onePermit, N: 100, How: onePermit}, {Name: "exclusive", N: 100}}
 		},
-		Repeat: func(d Depth) int { return pick(d, 1, 2, 4) },
+		Repeat: func(d Depth) int { return pick(d, 1, 1, 4) },
 		InTurn: true,
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			return distributed(d, c, k) && c.Traits.Permits && (d == Full || c.Setup.Nodes == 1)

@@ -43,7 +43,7 @@ func readers() Experiment {
 				{Name: oneWriter, N: 64, How: oneWriter},
 			}
 		},
-		Repeat: func(d Depth) int { return pick(d, 2, 3, 8) },
+		Repeat: func(d Depth) int { return pick(d, 2, 2, 8) },
 		InTurn: true, // one name is compared with many
 		Fits: func(d Depth, c contender.Contender, _ Case) bool {
 			return !c.Aside && c.Traits.Shared && c.Setup.Service != contender.Memory && c.Setup.Variant == contender.Usual && (d == Full || c.Setup.Nodes != 3)

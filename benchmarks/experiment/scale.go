@@ -51,7 +51,7 @@ func scale() Experiment {
 			lease100k := Case{Name: fmt.Sprintf("%d %s", 100000, leased), N: 100000, How: leased, TTL: DefaultTTL}
 			once := func(n int) Case { return Case{Name: fmt.Sprintf("%d %s", n, usedOnce), N: n, How: usedOnce} }
 			if d != Full {
-				return []Case{hold(1000), hold100k, lease100k, spread(100), once(200)}
+				return []Case{hold(1000), hold(10000), spread(100), once(200)}
 			}
 			return []Case{hold(1), hold(100), hold(1000), hold(10000), hold100k, lease100k, spread(1), spread(10), spread(100), spread(1000), once(10000)}
 		},
@@ -87,8 +87,8 @@ func scaleFits(d Depth, c contender.Contender, k Case) bool {
 	if d == Full {
 		return true
 	}
-	if k.How == heldAtOnce { // memory holds more
-		return c.Setup.Service != contender.Memory && c.Role == contender.Ours
+	if k.How == heldAtOnce { // for memory the most, for the others fewer
+		return (k.N >= 10000) == (c.Setup.Service == contender.Memory) && c.Role == contender.Ours
 	}
 	return c.Role == contender.Ours
 }
