@@ -139,7 +139,11 @@ var reentryCases = []*testCase{
 			l, name := c.openLocker(), c.name("x")
 			h := l.lock(name, locker.WithLease(c.b.TTL))
 			inner, err := l.locker.Acquire(h.Context(), name, locker.Reenter())
-			if err != nil {
+			switch {
+			case err != nil && h.Context().Err() != nil:
+				c.tooSlow()
+				return
+			case err != nil:
 				c.fatalf("Reenter: %v", err)
 			}
 			w := c.watch(inner)
