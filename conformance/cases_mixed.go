@@ -185,12 +185,12 @@ func (c *C) arrive(cl *client, name string, others int, opts ...locker.AcquireOp
 // viewer returns a Locker by which the case only looks.
 func (c *C) viewer() locker.Locker {
 	c.mu.Lock()
-	known := c.looks
+	known := c.viewing
 	c.mu.Unlock()
 	if known == nil {
 		known = c.openLocker()
 		c.mu.Lock()
-		c.looks = known
+		c.viewing = known
 		c.mu.Unlock()
 	}
 	return known.locker
