@@ -60,6 +60,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"time"
@@ -325,6 +326,17 @@ type Position struct {
 	// Left is for how long the server will keep it, if it hears nothing more of it.
 	// Zero if that is not known.
 	Left time.Duration
+}
+
+// Kind returns what the claim asks for in words: "exclusive", "shared", "2 of 5 permits".
+func (p Position) Kind() string {
+	switch {
+	case p.Limit != All:
+		return fmt.Sprintf("%d of %d permits", p.Weight, p.Limit)
+	case p.Weight == All:
+		return "exclusive"
+	}
+	return "shared"
 }
 
 var (
