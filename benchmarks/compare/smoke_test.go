@@ -117,7 +117,7 @@ func TestSmokeOfOtherServers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out, errs, err := compare(t, "-quick", "-repeat", "1", "-backends", "zookeeper-1,etcd-1", "-rivals", "none",
-		"-experiments", "alone,waiting,herd,fairness,scale", "-out", dir)
+		"-experiments", "alone,waiting,herd,fairness,scale,readers,permits,hand-over", "-out", dir)
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, errs)
 	}
@@ -128,13 +128,17 @@ func TestSmokeOfOtherServers(t *testing.T) {
 	for _, who := range []string{"zookeeper-1", "etcd-1"} {
 		// From and to: on a busy machine those who come 20 ms apart may change places.
 		for figure, want := range map[string][2]float64{
-			"alone||%s|requests":                          {2, 2.05},
-			"waiting|100 clients|%s|stuck":                {0, 0},
-			"waiting|100 clients|%s|drain":                {1, 20},
-			"herd|100 waiters|%s|requests":                {1, 50},
-			"fairness|24 clients|%s|out of order":         {0, 10},
-			"scale|1000 names held at once|%s|lost":       {0, 0},
-			"scale|1000 names held at once|%s|goroutines": {0, .1},
+			"alone||%s|requests":                                    {2, 2.05},
+			"waiting|100 clients|%s|stuck":                          {0, 0},
+			"waiting|100 clients|%s|drain":                          {1, 20},
+			"herd|100 waiters|%s|requests":                          {1, 50},
+			"fairness|24 clients|%s|out of order":                   {0, 10},
+			"readers|a writer among 64 readers|%s|overtaken":        {0, 64},
+			"permits|1 of 10 permits|%s|too many":                   {0, 0},
+			"permits|1 of 10 permits|%s|stuck":                      {0, 0},
+			"hand-over|16 processes of 16 goroutines|%s|two inside": {0, 0},
+			"scale|1000 names held at once|%s|lost":                 {0, 0},
+			"scale|1000 names held at once|%s|goroutines":           {0, .1},
 		} {
 			figure = strings.Replace(figure, "%s", who, 1)
 			if v, ok := got[figure]; !ok || v < want[0] || v > want[1] {

@@ -22,7 +22,7 @@ type Depth int
 
 const (
 	Quick Depth = iota // for somebody who is tuning one backend
-	Short              // about three minutes for everything
+	Short              // about five minutes for everything
 	Full
 )
 
