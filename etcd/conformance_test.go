@@ -38,6 +38,7 @@ func conform(t *testing.T, members int, opts servers.EtcdOptions, disturb bool) 
 	b := conformance.Backend{
 		Dial:       dialAddress,
 		Fair:       true,
+		Shared:     true,
 		Fenced:     true,
 		Durable:    true,
 		TTL:        2 * time.Second, // the least that etcd grants
@@ -180,7 +181,7 @@ func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client,
 			return l, link, err
 		},
 		Destroy: func(ctx context.Context, name string) error {
-			r, err := admin.Get(ctx, DefaultPrefix+names.Escape(name)+"/", clientv3.WithFirstCreate()...)
+			r, err := admin.Get(ctx, DefaultPrefix+names.Escape(name)+mark, clientv3.WithFirstCreate()...)
 			if err != nil || len(r.Kvs) == 0 {
 				return fmt.Errorf("nobody holds %q: %w", name, err)
 			}

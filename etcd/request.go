@@ -2,97 +2,116 @@ package etcd
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 )
 
-// underway are the requests that have not come back. Each has a context that can be
-// cancelled, for when its patience or its caller's context ends. To make one, to tie it to
-// that of the caller, and to set a timer took about as long as all the rest that a Locker
-// does for an acquisition, and nearly every request is answered before anybody has looked at
-// it. So contexts that nobody cancelled are used again, and one timer looks after all
-// requests.
-type underway struct {
-	mu    sync.Mutex
-	all   map[*request]struct{}
-	timer *time.Timer
-	armed bool
-}
+const (
+	// patience is how long a request may go without an answer before it is given up and
+	// made again, with another member if there is one: when a leader dies, what others
+	// have passed on to it is lost without a word. While a server is slow patience grows
+	// with each request given up, and shrinks again with each that is answered quickly.
+	patience = 500 * time.Millisecond
+	// slowest is what patience grows to. etcd itself gives up after 7 s.
+	slowest = 4 * time.Second
+	// troubleLasts is for how long after a failure a member that knows of no leader is told
+	// to say so at once. Otherwise that costs each request more than it is worth.
+	troubleLasts = 10 * time.Second
+)
 
-// lookEvery is how often requests under way are looked after: it is how late they end.
-const lookEvery = 25 * time.Millisecond
-
-type request struct {
-	live   context.Context // not cancelled yet, or the request has been given up
-	cancel context.CancelFunc
-	caller context.Context
-	until  time.Time // the end of patience
-}
-
-// spare are requests that were not given up.
-var spare = sync.Pool{New: func() any {
-	r := new(request)
-	r.live, r.cancel = context.WithCancel(context.Background())
-	return r
-}}
-
-// requestContext has the values of the caller's context.
-type requestContext struct {
-	context.Context // request.live
-	caller          context.Context
-}
-
-// Value asks the inner context first: package context finds by it how to cancel what
-// depends on it.
-func (c *requestContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
+// call makes one request and gives it up, with errSilence, when patience is over.
+func (b *backend) call(ctx context.Context, do func(ctx context.Context) error) error {
+	if err := b.usable(ctx); err != nil {
+		return err
 	}
-	return c.caller.Value(key)
-}
-
-// begin begins a request on behalf of ctx. It has to be ended.
-func (u *underway) begin(ctx context.Context, until time.Time) (*request, context.Context) {
-	r := spare.Get().(*request)
-	r.caller, r.until = ctx, until
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	switch {
-	case u.timer == nil:
-		u.all = make(map[*request]struct{})
-		u.timer = time.AfterFunc(lookEvery, u.look)
-	case !u.armed:
-		u.timer.Reset(lookEvery)
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	begun := time.Now()
+	if begun.Sub(time.Unix(0, b.troubled.Load())) < troubleLasts {
+		inner = clientv3.WithRequireLeader(inner)
 	}
-	u.armed = true
-	u.all[r] = struct{}{}
-	return r, &requestContext{r.live, ctx}
-}
-
-// look gives up what has taken too long.
-func (u *underway) look() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	now := time.Now()
-	for r := range u.all {
-		if now.After(r.until) || r.caller.Err() != nil {
-			r.cancel()
+	// Not a deadline: that would be sent to the server, which sets a timer for it.
+	slow := time.Duration(b.slow.Load())
+	var silent atomic.Bool
+	timer := time.AfterFunc(patience+slow, func() { silent.Store(true); cancel() })
+	err := do(inner)
+	timer.Stop()
+	if err == nil {
+		if slow > 0 && time.Since(begun) < patience/2 {
+			b.slow.CompareAndSwap(int64(slow), int64(slow/2))
 		}
+		return nil
 	}
-	if u.armed = len(u.all) > 0; u.armed {
-		u.timer.Reset(lookEvery)
+	if !answered(err) || errors.Is(err, rpctypes.ErrNoLeader) {
+		b.troubled.Store(time.Now().UnixNano())
 	}
+	switch {
+	case ctx.Err() != nil:
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return b.explain(ctx.Err())
+		}
+		return ctx.Err()
+	case silent.Load():
+		b.slow.CompareAndSwap(int64(slow), int64(min(2*slow+patience/2, slowest-patience)))
+		b.restartWatches()
+		return b.explain(errSilence)
+	}
+	if gone := b.usable(ctx); gone != nil {
+		return gone
+	}
+	if refused(err) {
+		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
+	}
+	return err
 }
 
-// end ends a request that has come back, and reports whether it was given up before.
-func (u *underway) end(r *request) (givenUp bool) {
-	u.mu.Lock()
-	delete(u.all, r)
-	u.mu.Unlock()
-	if r.live.Err() != nil {
-		return true
+// usable returns why no request can be made: ctx is over, or the client was closed.
+func (b *backend) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	r.caller = nil
-	spare.Put(r)
-	return false
+	if b.client.Ctx().Err() != nil {
+		return errClientClosed
+	}
+	return nil
+}
+
+// txn makes one transaction.
+func (b *backend) txn(ctx context.Context, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (resp *clientv3.TxnResponse, err error) {
+	err = b.call(ctx, func(ctx context.Context) (err error) {
+		resp, err = b.client.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
+		return err
+	})
+	return resp, err
+}
+
+// get makes one range request.
+func (b *backend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (resp *clientv3.GetResponse, err error) {
+	err = b.call(ctx, func(ctx context.Context) (err error) {
+		resp, err = b.client.Get(ctx, key, opts...)
+		return err
+	})
+	return resp, err
+}
+
+// explain adds to err, of a request without an answer, what there is to say about it. The
+// client waits for a connection without a word, whatever is wrong (a certificate, for
+// example), and asks again and again where there is no leader; a request that does neither
+// is told the reason at once.
+func (b *backend) explain(err error) error {
+	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(b.life), 40*time.Millisecond)
+	defer cancel()
+	_, why := pb.NewMaintenanceClient(b.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
+	if why == nil || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, rpctypes.Error(why))
 }
