@@ -40,8 +40,7 @@ type backend struct {
 
 	granting chan struct{} // taken by whoever grants the session's lease
 	session  atomic.Pointer[session]
-	troubled atomic.Int64 // when a request last failed, in Unix nanoseconds
-	slow     atomic.Int64 // how long requests may take beyond patience; see call
+	slow     atomic.Int64 // what requests may take beyond leastPatience, in nanoseconds
 	perTxn   atomic.Int64 // how many operations the server takes in one transaction
 
 	keysMu sync.Mutex
@@ -63,7 +62,7 @@ func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *bac
 	}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.perTxn.Store(128) // etcd's default for --max-txn-ops
-	b.watches.subscriptions = make(map[target]*subscription)
+	b.watches.idle = make(map[target]*watch)
 	return b
 }
 
@@ -80,7 +79,9 @@ func (b *backend) Traits() driver.Traits {
 		Linger:    true,
 		Session:   true,
 		Prompt:    true,
-		Check:     checkEvery,
+		// A lease of its own would cost a claim two more requests.
+		LeaseBySession: true,
+		Check:          checkEvery,
 	}
 }
 
@@ -102,13 +103,12 @@ type claimState struct {
 	weight int32 // as it was written last
 	joined time.Time
 
-	session *session           // whose lease the key was put under
-	how     string             // free or queued, as in its value
-	rev     int64              // create revision of the key; 0: not known to exist
-	unsure  bool               // the key may exist although rev is 0
-	late    *session           // a request that puts the key under it may still arrive
-	leases  []clientv3.LeaseID // of its own, to be revoked
-	asked   bool               // to be released, without an answer
+	session *session // whose lease the key was put under last
+	rev     int64    // create revision of the key; 0: not known to exist
+	how     string   // free or queued, as in its value
+	unsure  bool     // the key may exist although rev is 0
+	late    bool     // a request that puts it may still arrive
+	asked   bool     // to be released, without an answer
 }
 
 // stateOf returns the state of a claim that Acquire was called for.

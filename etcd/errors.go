@@ -19,9 +19,9 @@ var (
 	errSessionGone = errors.New("the session's lease is gone")
 	// errPlaceGone is returned when the key of a waiter is gone although its lease is not.
 	errPlaceGone = errors.New("the key in the queue is gone")
-	// errRefusedPut is returned when a put met a barrier that has moved, or a key of
+	// errPutRefused is returned when a put met a barrier that has moved, or a key of
 	// somebody else. It is made again at once.
-	errRefusedPut = errors.New("the barrier has moved")
+	errPutRefused = errors.New("the barrier has moved")
 	// errWatchEnded is returned when a watch has ended: what it would have told has to be read.
 	errWatchEnded = errors.New("the watch has ended")
 	// errRevision is returned when create revisions have grown beyond what a token holds.
@@ -37,16 +37,6 @@ func answered(err error) bool {
 	return errors.As(err, &e) && (e.Code() != codes.Unavailable || errors.Is(err, rpctypes.ErrNoLeader))
 }
 
-// passing reports whether err is one that comes and goes by itself.
-func passing(err error) bool {
-	for _, target := range []error{rpctypes.ErrTooManyRequests, rpctypes.ErrAuthOldRevision, rpctypes.ErrLeaseNotFound, rpctypes.ErrCompacted, rpctypes.ErrFutureRev} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
-}
-
 // refused reports whether no repetition will mend err, of a request.
 func refused(err error) bool {
 	var e rpctypes.EtcdError
@@ -56,17 +46,12 @@ func refused(err error) bool {
 	}
 	switch code {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument, codes.Unimplemented, codes.FailedPrecondition:
-		return !passing(err)
+		return !errors.Is(err, rpctypes.ErrAuthOldRevision) // the permissions have changed meanwhile
 	}
 	return false
 }
 
-// lasting reports whether an acquisition is to return err, rather than to go on: it was
-// refused, or the server has no space left.
+// lasting reports whether an acquisition is to return err, rather than to go on.
 func lasting(err error) bool {
-	if errors.Is(err, driver.ErrRefused) || errors.Is(err, errClientClosed) {
-		return true
-	}
-	var e rpctypes.EtcdError
-	return errors.As(err, &e) && e.Code() != codes.Unavailable && !passing(err)
+	return errors.Is(err, driver.ErrRefused) || errors.Is(err, rpctypes.ErrNoSpace)
 }

@@ -1,7 +1,7 @@
 package etcd
 
 import (
-	"fmt"
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -74,25 +74,10 @@ const (
 //
 //	1 <weight> <limit> <claim ID> free|queued <Unix milliseconds> <owner>
 func (cs *claimState) value(how string) string {
-	return strings.Join([]string{formatVersion, number(cs.weight), number(cs.claim.Limit), cs.claim.ID, how, strconv.FormatInt(cs.joined.UnixMilli(), 10), cs.claim.Owner}, " ")
-}
-
-func number(n int32) string {
-	if n == driver.All {
-		return "all"
-	}
-	return strconv.FormatInt(int64(n), 10)
-}
-
-func parseNumber(s string) (n int32, err error) {
-	if s == "all" {
-		return driver.All, nil
-	}
-	parsed, err := strconv.ParseInt(s, 10, 32)
-	if err == nil && parsed <= 0 {
-		err = fmt.Errorf("%s is not a weight", s)
-	}
-	return int32(parsed), err
+	return strings.Join([]string{
+		formatVersion, strconv.Itoa(int(cs.weight)), strconv.Itoa(int(cs.claim.Limit)),
+		cs.claim.ID, how, strconv.FormatInt(cs.joined.UnixMilli(), 10), cs.claim.Owner,
+	}, " ")
 }
 
 // entry is one key in a queue.
@@ -113,13 +98,14 @@ func parse(kv *mvccpb.KeyValue) entry {
 	if len(f) != 7 || f[0] != formatVersion {
 		return e
 	}
-	weight, err := parseNumber(f[1])
-	limit, err2 := parseNumber(f[2])
+	weight, err := strconv.ParseInt(f[1], 10, 32)
+	limit, err2 := strconv.ParseInt(f[2], 10, 32)
 	joined, err3 := strconv.ParseInt(f[5], 10, 64)
-	if err != nil || err2 != nil || err3 != nil {
+	if err := errors.Join(err, err2, err3); err != nil || weight < 1 {
 		return e
 	}
-	e.weight, e.limit, e.id, e.how, e.joined, e.owner = weight, limit, f[3], f[4], time.UnixMilli(joined), f[6]
+	e.weight, e.limit, e.joined = int32(weight), int32(limit), time.UnixMilli(joined)
+	e.id, e.how, e.owner = f[3], f[4], f[6]
 	return e
 }
 

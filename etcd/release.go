@@ -14,29 +14,28 @@ import (
 // Release deletes the key if it is the one that was granted.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
 	cs := stateOf(c)
-	if cs == nil || cs.rev == 0 {
-		return driver.ErrGone
-	}
-	return b.ended(ctx, cs, 0, b.change(ctx, cs, clientv3.OpDelete(cs.key)))
+	return b.ended(cs, b.change(ctx, cs, clientv3.OpDelete(cs.key)))
 }
 
-// Linger puts the key under a lease of its own, which nobody renews.
+// Linger puts the key under a lease of its own, which nobody renews. The key keeps its
+// create revision, and with it its place.
 func (b *backend) Linger(ctx context.Context, c *driver.Claim, d time.Duration) error {
 	cs := stateOf(c)
-	if cs == nil || cs.rev == 0 {
-		return driver.ErrGone
+	lease, _, err := b.grantLease(ctx, d)
+	if err != nil {
+		return err
 	}
-	_, err := b.ownLease(ctx, cs, d)
-	return b.ended(ctx, cs, 1, err)
+	err = b.change(ctx, cs, clientv3.OpPut(cs.key, cs.value(cs.how), clientv3.WithLease(lease)))
+	if errors.Is(err, driver.ErrGone) {
+		_ = b.revoke(ctx, lease) // or it ends by itself
+	}
+	return b.ended(cs, err)
 }
 
 // Lighten writes the value with the smaller weight. The key keeps its create revision, and
 // with it its place and its token.
 func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
 	cs := stateOf(c)
-	if cs == nil || cs.rev == 0 {
-		return driver.ErrGone
-	}
 	lighter := *cs
 	lighter.weight = weight
 	err := b.change(ctx, cs, clientv3.OpPut(cs.key, lighter.value(cs.how), clientv3.WithIgnoreLease()))
@@ -46,9 +45,11 @@ func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) er
 	return err
 }
 
-// change carries out op if the key of cs is there; otherwise it returns ErrGone.
+// change carries out op if the key of cs is the one that was granted; otherwise it
+// returns ErrGone.
 func (b *backend) change(ctx context.Context, cs *claimState, op clientv3.Op) error {
-	resp, err := b.txn(ctx, []clientv3.Cmp{cs.isThere()}, []clientv3.Op{op}, nil)
+	mine := clientv3.Compare(clientv3.CreateRevision(cs.key), "=", cs.rev)
+	resp, err := b.txn(ctx, []clientv3.Cmp{mine}, []clientv3.Op{op}, nil)
 	switch {
 	case err != nil:
 		return fmt.Errorf("change the key: %w", err)
@@ -58,26 +59,19 @@ func (b *backend) change(ctx context.Context, cs *claimState, op clientv3.Op) er
 	return nil
 }
 
-// ended takes in that the holding of cs has ended, if err says so, and revokes the leases
-// of cs but for the newest keep of them.
-func (b *backend) ended(ctx context.Context, cs *claimState, keep int, err error) error {
-	gone := errors.Is(err, driver.ErrGone)
-	if err != nil && !gone {
-		cs.asked = cs.asked || !answered(err)
-		return err
+// ended takes in the outcome of a request to end the holding of cs. When the key is gone
+// after an earlier one without an answer, that one has done it.
+func (b *backend) ended(cs *claimState, err error) error {
+	switch gone := errors.Is(err, driver.ErrGone); {
+	case err == nil || gone:
+		b.forget(cs)
+		if gone && cs.asked {
+			return nil
+		}
+	case !answered(err):
+		cs.asked = true
 	}
-	if gone && !cs.asked {
-		keep = 0
-	}
-	if err := b.revokeLeases(ctx, cs, keep); err != nil {
-		cs.asked = true // for the key is gone
-		return err
-	}
-	b.forget(cs)
-	if gone && !cs.asked {
-		return driver.ErrGone
-	}
-	return nil
+	return err
 }
 
 // Abandon deletes the key if it is that of the claim, whatever became of it, after it has
@@ -87,36 +81,37 @@ func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	if cs == nil {
 		return nil // nothing was ever asked
 	}
-	err := b.clear(ctx, cs)
-	if errors.Is(err, errClientClosed) {
-		// Nothing of this Locker can arrive any more, nor be asked for: what is left goes
-		// with the leases, which nobody renews.
-		return nil
+	err := b.settle(ctx, cs)
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		// The barrier cannot be moved until there is space, but the name can be freed.
+		now := *cs
+		now.late = false
+		if b.settle(ctx, &now) == nil {
+			_ = b.remove(ctx, &now)
+		}
 	}
 	if err == nil {
+		err = b.remove(ctx, cs)
+	}
+	switch {
+	case errors.Is(err, errClientClosed):
+		// Nothing of this Locker can arrive any more, nor be asked for: what is left goes
+		// with the session's lease, which nobody renews.
+		return nil
+	case err == nil:
 		b.forget(cs)
 	}
 	return err
 }
 
-func (b *backend) clear(ctx context.Context, cs *claimState) error {
-	late := cs.late
-	err := b.settle(ctx, cs)
-	if errors.Is(err, rpctypes.ErrNoSpace) {
-		// The barrier cannot be moved until there is space, but the name can be freed.
-		cs.late = nil
-		if b.settle(ctx, cs) == nil && cs.rev > 0 {
-			_ = b.change(ctx, cs, clientv3.OpDelete(cs.key))
-		}
-		cs.late, cs.unsure = late, true
+// remove deletes the key of cs if it is there.
+func (b *backend) remove(ctx context.Context, cs *claimState) error {
+	if cs.rev == 0 {
+		return nil
 	}
-	if err != nil {
-		return err
+	err := b.change(ctx, cs, clientv3.OpDelete(cs.key))
+	if errors.Is(err, driver.ErrGone) {
+		return nil
 	}
-	if cs.rev > 0 {
-		if err := b.change(ctx, cs, clientv3.OpDelete(cs.key)); err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-	}
-	return b.revokeLeases(ctx, cs, 0)
+	return err
 }

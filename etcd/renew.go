@@ -28,25 +28,15 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 	gone := b.confirm(ctx, claims)
 	renewal.Wait()
 	for _, c := range claims {
-		cs := stateOf(c)
-		switch {
+		switch s := stateOf(c).session; {
 		case gone[c]:
 			report(c, 0, driver.ErrGone)
-		case c.Lease:
-			report(c, 0, nil)
-		case cs.session.isGone():
+		case s.isGone():
 			report(c, 0, errors.Join(driver.ErrGone, errSessionGone))
 		default:
-			report(c, cs.session.expiry(), nil)
+			report(c, s.expiry(), nil)
 		}
 	}
-}
-
-// due reports whether the lease is to be renewed now, given how often that is asked.
-func (s *session) due(now driver.Instant) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.check || now.Sub(s.sent) >= s.ttl/3-checkEvery/2
 }
 
 // confirm reads the keys of claims and returns those that are gone. What cannot be read
@@ -75,7 +65,7 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim) (gone map
 			if len(entries) == 0 || entries[0].key != cs.key || entries[0].rev != cs.rev {
 				gone[c] = true
 				cs.session.suspect() // perhaps it was not the key that went, but the lease
-			} else if cs.keepsWaiting(entries) && c.Wanted != nil {
+			} else if blocks(entries) && c.Wanted != nil {
 				c.Wanted()
 			}
 		}
@@ -84,25 +74,30 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim) (gone map
 	return gone
 }
 
-// fromOwn reads the queue from the key of cs on: with the one behind it if cs needs all of
-// the limit, otherwise to the end.
+// fromOwn reads the queue from the key of cs on.
 func (cs *claimState) fromOwn() clientv3.Op {
 	opts := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithMinCreateRev(cs.rev), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)}
-	if n := cs.readAhead(); n > 0 {
+	if n := cs.enough(); n > 0 {
 		opts = append(opts, clientv3.WithLimit(n+1))
 	}
 	return clientv3.OpGet(cs.queue, opts...)
 }
 
-// keepsWaiting reports whether a claim waits because of the first of entries, even if
-// nobody is ahead of that.
-func (cs *claimState) keepsWaiting(entries []entry) bool {
+// blocks reports whether one of entries has to wait, even if nobody is ahead of the first.
+func blocks(entries []entry) bool {
 	var ahead int64
 	return slices.ContainsFunc(entries, func(e entry) bool {
 		waits := ahead > 0 && !driver.Fits(ahead, e.weight, e.limit)
 		ahead += int64(e.weight)
 		return waits
 	})
+}
+
+// due reports whether the lease is to be renewed now, given how often that is asked.
+func (s *session) due(now driver.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.check || now.Sub(s.sent) >= s.ttl/3-checkEvery/2
 }
 
 // renewSession renews the lease of s once. When the server has no such lease it ends the
@@ -129,8 +124,7 @@ func (b *backend) renewSession(ctx context.Context, s *session) error {
 	resp, err := b.sendRenewal(ctx, s, conn)
 	switch {
 	case err == nil && resp.TTL > 0:
-		s.renewed(sent, time.Duration(resp.TTL)*time.Second)
-		if s.isOlder(resp.Header) {
+		if s.renewed(sent, resp) {
 			b.restartWatches()
 		}
 		return nil
@@ -147,14 +141,21 @@ func (b *backend) renewSession(ctx context.Context, s *session) error {
 	return err
 }
 
-// isOlder reports whether a member has gone back to an older revision: the cluster was
-// given an older state back, and watches wait for revisions that were reached before.
-func (s *session) isOlder(h *pb.ResponseHeader) bool {
+// renewed takes in the answer to a renewal that was sent at a moment: the server began to
+// count no earlier than that. It reports whether the member has gone back to an older
+// revision: the cluster was given an older state back, and watches wait for revisions that
+// were reached before.
+func (s *session) renewed(sent driver.Instant, resp *pb.LeaseKeepAliveResponse) (older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.members[h.MemberId]
-	s.members[h.MemberId] = h.Revision
-	return h.Revision < before
+	s.silent = 0
+	if sent >= s.sent {
+		s.sent, s.until, s.check = sent, sent.Add(time.Duration(resp.TTL)*time.Second), false
+	}
+	member, rev := resp.Header.MemberId, resp.Header.Revision
+	older = rev < s.members[member]
+	s.members[member] = rev
+	return older
 }
 
 // renewalStream carries renewals, one at a time.
@@ -169,11 +170,12 @@ type renewalStream struct {
 // how one that no longer answers is found out; but with a password, for which each new
 // stream logs in, one stream is kept.
 func (b *backend) sendRenewal(ctx context.Context, s *session, conn *grpc.ClientConn) (*pb.LeaseKeepAliveResponse, error) {
-	s.mu.Lock()
-	stream := s.kept
-	s.kept = nil
-	s.mu.Unlock()
-	if stream == nil || conn != b.client.ActiveConnection() {
+	keep := b.client.Username != "" && conn == b.client.ActiveConnection()
+	var stream *renewalStream
+	if keep {
+		stream = s.kept.Swap(nil)
+	}
+	if stream == nil {
 		life, cancel := context.WithCancel(clientv3.WithRequireLeader(b.life))
 		stop := context.AfterFunc(ctx, cancel)
 		rpc, err := pb.NewLeaseClient(conn).LeaseKeepAlive(life)
@@ -184,21 +186,10 @@ func (b *backend) sendRenewal(ctx context.Context, s *session, conn *grpc.Client
 		stream = &renewalStream{rpc, cancel}
 	}
 	stop := context.AfterFunc(ctx, stream.end)
-	err := stream.rpc.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)})
-	resp, reason := stream.rpc.Recv() // also says why it could not be sent
-	if err == nil {
-		err = reason
-	}
-	if !stop() || err != nil || b.client.Username == "" || conn != b.client.ActiveConnection() {
+	_ = stream.rpc.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)}) // Recv says why it failed
+	resp, err := stream.rpc.Recv()
+	if !stop() || err != nil || !keep || !s.kept.CompareAndSwap(nil, stream) {
 		stream.end()
-		return resp, rpctypes.Error(reason)
 	}
-	s.mu.Lock()
-	old := s.kept
-	s.kept = stream
-	s.mu.Unlock()
-	if old != nil {
-		old.end()
-	}
-	return resp, nil
+	return resp, rpctypes.Error(err)
 }

@@ -15,59 +15,45 @@ import (
 )
 
 const (
-	// patience is how long a request may go without an answer before it is given up and
+	// leastPatience is how long a request may go without an answer before it is given up and
 	// made again, with another member if there is one: when a leader dies, what others
 	// have passed on to it is lost without a word. While a server is slow patience grows
 	// with each request given up, and shrinks again with each that is answered quickly.
-	patience = 500 * time.Millisecond
+	leastPatience = 500 * time.Millisecond
 	// slowest is what patience grows to. etcd itself gives up after 7 s.
 	slowest = 4 * time.Second
-	// troubleLasts is for how long after a failure a member that knows of no leader is told
-	// to say so at once. Otherwise that costs each request more than it is worth.
-	troubleLasts = 10 * time.Second
 )
+
+func (b *backend) patience() time.Duration { return leastPatience + time.Duration(b.slow.Load()) }
 
 // call makes one request and gives it up, with errSilence, when patience is over.
 func (b *backend) call(ctx context.Context, do func(ctx context.Context) error) error {
 	if err := b.usable(ctx); err != nil {
 		return err
 	}
-	inner, cancel := context.WithCancel(ctx)
+	inner, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	begun := time.Now()
-	if begun.Sub(time.Unix(0, b.troubled.Load())) < troubleLasts {
-		inner = clientv3.WithRequireLeader(inner)
-	}
+	slow, begun := b.slow.Load(), time.Now()
 	// Not a deadline: that would be sent to the server, which sets a timer for it.
-	slow := time.Duration(b.slow.Load())
 	var silent atomic.Bool
-	timer := time.AfterFunc(patience+slow, func() { silent.Store(true); cancel() })
+	timer := time.AfterFunc(b.patience(), func() { silent.Store(true); cancel() })
+	defer timer.Stop()
 	err := do(inner)
-	timer.Stop()
-	if err == nil {
-		if slow > 0 && time.Since(begun) < patience/2 {
-			b.slow.CompareAndSwap(int64(slow), int64(slow/2))
+	switch gone := b.usable(ctx); {
+	case err == nil:
+		if slow > 0 && time.Since(begun) < leastPatience/2 {
+			b.slow.CompareAndSwap(slow, slow/2)
 		}
 		return nil
-	}
-	if !answered(err) || errors.Is(err, rpctypes.ErrNoLeader) {
-		b.troubled.Store(time.Now().UnixNano())
-	}
-	switch {
-	case ctx.Err() != nil:
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return b.explain(ctx.Err())
-		}
-		return ctx.Err()
+	case errors.Is(gone, context.DeadlineExceeded):
+		return b.explain(gone)
+	case gone != nil:
+		return gone
 	case silent.Load():
-		b.slow.CompareAndSwap(int64(slow), int64(min(2*slow+patience/2, slowest-patience)))
+		b.slow.CompareAndSwap(slow, min(2*slow+int64(leastPatience), int64(slowest-leastPatience)))
 		b.restartWatches()
 		return b.explain(errSilence)
-	}
-	if gone := b.usable(ctx); gone != nil {
-		return gone
-	}
-	if refused(err) {
+	case refused(err):
 		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}
 	return err

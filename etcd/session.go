@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -33,18 +33,17 @@ type session struct {
 	lease   clientv3.LeaseID
 	ttl     time.Duration // as the server granted it
 	barrier string        // the barrier's key
+	passed  atomic.Int64  // the barrier's modification revision, as it was seen last
 	gone    chan struct{} // closed when the server said that the lease is gone
 	ending  sync.Once
+	kept    atomic.Pointer[renewalStream] // for the next renewal
 
 	mu      sync.Mutex
-	sent    driver.Instant // when the last renewal that was answered was sent
-	until   driver.Instant // when the server may end the lease
-	check   bool           // the lease may have been revoked: renew soon
-	silent  int            // renewals without an answer in a row
-	kept    *renewalStream // for the next renewal
-	passed  int64          // the barrier's modification revision
-	seen    int64          // the revision at which it was that
-	members map[uint64]int64
+	sent    driver.Instant   // when the last renewal that was answered was sent
+	until   driver.Instant   // when the server may end the lease
+	check   bool             // the lease may have been revoked: renew soon
+	silent  int              // renewals without an answer in a row
+	members map[uint64]int64 // their revisions, as they said last
 }
 
 func (s *session) isGone() bool {
@@ -56,44 +55,9 @@ func (s *session) isGone() bool {
 	}
 }
 
-// barrierState returns the modification revision of the barrier, and the revision at which
-// it was seen last.
-func (s *session) barrierState() (passed, seen int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.passed, s.seen
-}
-
-// barrierSeen notes the barrier as it was at a revision, by the answer to a request that
-// was sent when before was the revision seen last. A revision below that means that the
-// server has been given an older state back.
-func (s *session) barrierSeen(passed, at, before int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at > s.seen || at < before {
-		s.passed, s.seen = passed, at
-	}
-}
-
 // atBarrier is the condition that nobody has moved the barrier.
-func (s *session) atBarrier() (cond clientv3.Cmp, seen int64) {
-	passed, seen := s.barrierState()
-	return clientv3.Compare(clientv3.ModRevision(s.barrier), "=", passed), seen
-}
-
-func (s *session) moveBarrier() clientv3.Op {
-	return clientv3.OpPut(s.barrier, "", clientv3.WithLease(s.lease))
-}
-
-// renewed notes an answer to a request that was sent at a moment: the server began to
-// count no earlier than that.
-func (s *session) renewed(sent driver.Instant, ttl time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.silent = 0
-	if sent >= s.sent {
-		s.sent, s.until, s.check = sent, sent.Add(ttl), false
-	}
+func (s *session) atBarrier() clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(s.barrier), "=", s.passed.Load())
 }
 
 // expiry returns when the server may end the lease.
@@ -125,7 +89,8 @@ func (b *backend) live(ctx context.Context) (*session, error) {
 	if s := b.session.Load(); s != nil {
 		return s, nil
 	}
-	lease, sent, ttl, err := b.grantLease(ctx, b.ttl)
+	sent := b.clock.Now()
+	lease, ttl, err := b.grantLease(ctx, b.ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -155,10 +120,9 @@ func (b *backend) endSession(s *session) {
 	})
 }
 
-// grantLease grants a lease of at least ttl and says when it was asked for.
-func (b *backend) grantLease(ctx context.Context, ttl time.Duration) (id clientv3.LeaseID, sent driver.Instant, granted time.Duration, err error) {
+// grantLease grants a lease of at least ttl and returns what the server made of that.
+func (b *backend) grantLease(ctx context.Context, ttl time.Duration) (id clientv3.LeaseID, granted time.Duration, err error) {
 	err = b.call(ctx, func(ctx context.Context) error {
-		sent = b.clock.Now()
 		r, err := b.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 		if err == nil {
 			id, granted = r.ID, time.Duration(r.TTL)*time.Second
@@ -166,9 +130,9 @@ func (b *backend) grantLease(ctx context.Context, ttl time.Duration) (id clientv
 		return err
 	})
 	if err != nil {
-		return 0, 0, 0, fmt.Errorf("grant a lease: %w", err)
+		return 0, 0, fmt.Errorf("grant a lease: %w", err)
 	}
-	return id, sent, granted, nil
+	return id, granted, nil
 }
 
 // revoke ends a lease, and with it every key under it. It returns nil also if the lease
@@ -182,49 +146,4 @@ func (b *backend) revoke(ctx context.Context, lease clientv3.LeaseID) error {
 		return fmt.Errorf("revoke lease %x: %w", lease, err)
 	}
 	return nil
-}
-
-// ownLease puts the key of cs, which is there, under a new lease of its own of at least ttl.
-// The key keeps its create revision, and with it its place and its token. It returns when
-// that was asked for, and ErrGone when the key is not there.
-func (b *backend) ownLease(ctx context.Context, cs *claimState, ttl time.Duration) (sent driver.Instant, err error) {
-	lease, sent, _, err := b.grantLease(ctx, ttl)
-	if err != nil {
-		return 0, err
-	}
-	cs.leases = append(cs.leases, lease)
-	resp, err := b.txn(ctx, []clientv3.Cmp{cs.isThere()}, []clientv3.Op{clientv3.OpPut(cs.key, cs.value(cs.how), clientv3.WithLease(lease))}, nil)
-	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		return 0, driver.ErrGone
-	case err != nil:
-		return 0, fmt.Errorf("put under lease %x: %w", lease, err)
-	case !resp.Succeeded:
-		return 0, driver.ErrGone
-	}
-	return sent, nil
-}
-
-// isThere is the condition that the key of cs is the one that was granted.
-func (cs *claimState) isThere() clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(cs.key), "=", cs.rev)
-}
-
-// revokeLeases ends the leases of cs but for the newest keep of them, and with them its key
-// if that is under one of them.
-func (b *backend) revokeLeases(ctx context.Context, cs *claimState, keep int) error {
-	for len(cs.leases) > keep {
-		if err := b.revoke(ctx, cs.leases[0]); err != nil {
-			return err
-		}
-		cs.leases = cs.leases[1:]
-	}
-	return nil
-}
-
-func modRevision(kvs []*mvccpb.KeyValue) int64 {
-	if len(kvs) == 0 {
-		return 0
-	}
-	return kvs[0].ModRevision
 }

@@ -8,14 +8,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-const (
-	// fallbackInterval is how often a waiter looks at its queue although nobody told it to,
-	// in case a message was lost.
-	fallbackInterval = time.Minute
-	// longWait is when a waiter begins to watch its own key too, to queue anew at once
-	// should that be deleted.
-	longWait = 5 * time.Second
-)
+// fallbackInterval is how often a waiter looks at its queue although nobody told it to, in
+// case a message was lost.
+const fallbackInterval = time.Minute
 
 // view is what a claim has seen ahead of it at a revision. If one of those ahead keeps it from
 // being granted all alone, only the nearest such counts, and its key is watched: for an
@@ -51,17 +46,17 @@ func newView(cs *claimState, ahead []entry, rev int64) view {
 // apply takes in what has happened since and reports whether cs may have been granted.
 func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
 	for _, ev := range events {
-		weight, ok := v.counts[string(ev.Kv.Key)]
+		key := string(ev.Kv.Key)
+		weight, ok := v.counts[key]
 		if ev.Kv.ModRevision <= v.rev || !ok {
 			continue
 		}
 		v.rev = ev.Kv.ModRevision
 		v.sum -= weight
-		delete(v.counts, string(ev.Kv.Key))
-		if ev.Type == clientv3.EventTypePut {
-			e := parse(ev.Kv)
-			v.counts[e.key] = int64(e.weight)
-			v.sum += int64(e.weight)
+		delete(v.counts, key)
+		if ev.Type == clientv3.EventTypePut { // it has become lighter
+			v.counts[key] = int64(parse(ev.Kv).weight)
+			v.sum += v.counts[key]
 		}
 	}
 	return driver.Fits(v.sum, cs.claim.Weight, cs.claim.Limit)
@@ -83,22 +78,18 @@ func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
 
 // awaitChange watches what v says until cs may have been granted, and looks then.
 func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view) (view, error) {
-	w, err := b.watch(ctx, v.target)
+	w, since, err := b.watch(ctx, v.target)
 	if err != nil {
 		return view{}, err
 	}
 	defer w.close()
-	if w.since > v.rev { // something may have happened before the watch began
-		now, err := b.look(ctx, cs, w.since)
+	if since > v.rev { // something may have happened before the watch began
+		now, err := b.look(ctx, cs, since)
 		if err != nil || now.fits || now.target != v.target {
 			return now, err
 		}
 		v = now
 	}
-	var own *watcher
-	defer func() { own.close() }()
-	long := time.NewTimer(longWait)
-	defer long.Stop()
 	fallback := time.NewTimer(fallbackInterval)
 	defer fallback.Stop()
 	for {
@@ -111,15 +102,6 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view) (view
 			if v.apply(cs, events) {
 				return b.look(ctx, cs, v.rev)
 			}
-		case <-long.C:
-			if own, err = b.watch(ctx, target{key: cs.key}); err != nil {
-				return view{}, err
-			}
-			if now, err := b.look(ctx, cs, own.since); err != nil || now.fits || now.target != v.target {
-				return now, err
-			}
-		case <-own.told():
-			return b.look(ctx, cs, 0)
 		case <-fallback.C:
 			return b.look(ctx, cs, 0)
 		case <-cs.session.gone:
@@ -136,7 +118,7 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view) (view
 // cluster another member may be behind the one that told of that revision.
 func (b *backend) look(ctx context.Context, cs *claimState, at int64) (view, error) {
 	opts := append(nearestFirst(), clientv3.WithMaxCreateRev(cs.rev))
-	if n := cs.readAhead(); n > 0 {
+	if n := cs.enough(); n > 0 {
 		opts = append(opts, clientv3.WithLimit(n+1))
 	}
 	if at > 0 {
