@@ -1,0 +1,206 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/internal/servers"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// follows waits for the one who had to wait for lock, who then gives it back.
+func follows(t testing.TB, lock *locker.Lock, next <-chan *locker.Lock) {
+	t.Helper()
+	l := soon(t, "the next lock", next)
+	if l == nil {
+		t.FailNow()
+	}
+	if l.Token() <= lock.Token() {
+		t.Errorf("token %d after %d", l.Token(), lock.Token())
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSilentMember: the member that carries the watch of a waiter falls silent without
+// closing the connection. The others can be reached, and the waiter gets on.
+func TestSilentMember(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
+	admin := dial(t, cluster.Addrs()...)
+	var ways []*proxy.Proxy
+	var addrs []string
+	for _, addr := range cluster.Addrs() {
+		p := front(t, addr)
+		ways, addrs = append(ways, p), append(addrs, p.Addr())
+	}
+	for i, way := range ways {
+		name := t.Name() + string(rune('0'+i))
+		holder := driverOf(t, admin)
+		held := hold(t, holder, name)
+		b := driverOf(t, dial(t, addrs...), locker.WithTTL(3*time.Second))
+		renewing(t, b)
+		granted := begin(t, b, claim(name, true))
+		queueHas(t, admin, name, 2)
+		way.Freeze()
+		if err := holder.Release(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-granted:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("member %d silent: the waiter is stuck", i)
+		}
+		way.Heal()
+	}
+}
+
+// TestLeaderMoves: waiting is bounded although the leader moves again and again.
+func TestLeaderMoves(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
+	c := dial(t, cluster.Addrs()...)
+	ctx, cancel := context.WithCancel(t.Context())
+	moved := make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			if err := cluster.MoveLeader(ctx, cluster.Members[n%3]); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				break
+			}
+		}
+		moved <- n
+	}()
+	a, b := newLocker(t, c), newLocker(t, c)
+	var last int64
+	for begun := time.Now(); time.Since(begun) < 5*time.Second; {
+		for _, l := range []locker.Locker{a, b} {
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			lock, err := l.Acquire(ctx, t.Name())
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lock.Token() <= last {
+				t.Errorf("token %d after %d", lock.Token(), last)
+			}
+			last = lock.Token()
+			if err := lock.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
+				t.Logf("release: %v", err)
+			}
+		}
+	}
+	cancel()
+	if n := <-moved; n < 3 {
+		t.Errorf("the leader moved only %d times", n)
+	}
+}
+
+// TestLeaderStopped: the leader stands still for longer than the TTL, and goes on. There
+// are never two holders, and whoever holds at the end really does.
+func TestLeaderStopped(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
+	c := dial(t, cluster.Addrs()...)
+	a := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(4*time.Second))
+	lock, err := a.Acquire(t.Context(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(4*time.Second))
+	next := make(chan *locker.Lock, 1)
+	go func() {
+		l, err := b.Acquire(t.Context(), t.Name())
+		if err != nil {
+			t.Error(err)
+		} else if lock.Context().Err() == nil {
+			t.Error("granted while the first still believes that it holds")
+		}
+		next <- l
+	}()
+	queueHas(t, c, t.Name(), 2)
+	leader, err := cluster.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-lock.Context().Done(): // as may be: the new leader gives every lease its full TTL
+	case <-time.After(7 * time.Second):
+	}
+	if err := leader.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Logf("release: %v", err)
+	}
+	follows(t, lock, next)
+}
+
+// TestNoLeader: a member that has lost the others says so to who watches on it, and without a
+// leader nobody hangs.
+func TestNoLeader(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
+	b := driverOf(t, dial(t, cluster.Members[0].Addr()))
+	hold(t, b, t.Name())
+	w, _, err := b.watch(t.Context(), target{key: "whatever"})
+	must(t, err)
+	<-w.news // that it is confirmed
+	for _, m := range cluster.Members[1:] {
+		must(t, m.Kill())
+	}
+	soon(t, "the end of the watch", w.news)
+	if _, err := w.take(); !errors.Is(err, rpctypes.ErrNoLeader) {
+		t.Errorf("the watch ended with: %v", err)
+	}
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err = b.Acquire(ctx, claim(t.Name()+"2", false))
+	// Which of the two is said depends on whether the member answers before ctx ends.
+	if err == nil || !strings.Contains(err.Error(), "no leader") && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("acquire without a quorum: %v", err)
+	}
+	if d := time.Since(begun); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// TestLeaderDies: what other members passed on to a leader that dies is asked again, long before
+// etcd gives up after 7 s.
+func TestLeaderDies(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{Args: []string{"--heartbeat-interval", "50", "--election-timeout", "500"}})
+	leader, err := cluster.Leader(t.Context())
+	must(t, err)
+	var others []string
+	for _, m := range cluster.Members {
+		if m != leader {
+			others = append(others, m.Addr())
+		}
+	}
+	l := newLocker(t, dial(t, others...))
+	_, err = l.Acquire(t.Context(), t.Name())
+	must(t, err)
+	must(t, leader.Pause()) // a dead one would close its connections
+	begun := time.Now()
+	_, err = l.Acquire(t.Context(), t.Name()+"2")
+	must(t, err)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	must(t, leader.Resume())
+}

@@ -1,0 +1,255 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+)
+
+func cycle(t testing.TB, l locker.Locker, name string, inside func()) {
+	lock, err := l.Acquire(context.Background(), name)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if inside != nil {
+		inside()
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCostAlone: two requests, renewals aside.
+func TestCostAlone(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	l := newLocker(t, dial(t, e.Addr()))
+	cycle(t, l, "first", nil)
+	since := requests(t, e)
+	for i := range 50 {
+		cycle(t, l, t.Name()+strconv.Itoa(i%5), nil)
+	}
+	// On a slow machine the keys may have been confirmed.
+	if n, by := since(); n < 100 || n > 105 {
+		t.Errorf("50 acquisitions cost %d requests, want 100: %v", n, by)
+	}
+}
+
+// TestCostContended: 16 clients on one name, and 16 goroutines of one client.
+func TestCostContended(t *testing.T) {
+	t.Parallel()
+	for _, clients := range []int{16, 1} {
+		t.Run(fmt.Sprint(clients), func(t *testing.T) {
+			t.Parallel()
+			e := servers.NewEtcd(t, servers.EtcdOptions{})
+			var all []locker.Locker
+			for range clients {
+				l := newLocker(t, dial(t, e.Addr()))
+				cycle(t, l, "first", nil)
+				all = append(all, l)
+			}
+			since := requests(t, e)
+			var inside, done atomic.Int64
+			shares := make([]int64, 16)
+			var wg sync.WaitGroup
+			for i := range 16 {
+				wg.Go(func() {
+					for done.Load() < 1000 {
+						cycle(t, all[i%clients], t.Name(), func() {
+							if n := inside.Add(1); n != 1 {
+								t.Errorf("%d inside", n)
+							}
+							inside.Add(-1)
+						})
+						done.Add(1)
+						shares[i]++
+					}
+				})
+			}
+			wg.Wait()
+			n, by := since()
+			const most = 4.1
+			if per := float64(n) / float64(done.Load()); per > most {
+				t.Errorf("%.2f requests for each of %d acquisitions, want at most %v: %v", per, done.Load(), most, by)
+			}
+			for _, s := range shares {
+				if s < done.Load()/16/2 {
+					t.Errorf("unfair: %v", shares)
+					break
+				}
+			}
+		})
+	}
+}
+
+// TestCostWaiting: a hundred who wait cost nothing but the renewals of their leases, and
+// when their turns come at most three requests each. A release wakes only the next.
+func TestCostWaiting(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	admin := dial(t, e.Addr())
+	holder := newLocker(t, admin)
+	lock, err := holder.Acquire(t.Context(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const waiters = 100
+	var wg sync.WaitGroup
+	for range waiters {
+		l := newLocker(t, dial(t, e.Addr()))
+		wg.Go(func() { cycle(t, l, t.Name(), nil) })
+	}
+	eventually.Is(t, "queue", func() bool {
+		r, err := admin.Get(t.Context(), DefaultPrefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+		return err == nil && r.Count == waiters+1
+	})
+	// They have yet to look after their watches began.
+	eventually.Is(t, "rest", func() bool {
+		since := requests(t, e)
+		time.Sleep(300 * time.Millisecond)
+		n, _ := since()
+		return n <= 1
+	})
+	since := requests(t, e)
+	time.Sleep(2 * time.Second)
+	if n, by := since(); n > 5 { // the holder's, which confirms its key
+		t.Errorf("%d idle waiters cost %d requests in 2 s: %v", waiters, n, by)
+	}
+	since = requests(t, e)
+	if err := lock.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if n, by := since(); n > 3*waiters+20 { // holders on a slow machine confirm their keys
+		t.Errorf("%d requests until %d waiters had their turn: %v", n, waiters, by)
+	}
+}
+
+// TestCostHolding: a thousand locks held cost a request for each 128 of them, twice a second.
+func TestCostHolding(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	l := newLocker(t, dial(t, e.Addr()))
+	const locks = 1000
+	spread(locks, func(i int) {
+		if _, err := l.Acquire(t.Context(), fmt.Sprint(t.Name(), i)); err != nil {
+			t.Error(err)
+		}
+	})
+	since, begun := requests(t, e), time.Now()
+	time.Sleep(2 * time.Second)
+	n, by := since()
+	if rounds := time.Since(begun)/checkEvery + 2; n > int64(rounds)*8 {
+		t.Errorf("%d requests in %v: %v", n, time.Since(begun), by)
+	}
+}
+
+// TestNothingStays: names used once leave no key, lease, watch or goroutine.
+func TestNothingStays(t *testing.T) {
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	admin, c := dial(t, e.Addr()), dial(t, e.Addr())
+	for _, c := range []*clientv3.Client{admin, c} {
+		if _, err := c.Get(t.Context(), "connect"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := goleak.IgnoreCurrent()
+	lockers := make([]locker.Locker, 2)
+	for i := range lockers {
+		var err error
+		if lockers[i], err = New(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := 10_000
+	if underRace() { // which takes its time
+		names = 2_000
+	}
+	spread(names, func(i int) { cycle(t, lockers[i%2], fmt.Sprint(t.Name(), i), nil) })
+	spread(500, func(i int) { cycle(t, lockers[i%2], fmt.Sprint(t.Name(), "shared", i/8), nil) })
+	r, err := admin.Get(t.Context(), "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly())
+	if err != nil || len(r.Kvs) > 0 {
+		t.Errorf("keys: %v %v", r.Kvs, err)
+	}
+	if n := leases(t, admin); n != len(lockers) {
+		t.Errorf("%d leases, want one for each Locker", n)
+	}
+	eventually.Is(t, "no watch", func() bool { return watchers(t, e) == 0 })
+	for _, l := range lockers {
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := leases(t, admin); n != 0 {
+		t.Errorf("%d leases after Close", n)
+	}
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
+
+// spread calls do for 0 to n-1, some at a time.
+func spread(n int, do func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 256 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func underRace() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+func leases(t testing.TB, c *clientv3.Client) int {
+	t.Helper()
+	r, err := c.Leases(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(r.Leases)
+}
+
+// watchers is how many watches the server has.
+func watchers(t testing.TB, e *servers.Etcd) int {
+	t.Helper()
+	resp, err := http.Get("http://" + e.Addr() + "/metrics")
+	must(t, err)
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	must(t, err)
+	body := string(all)
+	for line := range strings.Lines(body) {
+		if value, ok := strings.CutPrefix(line, "etcd_debugging_mvcc_watcher_total "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(n)
+		}
+	}
+	t.Fatal("etcd does not tell its watchers")
+	return 0
+}
