@@ -235,7 +235,7 @@ func leases(t testing.TB, c *clientv3.Client) int {
 // watchers is how many watches the server has.
 func watchers(t testing.TB, e *servers.Etcd) int {
 	t.Helper()
-	resp, err := http.Get("http://" + e.Addr() + "/metrics")
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + e.Addr() + "/metrics")
 	must(t, err)
 	defer resp.Body.Close()
 	all, err := io.ReadAll(resp.Body)

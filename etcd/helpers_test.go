@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -65,8 +66,7 @@ func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.L
 	return l
 }
 
-// driverOf opens a driver without the core around it. Renew is called as the core does,
-// until the test ends, for all claims that hold made.
+// driverOf opens a driver without the core around it.
 func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend {
 	t.Helper()
 	b, _, err := open(c, opts)
@@ -86,26 +86,38 @@ func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend 
 func renewing(t testing.TB, b *backend, claims ...*driver.Claim) (gone <-chan *driver.Claim) {
 	ctx, cancel := context.WithCancel(context.Background())
 	told := make(chan *driver.Claim, len(claims))
-	var done sync.WaitGroup
-	done.Go(func() {
-		for tick := time.NewTicker(checkEvery); ctx.Err() == nil; {
-			b.Renew(ctx, claims, func(c *driver.Claim, _ driver.Instant, err error) {
-				if err != nil && c.Lost != nil {
-					c.Lost(err)
-					told <- c
-					c.Lost = nil
-				}
-			})
+	var mu sync.Mutex
+	lost := make(map[*driver.Claim]bool)
+	report := func(c *driver.Claim, _ driver.Instant, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if errors.Is(err, driver.ErrGone) && !lost[c] {
+			lost[c] = true
+			told <- c
+		}
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		inFlight := make(chan struct{}, 4)
+		for tick := time.NewTicker(checkEvery); ; {
+			select {
+			case inFlight <- struct{}{}:
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(ctx, b.ttl/3)
+					defer cancel()
+					b.Renew(ctx, claims, report)
+					<-inFlight
+				})
+			default:
+			}
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
+				return
 			}
 		}
 	})
-	for _, c := range claims {
-		c.Lost = func(error) {}
-	}
-	t.Cleanup(func() { cancel(); done.Wait() })
+	t.Cleanup(func() { cancel(); all.Wait() })
 	return told
 }
 

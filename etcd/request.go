@@ -88,7 +88,7 @@ func (b *backend) get(ctx context.Context, key string, opts ...clientv3.OpOption
 	return resp, err
 }
 
-// explain adds to err, of a request without an answer, what there is to say about it. The
+// explain returns what there is to say about a request without an answer, or err. The
 // client waits for a connection without a word, whatever is wrong (a certificate, for
 // example), and asks again and again where there is no leader; a request that does neither
 // is told the reason at once.
@@ -99,5 +99,5 @@ func (b *backend) explain(err error) error {
 	if why == nil || ctx.Err() != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %w", err, rpctypes.Error(why))
+	return fmt.Errorf("%w: %w", errSilence, rpctypes.Error(why))
 }
