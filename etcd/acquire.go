@@ -43,7 +43,7 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 		case errors.Is(err, driver.ErrTaken):
 			b.forget(cs)
 			return driver.Grant{}, err
-		case ctx.Err() != nil && trouble != nil:
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()) && trouble != nil:
 			return driver.Grant{}, trouble
 		case ctx.Err() != nil, lasting(err), !patient:
 			return driver.Grant{}, err

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 )
 
 const (
@@ -52,7 +53,10 @@ func (b *backend) call(ctx context.Context, do func(ctx context.Context) error) 
 	case silent.Load():
 		b.slow.CompareAndSwap(slow, min(2*slow+int64(leastPatience), int64(slowest-leastPatience)))
 		b.restartWatches()
-		return b.explain(errSilence)
+		if b.client.ActiveConnection().GetState() == connectivity.TransientFailure {
+			return b.explain(errSilence) // not with a connection: it would take the turn of another member
+		}
+		return errSilence
 	case refused(err):
 		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}

@@ -1,0 +1,198 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+)
+
+// use has two clients compete for a name.
+func use(t *testing.T, name string, a, b *clientv3.Client) {
+	t.Helper()
+	first, second := newLocker(t, a), newLocker(t, b)
+	lock, err := first.Acquire(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.TryAcquire(t.Context(), name); !errors.Is(err, locker.ErrNotAcquired) {
+		t.Fatalf("%v, want ErrNotAcquired", err)
+	}
+	waiting := make(chan *locker.Lock, 1)
+	go func() {
+		lock, err := second.Acquire(t.Context(), name)
+		if err != nil {
+			t.Error(err)
+		}
+		waiting <- lock
+	}()
+	queueHas(t, a, name, 2)
+	if err := lock.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	follows(t, lock, waiting)
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{TLS: true, ClientCert: true})
+	cfg := clientv3.Config{Endpoints: []string{e.Endpoint()}, TLS: e.TLSConfig()}
+	use(t, t.Name(), dialWith(t, cfg), dialWith(t, cfg))
+}
+
+// TestPassword: with a password locks work, the server is not made to check it for
+// every wait, and a token that has expired meanwhile is replaced.
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret", Args: []string{"--auth-token-ttl", "1"}})
+	cfg := clientv3.Config{Endpoints: []string{e.Addr()}, Username: "root", Password: "secret"}
+	admin := dialWith(t, cfg)
+	use(t, t.Name(), dialWith(t, cfg), dialWith(t, cfg))
+
+	holder, b := driverOf(t, admin), driverOf(t, dialWith(t, cfg))
+	since := requests(t, e)
+	for i := range 10 {
+		held := hold(t, holder, t.Name())
+		c := claim(t.Name(), true)
+		granted := begin(t, b, c)
+		queueHas(t, admin, t.Name(), 2)
+		if err := holder.Release(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-granted; err != nil {
+			t.Fatalf("wait %d: %v", i, err)
+		}
+		if err := b.Release(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, by := since(); by["Auth/Authenticate"] > 5 {
+		t.Errorf("10 waits, %d log-ins", by["Auth/Authenticate"])
+	}
+
+	// A long wait keeps the stream open for longer than the token lives.
+	held := hold(t, holder, t.Name())
+	granted := begin(t, b, claim(t.Name(), true))
+	queueHas(t, admin, t.Name(), 2)
+	time.Sleep(2500 * time.Millisecond) // what the server allows is 1 s, and it looks once a second
+	other := hold(t, holder, t.Name()+"2")
+	also := begin(t, b, claim(t.Name()+"2", true))
+	queueHas(t, admin, t.Name()+"2", 2)
+	if err := errors.Join(holder.Release(t.Context(), other), <-also); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNamespace: a client confined to a part of the key space stays there, and waits
+// and guards there.
+func TestNamespace(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	plain := dial(t, e.Addr())
+	confined := func() *clientv3.Client {
+		c := dial(t, e.Addr())
+		c.KV = namespace.NewKV(c.KV, "tenant/")
+		c.Watcher = namespace.NewWatcher(c.Watcher, "tenant/")
+		c.Lease = namespace.NewLease(c.Lease, "tenant/")
+		return c
+	}
+	a, b := confined(), confined()
+	use(t, t.Name(), a, b)
+
+	d := driverOf(t, a)
+	held := hold(t, d, t.Name())
+	gone := renewing(t, d, held)
+	r, err := plain.Get(t.Context(), "tenant/"+d.queueOf(t.Name()), clientv3.WithPrefix())
+	if err != nil || len(r.Kvs) != 1 {
+		t.Fatalf("keys in the name space: %v %v", r, err)
+	}
+	if keys := keysOf(t, plain, t.Name()); len(keys) > 0 {
+		t.Errorf("keys outside: %v", keys)
+	}
+	if names := slices.Collect(maps.Keys(maps.Collect(d.Names(t.Context(), t.Name())))); !slices.Equal(names, []string{t.Name()}) {
+		t.Errorf("names: %q", names)
+	}
+	if _, err := plain.Delete(t.Context(), string(r.Kvs[0].Key)); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the loss", gone)
+}
+
+func TestNewRefuses(t *testing.T) {
+	closed, err := newClient(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	open, err := newClient(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	for what, try := range map[string]func() (locker.Locker, error){
+		"nil client":            func() (locker.Locker, error) { return New(nil) },
+		"empty client":          func() (locker.Locker, error) { return New(&clientv3.Client{}) },
+		"disconnected client":   func() (locker.Locker, error) { return New(clientv3.NewCtxClient(context.Background())) },
+		"closed client":         func() (locker.Locker, error) { return New(closed) },
+		"empty prefix":          func() (locker.Locker, error) { return New(open, WithPrefix("")) },
+		"prefix with a mark":    func() (locker.Locker, error) { return New(open, WithPrefix("one#two/")) },
+		"bad TTL":               func() (locker.Locker, error) { return New(open, locker.WithTTL(0)) },
+		"option of another one": func() (locker.Locker, error) { return New(open, locker.BackendOption(func(*int) error { return nil })) },
+	} {
+		if l, err := try(); !errors.Is(err, locker.ErrInvalidOption) || l != nil {
+			t.Errorf("%s: %v %v, want ErrInvalidOption", what, l, err)
+		}
+	}
+	// No server is there, and none is needed yet.
+	l, err := New(open, WithPrefix("team/locks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPrefix: Lockers with different prefixes do not know of each other.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	for _, l := range []locker.Locker{newLocker(t, c), newLocker(t, c, WithPrefix("one")), newLocker(t, c, WithPrefix("one/two/"))} {
+		if _, err := l.TryAcquire(t.Context(), t.Name()); err != nil {
+			t.Error(err)
+		}
+	}
+	r, err := c.Get(t.Context(), "one/"+t.Name()+"#", clientv3.WithPrefix())
+	if err != nil || len(r.Kvs) != 1 {
+		t.Errorf("%v %v", r, err)
+	}
+}
+
+// TestTTL: the lease lasts as long as the server says, which counts in whole seconds and
+// grants none that is too short for it.
+func TestTTL(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	for asked, granted := range map[time.Duration]time.Duration{
+		200 * time.Millisecond:  2 * time.Second, // one and a half election timeouts, rounded up
+		2500 * time.Millisecond: 3 * time.Second,
+		20 * time.Second:        20 * time.Second,
+	} {
+		b := driverOf(t, c, locker.WithTTL(asked))
+		before := b.clock.Now()
+		g := take(t, b, claim(t.Name()+asked.String(), true))
+		if d := g.Until.Sub(before); d < granted || d >= granted+time.Second {
+			t.Errorf("TTL %v: granted for %v, want %v", asked, d, granted)
+		}
+	}
+}
