@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // errClosing is the cause of the contexts of locks that Close released.
 var errClosing = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
+
+// logPatience is how long Close waits for a log handler that is slow.
+const logPatience = time.Second
 
 // Close ends the Locker; see Locker.
 func (c *core) Close(ctx context.Context) error {
@@ -31,6 +35,7 @@ func (c *core) Close(ctx context.Context) error {
 	}
 	c.die()
 	err = errors.Join(err, c.closeDriver(ctx))
+	c.cfg.log.drain(ctx, logPatience)
 	if err != nil {
 		return c.fail("close", "", err)
 	}

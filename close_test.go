@@ -31,9 +31,9 @@ func TestClose(t *testing.T) {
 			l := open(t, s)
 			lock := acquire(t, l, "x")
 			errs := make(chan error)
-			for _, call := range []func(context.Context, string, ...AcquireOption) (*Lock, error){l.Acquire, l.Acquire, l.TryAcquire} {
+			for i, call := range []func(context.Context, string, ...AcquireOption) (*Lock, error){l.Acquire, l.Acquire, l.TryAcquire} {
 				go func() {
-					_, err := call(context.Background(), "no answer")
+					_, err := call(context.Background(), []string{"no answer", "no answer", "none either"}[i])
 					errs <- err
 				}()
 			}
@@ -123,4 +123,19 @@ func TestCloseDuringAcquire(t *testing.T) {
 			t.Fatalf("%d granted, %d freed", granted.Load(), freed.Load())
 		}
 	}
+}
+
+// Release of a lock that Close has released says how that went.
+func TestReleaseAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{release: func(context.Context, *driver.Claim) error { return errBroken }}
+		l := open(t, s, WithTTL(time.Second))
+		lock := acquire(t, l, "x")
+		if err := l.Close(context.Background()); !errors.Is(err, errBroken) {
+			t.Errorf("Close: %v", err)
+		}
+		if err := lock.Release(context.Background()); !errors.Is(err, errBroken) {
+			t.Errorf("Release: %v", err)
+		}
+	})
 }

@@ -25,7 +25,8 @@ type lease struct {
 	core    *core
 	claim   driver.Claim
 	atLeast time.Duration
-	window  driver.Instant // it may be handed over until then; 0 if never
+	passes  bool // it may be handed over, until window
+	window  driver.Instant
 	granted driver.Instant // when the core heard of it
 	first   Lock
 	freed   completion // of the release
@@ -48,7 +49,7 @@ type lease struct {
 	wanted    chan struct{}  // nil as long as nobody asked for it
 	isWanted  bool
 
-	downgrading sync.Mutex // held while the driver's Lighten runs
+	lightening chan struct{} // closed when the driver's Lighten has returned; nil if none runs
 }
 
 type leaseState int
@@ -103,7 +104,7 @@ func (le *lease) hold(g driver.Grant) bool {
 	le.state, le.granted, le.confirmed = held, now, now
 	le.token, le.lastToken = g.Token, g.Token+g.Spare
 	if le.claim.Spare > 0 && (g.Spare > 0 || !c.traits.Fenced) {
-		le.window = now.Add(c.cfg.HandOver)
+		le.passes, le.window = true, now.Add(c.cfg.HandOver)
 	}
 	le.first.token = g.Token
 	le.one[0] = &le.first
@@ -227,6 +228,7 @@ func (le *lease) lose(reason error) {
 		c := le.core
 		defer c.done()
 		c.renewer.remove(le)
+		le.awaitLighten()
 		c.cleanup(&le.claim)
 		c.closeWindow(le)
 		c.cfg.Logger.Warn("locker: lock lost", "backend", c.traits.Backend, "name", le.claim.Name, "token", le.token, "reason", reason)

@@ -118,7 +118,7 @@ func (c *core) leave(name string, a acquisition, granted *lease) {
 	defer c.mu.Unlock()
 	q := c.queues[name]
 	q.asked -= int64(a.weight)
-	if granted != nil && granted.window > 0 && granted.isHeld() {
+	if granted != nil && granted.passes && granted.isHeld() {
 		c.openWindow(q, granted)
 	}
 	c.advance(name, q)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // maxRecords is how many log records wait for a handler that is slow. What comes beyond
@@ -22,7 +23,7 @@ type logState struct {
 	mu      sync.Mutex
 	records []logRecord
 	dropped int
-	running bool // a goroutine hands the records on
+	idle    chan struct{} // of the goroutine that hands the records on; nil if there is none
 }
 
 type logRecord struct {
@@ -52,24 +53,26 @@ func (q *logQueue) Handle(ctx context.Context, r slog.Record) error {
 		return nil
 	}
 	s.records = append(s.records, logRecord{q.next, context.WithoutCancel(ctx), r.Clone()})
-	if !s.running {
-		s.running = true
-		go s.handOn()
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+		go s.handOn(s.idle)
 	}
 	return nil
 }
 
 // handOn gives the records to the user's handler until there are no more.
-func (s *logState) handOn() {
+func (s *logState) handOn(idle chan struct{}) {
+	defer close(idle)
 	for {
 		s.mu.Lock()
 		records, dropped := s.records, s.dropped
 		s.records, s.dropped = nil, 0
-		s.running = len(records) > 0
-		s.mu.Unlock()
 		if len(records) == 0 {
+			s.idle = nil
+			s.mu.Unlock()
 			return
 		}
+		s.mu.Unlock()
 		for _, r := range records {
 			if dropped > 0 {
 				r.record.AddAttrs(slog.Int("records dropped before", dropped))
@@ -77,5 +80,22 @@ func (s *logState) handOn() {
 			}
 			_ = r.next.Handle(r.ctx, r.record)
 		}
+	}
+}
+
+// drain waits until the records so far have been handed on, but not longer than d or ctx.
+func (s *logState) drain(ctx context.Context, d time.Duration) {
+	s.mu.Lock()
+	idle := s.idle
+	s.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	enough := time.NewTimer(d)
+	defer enough.Stop()
+	select {
+	case <-idle:
+	case <-enough.C:
+	case <-ctx.Done():
 	}
 }

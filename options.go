@@ -60,7 +60,7 @@ func WithLogger(l *slog.Logger) Option {
 		if l == nil {
 			return check(false, "nil logger")
 		}
-		c.Logger = slog.New(&logQueue{next: l.Handler(), state: new(logState)})
+		c.Logger = slog.New(&logQueue{next: l.Handler(), state: &c.log})
 		return nil
 	}
 }
@@ -108,6 +108,7 @@ type Config struct {
 	HandOver time.Duration
 	Observer *Observer // or nil
 
+	log      logState
 	settings any // of the backend, a *T
 }
 
