@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type backend struct {
 	granting chan struct{} // taken by whoever grants the session's lease
 	session  atomic.Pointer[session]
 	slow     atomic.Int64 // what requests may take beyond leastPatience, in nanoseconds
+	waited   atomic.Int64 // when a claim last began to wait, an Instant
 	perTxn   atomic.Int64 // how many operations the server takes in one transaction
 
 	keysMu sync.Mutex
@@ -61,6 +63,7 @@ func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *bac
 		keys:     make(map[string]bool),
 	}
 	b.life, b.end = context.WithCancel(context.Background())
+	b.waited.Store(math.MinInt64 / 2)
 	b.perTxn.Store(128) // etcd's default for --max-txn-ops
 	b.watches.idle = make(map[target]*watch)
 	return b

@@ -78,6 +78,7 @@ func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
 
 // awaitChange watches what v says until cs may have been granted, and looks then.
 func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view) (view, error) {
+	b.waited.Store(int64(b.clock.Now()))
 	w, since, err := b.watch(ctx, v.target)
 	if err != nil {
 		return view{}, err
