@@ -39,6 +39,11 @@ func conform(t *testing.T, members int, opts servers.EtcdOptions, disturb bool) 
 		Dial:       dialAddress,
 		Fair:       true,
 		Shared:     true,
+		Permits:    true,
+		Downgrade:  true,
+		Inspect:    true,
+		AtLeast:    true,
+		Evict:      true,
 		Fenced:     true,
 		Durable:    true,
 		TTL:        2 * time.Second, // the least that etcd grants
@@ -154,6 +159,8 @@ func openOwned(t testing.TB, cfg clientv3.Config, opts []locker.Option) (locker.
 	l, err := New(c, opts...)
 	return &owned{Locker: l, client: c}, err
 }
+
+func (o *owned) Unwrap() locker.Locker { return o.Locker }
 
 func (o *owned) Close(ctx context.Context) error {
 	o.closing.Lock()

@@ -59,6 +59,10 @@ func (b *backend) watch(ctx context.Context, to target) (w *watch, since int64, 
 		w.linger.Stop()
 		delete(ws.idle, to)
 		w.events = nil
+		select {
+		case <-w.news:
+		default:
+		}
 	}
 	ws.mu.Unlock()
 	select {
@@ -175,6 +179,9 @@ func (w *watch) tell(r clientv3.WatchResponse, ended error) {
 	if w.ended = ended; ended != nil && ws.idle[w.to] == w {
 		w.linger.Stop()
 		delete(ws.idle, w.to)
+	}
+	if len(r.Events) == 0 && ended == nil {
+		return
 	}
 	select {
 	case w.news <- struct{}{}:

@@ -8,9 +8,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// fallbackInterval is how often a waiter looks at its queue although nobody told it to, in
-// case a message was lost.
-const fallbackInterval = time.Minute
+const (
+	// fallbackInterval is how often a waiter looks at its queue although nobody told it to,
+	// in case a message was lost.
+	fallbackInterval = time.Minute
+	// longWait is when a waiter begins to watch its own key too, to queue anew at once when
+	// that is deleted. Who waits for less learns of it when its turn comes.
+	longWait = 5 * time.Second
+)
 
 // view is what a claim has seen ahead of it at a revision. If one of those ahead keeps it from
 // being granted all alone, only the nearest such counts, and its key is watched: for an
@@ -91,8 +96,10 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view) (view
 		}
 		v = now
 	}
-	fallback := time.NewTimer(fallbackInterval)
+	fallback, long := time.NewTimer(fallbackInterval), time.NewTimer(longWait)
 	defer fallback.Stop()
+	defer long.Stop()
+	own := new(watch) // of its own key, later
 	for {
 		select {
 		case <-w.news:
@@ -103,6 +110,16 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view) (view
 			if v.apply(cs, events) {
 				return b.look(ctx, cs, v.rev)
 			}
+		case <-long.C:
+			if own, since, err = b.watch(ctx, target{key: cs.key}); err != nil {
+				return view{}, err
+			}
+			defer own.close()
+			if now, err := b.look(ctx, cs, since); err != nil || now.fits {
+				return now, err
+			}
+		case <-own.news:
+			return b.look(ctx, cs, 0)
 		case <-fallback.C:
 			return b.look(ctx, cs, 0)
 		case <-cs.session.gone:
