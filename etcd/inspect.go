@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 	"time"
@@ -57,12 +58,14 @@ func (b *backend) timeLeft(ctx context.Context, lease clientv3.LeaseID, known ma
 	if ok || lease == clientv3.NoLease {
 		return left, nil
 	}
-	err := b.call(ctx, func(ctx context.Context) error {
-		resp, err := b.client.TimeToLive(ctx, lease)
-		if err == nil {
-			left = max(0, time.Duration(resp.TTL)*time.Second)
-		}
-		return err
+	err := insist(ctx, func() error {
+		return b.call(ctx, func(ctx context.Context) error {
+			resp, err := b.client.TimeToLive(ctx, lease)
+			if err == nil {
+				left = max(0, time.Duration(resp.TTL)*time.Second)
+			}
+			return err
+		})
 	})
 	known[lease] = left
 	return left, err
@@ -108,7 +111,15 @@ func (b *backend) Evict(ctx context.Context, name, id string) error {
 	}
 	for _, e := range entries {
 		if e.id == id {
-			return b.change(ctx, &claimState{key: e.key, rev: e.rev}, clientv3.OpDelete(e.key))
+			evicted := &claimState{key: e.key, rev: e.rev}
+			return insist(ctx, func() error {
+				err := b.change(ctx, evicted, clientv3.OpDelete(e.key))
+				if errors.Is(err, driver.ErrGone) && evicted.asked {
+					return nil // by a request that was not answered
+				}
+				evicted.asked = true
+				return err
+			})
 		}
 	}
 	return driver.ErrGone

@@ -38,7 +38,9 @@ func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) er
 	cs := stateOf(c)
 	lighter := *cs
 	lighter.weight = weight
-	err := b.change(ctx, cs, clientv3.OpPut(cs.key, lighter.value(cs.how), clientv3.WithIgnoreLease()))
+	err := insist(ctx, func() error {
+		return b.change(ctx, cs, clientv3.OpPut(cs.key, lighter.value(cs.how), clientv3.WithIgnoreLease()))
+	})
 	if err == nil {
 		cs.weight = weight
 	}

@@ -63,6 +63,17 @@ func (b *backend) call(ctx context.Context, do func(ctx context.Context) error) 
 	return err
 }
 
+// insist makes a request again while it is not answered, for some seconds at most. It is for
+// requests that the core does not make again, and that may be carried out twice.
+func insist(ctx context.Context, request func() error) error {
+	for begun := time.Now(); ; {
+		err := request()
+		if !errors.Is(err, errSilence) || ctx.Err() != nil || time.Since(begun) > 2*slowest {
+			return err
+		}
+	}
+}
+
 // usable returns why no request can be made: ctx is over, or the client was closed.
 func (b *backend) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -85,9 +96,11 @@ func (b *backend) txn(ctx context.Context, ifs []clientv3.Cmp, then, otherwise [
 
 // get makes one range request.
 func (b *backend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (resp *clientv3.GetResponse, err error) {
-	err = b.call(ctx, func(ctx context.Context) (err error) {
-		resp, err = b.client.Get(ctx, key, opts...)
-		return err
+	err = insist(ctx, func() error {
+		return b.call(ctx, func(ctx context.Context) (err error) {
+			resp, err = b.client.Get(ctx, key, opts...)
+			return err
+		})
 	})
 	return resp, err
 }

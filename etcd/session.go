@@ -138,9 +138,11 @@ func (b *backend) grantLease(ctx context.Context, ttl time.Duration) (id clientv
 // revoke ends a lease, and with it every key under it. It returns nil also if the lease
 // was gone already.
 func (b *backend) revoke(ctx context.Context, lease clientv3.LeaseID) error {
-	err := b.call(ctx, func(ctx context.Context) error {
-		_, err := b.client.Revoke(ctx, lease)
-		return err
+	err := insist(ctx, func() error {
+		return b.call(ctx, func(ctx context.Context) error {
+			_, err := b.client.Revoke(ctx, lease)
+			return err
+		})
 	})
 	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("revoke lease %x: %w", lease, err)
