@@ -35,8 +35,8 @@
 // [locker.AtLeast] is under a lease of its own, rounded up in the same way.
 //
 // "etcdctl get --prefix locker/" shows who holds and who waits. Deleting a key takes the lock
-// away, which its holder is told within a second; a waiter without a key queues anew when its
-// turn comes.
+// away, which its holder is told within a second; a waiter whose key was deleted queues anew
+// after some seconds, or when its turn comes.
 //
 // # What it costs
 //
