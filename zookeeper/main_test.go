@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"flag"
 	"fmt"
@@ -117,7 +118,7 @@ func claim(t testing.TB, name string) (*driver.Claim, chan error) {
 	_, _ = rand.Read(id[:])
 	lost := make(chan error, 1)
 	return &driver.Claim{
-		Name: name, ID: hex.EncodeToString(id[:]), Owner: "the owner", TTL: 15 * time.Second, Wait: true,
+		Name: name, ID: hex.EncodeToString(id[:]), Owner: "the owner", Weight: driver.All, Limit: driver.All, Wanted: func() {}, TTL: 15 * time.Second, Wait: true,
 		Lost: func(err error) {
 			select {
 			case lost <- err:
@@ -241,8 +242,18 @@ func (o operator) length(name string, n int) []string {
 // nodeOf waits for the node of a claim.
 func (o operator) nodeOf(c *driver.Claim) string {
 	o.t.Helper()
-	all := o.queue(c.Name, func(all []string) bool { return lineUp(all, c.ID).own != "" })
-	return queuePath(folder, c.Name) + "/" + lineUp(all, c.ID).own
+	all := o.queue(c.Name, func(all []string) bool { return ofClaim(all, c) != "" })
+	return queuePath(folder, c.Name) + "/" + ofClaim(all, c)
+}
+
+// ofClaim returns the name of a claim's node, "" if there is none.
+func ofClaim(children []string, c *driver.Claim) string {
+	for _, e := range parseQueue(children) {
+		if e.id == c.ID {
+			return e.node
+		}
+	}
+	return ""
 }
 
 func (o operator) delete(path string) {
@@ -274,9 +285,14 @@ func word(t testing.TB, z *servers.ZooKeeper, w string) string {
 // carries matches a request by its operation, for the proxy.
 func carries(op int32) func([]byte) bool {
 	return func(b []byte) bool {
-		d := &decoder{rest: b}
-		d.int32()
-		d.int32()
-		return d.int32() == op && !strings.Contains(string(b), "zookeeper/config")
+		return len(b) >= 12 && int32(binary.BigEndian.Uint32(b[8:])) == op && !strings.Contains(string(b), "zookeeper/config")
 	}
 }
+
+const (
+	opCreate      = 1
+	opDelete      = 2
+	opGetData     = 4
+	opGetChildren = 12
+	opMulti       = 14
+)

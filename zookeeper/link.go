@@ -1,0 +1,213 @@
+package zookeeper
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// A link is one connection, as the library sees it. It does for the library what that cannot:
+//
+//   - a write never fails: the library, told so while it authenticates again, may block for
+//     good. The connection is closed, which it learns by reading;
+//   - the server has to open the session soon, and not in ten times the session timeout;
+//   - the session's id and its timeout are read from the server's answer;
+//   - a session that was given up is not gone back to;
+//   - requests to set watches again are as short as the server may want them.
+type link struct {
+	net.Conn          // with TLS, if there is
+	raw      net.Conn // without
+	home     *session
+	address  string
+	in       *bufio.Reader
+	began    driver.Instant // the request to open the session was sent
+	opened   atomic.Bool    // it was answered
+	head     []byte         // of the answer, not read yet by the library
+	end      sync.Once
+}
+
+func newLink(home *session, raw, conn net.Conn, address string, patience time.Duration) *link {
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	return &link{Conn: conn, raw: raw, home: home, address: address, in: bufio.NewReader(conn)}
+}
+
+func (l *link) fail(err error) {
+	l.end.Do(func() {
+		_ = l.raw.Close()
+		l.home.closed(l, err)
+	})
+}
+
+func (l *link) Close() error {
+	l.fail(net.ErrClosed)
+	return nil
+}
+
+// SetReadDeadline is for the library, but not before the session is open.
+func (l *link) SetReadDeadline(t time.Time) error {
+	if !l.opened.Load() {
+		return nil
+	}
+	return l.Conn.SetReadDeadline(t)
+}
+
+func (l *link) Read(p []byte) (n int, err error) {
+	if !l.opened.Load() {
+		err = l.open()
+	}
+	switch {
+	case err != nil:
+	case len(l.head) > 0:
+		n = copy(p, l.head)
+		l.head = l.head[n:]
+	default:
+		n, err = l.in.Read(p)
+	}
+	if err != nil {
+		l.fail(err)
+	}
+	return n, err
+}
+
+// open reads the answer to the request to open the session.
+func (l *link) open() error {
+	frame := make([]byte, 4)
+	_, err := io.ReadFull(l.in, frame)
+	if n := binary.BigEndian.Uint32(frame); err == nil && (n < 16 || n > 1<<10) {
+		return fmt.Errorf("zookeeper: %s begins with %q: this is no ZooKeeper server, or it wants TLS", l.address, frame)
+	} else if err == nil {
+		frame = append(frame, make([]byte, n)...)
+		_, err = io.ReadFull(l.in, frame[4:])
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.home.unheard(l)
+		return fmt.Errorf("%s did not open the session: %w", l.address, err)
+	}
+	if err != nil {
+		return err
+	}
+	timeout := time.Duration(binary.BigEndian.Uint32(frame[8:])) * time.Millisecond
+	l.head = frame
+	_ = l.Conn.SetReadDeadline(time.Time{})
+	l.opened.Store(true)
+	l.home.opened(l, int64(binary.BigEndian.Uint64(frame[12:])), timeout)
+	return nil
+}
+
+// The operations that are looked for in what the library writes, and the one that is added.
+const (
+	opSetWatches = 101
+	opClose      = -11
+)
+
+// Write takes a frame from the library.
+func (l *link) Write(frame []byte) (int, error) {
+	var err error
+	switch {
+	case l.began == 0:
+		l.began = l.home.clock.Now()
+		_, err = l.Conn.Write(l.home.opening(frame))
+	case len(frame) > maxWatches && binary.BigEndian.Uint32(frame[8:]) == opSetWatches:
+		for _, part := range splitWatches(frame) {
+			if _, err = l.Conn.Write(part); err != nil {
+				break
+			}
+		}
+	default:
+		_, err = l.Conn.Write(frame)
+	}
+	if err != nil {
+		l.fail(err)
+	}
+	return len(frame), nil
+}
+
+// sessionField is where the id of the session stands in the request to open one: behind
+// the length, the version, the last zxid and the timeout.
+const sessionField = 4 + 4 + 8 + 4
+
+// opening returns the request to open the session, as one for a new session where the old one was
+// given up.
+func (s *session) opening(frame []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	frame = append([]byte(nil), frame...)
+	if id := frame[sessionField:][:8]; s.forsaken != 0 && int64(binary.BigEndian.Uint64(id)) == s.forsaken {
+		clear(id)
+	}
+	return frame
+}
+
+// unheard is called when a server did not answer the request to open the session for long. If
+// the session may have expired by now, it is given up: as long as we came back to it, a server
+// that hears us but is not heard would keep it alive, and so all that is locked in it. The same
+// server is told to end it, should it be such a one.
+func (s *session) unheard(l *link) {
+	s.mu.Lock()
+	over := s.id != 0 && s.forsaken != s.id && s.clock.Now() >= s.contact.until()
+	if over {
+		s.forsaken = s.id
+	}
+	s.mu.Unlock()
+	if !over {
+		return
+	}
+	s.log.Warn("zookeeper: session given up: the servers do not answer")
+	end := binary.BigEndian.AppendUint32(nil, 8)
+	end = binary.BigEndian.AppendUint32(end, 1)
+	op := int32(opClose)
+	_, _ = l.Conn.Write(binary.BigEndian.AppendUint32(end, uint32(op)))
+}
+
+// maxWatches is how long a request to set watches again may be that has several. Servers hang up
+// on requests that are longer than they want, the library sends up to 128 KiB, and again after the
+// next connection. No server that has taken a claim for a long name refuses one watch of it.
+const maxWatches = 2 << 10
+
+// splitWatches returns a request to set watches again as several. All have its number, and
+// the library takes the first answer for the whole.
+//
+// It has a length, the number, the operation, the last zxid, and three lists of paths.
+func splitWatches(frame []byte) (parts [][]byte) {
+	const head = 4 + 4 + 4 + 8
+	var lists [3][]byte
+	var counts [3]uint32
+	flush := func() {
+		part := append([]byte(nil), frame[:head]...)
+		for i := range lists {
+			part = binary.BigEndian.AppendUint32(part, counts[i])
+			part = append(part, lists[i]...)
+			lists[i], counts[i] = nil, 0
+		}
+		binary.BigEndian.PutUint32(part, uint32(len(part)-4))
+		parts = append(parts, part)
+	}
+	size := 0
+	rest := frame[head:]
+	for i := range lists {
+		n := int32(binary.BigEndian.Uint32(rest))
+		rest = rest[4:]
+		for range n {
+			path := rest[:4+binary.BigEndian.Uint32(rest)]
+			rest = rest[len(path):]
+			if size > 0 && size+len(path) > maxWatches-head-12 {
+				flush()
+				size = 0
+			}
+			lists[i] = append(lists[i], path...)
+			counts[i]++
+			size += len(path)
+		}
+	}
+	flush()
+	return parts
+}
