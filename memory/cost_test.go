@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 )
 
 func BenchmarkAlone(b *testing.B) {
@@ -63,6 +64,28 @@ func TestManyLocksHeld(t *testing.T) {
 			t.Errorf("the store knows %d holders", n)
 		}
 	})
+}
+
+// The store's part of a held name is under 300 bytes.
+func TestBytesOfHeldName(t *testing.T) {
+	const many = 100_000
+	d := over(&Link{store: NewStore()})
+	claims := make([]*driver.Claim, many)
+	for i := range claims {
+		claims[i] = claim("job/"+strconv.Itoa(i), driver.All, driver.All)
+	}
+	before := heap()
+	for _, c := range claims {
+		if _, err := d.Acquire(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := (heap() - before) / many
+	t.Logf("%d bytes of heap each", each)
+	if each >= 300 {
+		t.Errorf("%d bytes of heap for each name, want less than 300", each)
+	}
+	runtime.KeepAlive(claims)
 }
 
 func heap() int64 {
