@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,7 +14,7 @@ import (
 
 // Acquire takes a place in the queue and waits until the claim is granted.
 func (d *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	st := newState(c, d.base)
+	st := &claimState{claim: c, queue: queuePath(d.base, c.Name), weight: c.Weight}
 	c.State = st
 	for pause := 5 * time.Millisecond; ; {
 		g, err := d.try(ctx, st)
@@ -27,22 +26,18 @@ func (d *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 			return g, failed("ask for", st.queue, errTooLong)
 		case !errors.Is(err, errAgain):
 			// No server, or one that says something that may pass.
-			if err := sleep(ctx, pause); err != nil {
-				return g, err
-			}
+			sleep(ctx, pause)
 			pause = min(2*pause, time.Second)
 		}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d/2 + rand.N(d))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -63,7 +58,7 @@ func (st *claimState) tooLong(err error) bool {
 	if len(st.queue) < longPath || st.hangups < maxHangups {
 		return false
 	}
-	st.asked, st.doubt = false, false
+	st.doubt = false
 	return true
 }
 
@@ -76,37 +71,27 @@ func (d *backend) try(ctx context.Context, st *claimState) (driver.Grant, error)
 	if st.node != "" && st.session != id {
 		st.forget() // it ends with its session
 	}
-	if st.doubt {
-		if err := d.find(st, id); err != nil {
-			return driver.Grant{}, err
-		}
+	switch {
+	case st.doubt:
+		err = d.find(st, id)
+	case st.node == "" && !st.claim.Wait:
+		err = d.free(st)
 	}
-	if st.node == "" {
-		if !st.claim.Wait && !st.asked {
-			if err := d.free(st); err != nil {
-				return driver.Grant{}, err
-			}
-		}
-		alone, err := d.join(st, id)
-		if err != nil {
-			return driver.Grant{}, err
-		}
-		if alone {
+	if err == nil && st.node == "" {
+		var alone bool
+		if alone, err = d.join(st, id); alone {
 			return d.grant(st)
 		}
+	}
+	if err != nil {
+		return driver.Grant{}, err
 	}
 	return d.queue(ctx, st)
 }
 
 // free returns driver.ErrTaken if the claim would have to wait, without writing anything.
 func (d *backend) free(st *claimState) error {
-	if err := d.session.sync(); err != nil {
-		return failed("sync", st.queue, err)
-	}
-	l, err := d.list(st.queue, false)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
+	l, err := d.listNow(st.queue)
 	if err != nil {
 		return err
 	}
@@ -122,34 +107,24 @@ func (d *backend) free(st *claimState) error {
 	return nil
 }
 
-// find looks for a node of the claim of which it is not certain that it is there. When there is
-// none, st.doubt is false afterwards.
+// find looks for a node of the claim of which it is not certain that it is there.
 //
 // No request of an earlier connection can be carried out after the sync: a server closes the
 // session's earlier connection when it takes a new one, a leader refuses what comes from the
 // server that the session has left, and what was taken before is ahead of the sync.
 func (d *backend) find(st *claimState, id int64) error {
-	if err := d.session.sync(); err != nil {
-		return failed("sync", st.queue, err)
-	}
 	nodes, err := d.nodesOf(st)
 	if err != nil {
 		return err
 	}
 	for _, node := range nodes {
-		var there bool
-		var stat *zk.Stat
-		err := d.session.read(func() (err error) {
-			there, stat, err = d.session.conn.Exists(node)
-			return err
-		})
+		stat, err := d.session.stat(node)
 		switch {
 		case err != nil:
-			return failed("read", node, err)
-		case !there:
-		case stat.EphemeralOwner == id && st.node == "":
+			return err
+		case stat != nil && stat.EphemeralOwner == id && st.node == "":
 			st.node, st.session, st.czxid = node, id, stat.Czxid
-		default: // of a session that has ended, so not for long; nobody has to wait for that
+		case stat != nil: // of a session that has ended, so not for long; nobody has to wait for that
 			if err := d.remove(node); err != nil {
 				return err
 			}
@@ -159,97 +134,67 @@ func (d *backend) find(st *claimState, id int64) error {
 	return nil
 }
 
-// nodesOf returns the paths of all nodes in the queue that carry the claim's ID.
-func (d *backend) nodesOf(st *claimState) (nodes []string, err error) {
-	var children []string
-	err = d.session.read(func() (err error) {
-		children, _, err = d.session.conn.Children(st.queue)
-		return err
-	})
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, failed("list", st.queue, err)
-	}
-	for _, child := range children {
-		if strings.HasPrefix(child, st.claim.ID+"-") {
-			nodes = append(nodes, st.queue+"/"+child)
-		}
-	}
-	return nodes, nil
-}
-
 // join makes the claim's node. Writing to the queue in the same transaction brings its Stat, which
 // tells the node's czxid, the server's time, and whether the node is alone.
 func (d *backend) join(st *claimState, id int64) (alone bool, err error) {
-	create := &zk.CreateRequest{
-		Path: st.queue + "/" + claimNode(st.claim), Data: []byte(st.claim.Owner), Acl: d.acl, Flags: zk.FlagEphemeralSequential,
-	}
-	for {
-		st.asked, st.doubt = true, true
-		var made []zk.MultiResponse
-		err := d.session.write(func() (err error) {
-			made, err = d.session.conn.Multi(create, &zk.SetDataRequest{Path: st.queue, Version: -1})
-			return err
-		})
-		st.doubt = !wasAnswered(err)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			if err := d.makeQueue(st); err != nil {
-				return false, err
-			}
-			continue
-		case err != nil:
-			return false, failed("create a node in", st.queue, err)
-		case !d.session.is(id):
-			st.doubt = true
-			return false, errAgain
+	st.doubt = true
+	made, err := d.session.multi("create a node in", st.queue,
+		&zk.CreateRequest{Path: st.queue + "/" + claimNode(st.claim), Data: []byte(st.claim.Owner), Acl: d.acl, Flags: zk.FlagEphemeralSequential},
+		&zk.SetDataRequest{Path: st.queue, Version: -1})
+	st.doubt = !wasAnswered(err)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		if err := d.makeQueue(st); err != nil {
+			return false, err
 		}
-		st.made = false
-		stat := made[1].Stat
-		st.node, st.session, st.czxid = made[0].String, id, stat.Pzxid
-		d.session.tell(stat.Mtime)
-		return stat.NumChildren == 1, nil
+		return d.join(st, id)
+	case err != nil:
+		return false, err
+	case !d.session.is(id):
+		st.doubt = true
+		return false, errAgain
 	}
+	stat := made[1].Stat
+	st.node, st.session, st.czxid, st.made = made[0].String, id, stat.Pzxid, false
+	d.session.tell(stat.Mtime)
+	return stat.NumChildren == 1, nil
 }
 
 // queue waits in the queue.
 func (d *backend) queue(ctx context.Context, st *claimState) (driver.Grant, error) {
 	for whole := false; ; {
 		l, err := d.list(st.queue, whole)
-		if errors.Is(err, zk.ErrNoNode) { // the queue was deleted with all in it
-			st.forget()
-			return driver.Grant{}, errAgain
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return driver.Grant{}, err
 		}
 		st.known = max(st.known, l.pzxid)
 		i := l.index(path.Base(st.node))
 		switch {
-		case i < 0:
+		case i < 0: // it was deleted, perhaps with the queue and all in it
 			st.forget()
-			return driver.Grant{}, errAgain
+			err = errAgain
 		case l.queue[i].seq >= lastNumber:
-			return driver.Grant{}, d.renumber(ctx, st)
+			err = d.renumber(ctx, st)
 		case l.queue[i].granted():
 			if l.tells(i) {
-				if err := d.touch(st); err != nil {
-					return driver.Grant{}, err
-				}
+				err = d.touch(st)
 			}
-			return d.grant(st)
+			if err == nil {
+				return d.grant(st)
+			}
 		case !st.claim.Wait:
-			if err := d.remove(st.node); err != nil {
-				return driver.Grant{}, err
+			if err = d.remove(st.node); err == nil {
+				err = driver.ErrTaken
 			}
-			return driver.Grant{}, driver.ErrTaken
+		default:
+			blocker := l.blocker(i)
+			listed := whole
+			whole = blocker < 0
+			if listed || !whole {
+				err = d.wait(ctx, st, l, blocker)
+			}
 		}
-		blocker := l.blocker(i)
-		if blocker < 0 && !whole {
-			whole = true
-			continue
-		}
-		whole = blocker < 0
-		if err := d.wait(ctx, st, l, blocker); err != nil {
+		if err != nil {
 			return driver.Grant{}, err
 		}
 	}
@@ -257,18 +202,12 @@ func (d *backend) queue(ctx context.Context, st *claimState) (driver.Grant, erro
 
 // touch writes to the claim's node, which tells those who watch it to look again.
 func (d *backend) touch(st *claimState) error {
-	err := d.session.write(func() error {
-		_, err := d.session.conn.Set(st.node, []byte(st.claim.Owner), -1)
-		return err
-	})
-	if errors.Is(err, zk.ErrNoNode) {
-		st.forget()
-		return errAgain
-	}
-	if err != nil {
-		return failed("write to", st.node, err)
-	}
-	return nil
+	_, err := d.session.multi("write to", st.node, d.rewrite(st))
+	return err
+}
+
+func (d *backend) rewrite(st *claimState) *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: st.node, Data: []byte(st.claim.Owner), Version: -1}
 }
 
 // A token is the czxid of the claim's node, which has 21 bits for the leader's epoch and 32 for its
@@ -285,9 +224,6 @@ func (d *backend) grant(st *claimState) (driver.Grant, error) {
 	if st.czxid > maxCzxid {
 		return driver.Grant{}, fmt.Errorf("%w: the ensemble has had more than %d leaders: no token is left", driver.ErrRefused, maxCzxid>>32)
 	}
-	st.mu.Lock()
-	st.granted = true
-	st.mu.Unlock()
 	if !d.session.hold(st) {
 		st.forget()
 		return driver.Grant{}, errAgain
@@ -296,7 +232,7 @@ func (d *backend) grant(st *claimState) (driver.Grant, error) {
 		// A long wait, during which the leader has not been asked anything.
 		if err := d.session.sync(); err != nil {
 			d.session.drop(st)
-			return driver.Grant{}, failed("sync", st.queue, err)
+			return driver.Grant{}, err
 		}
 	}
 	return driver.Grant{

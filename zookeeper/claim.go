@@ -16,7 +16,6 @@ type claimState struct {
 	node    string // path of the claim's node, "" if none is known
 	session int64  // in which it was made
 	czxid   int64  // of the transaction that made it
-	asked   bool   // a request to make it was sent
 	doubt   bool   // there may be a node that is not known
 	made    bool   // its queue was made, and nothing in it yet
 	known   int64  // the last zxid that the list of the queue is certain to show
@@ -38,10 +37,6 @@ type claimState struct {
 	gone    error // why the node is no more
 }
 
-func newState(c *driver.Claim, base string) *claimState {
-	return &claimState{claim: c, queue: queuePath(base, c.Name), weight: c.Weight}
-}
-
 func stateOf(c *driver.Claim) *claimState {
 	st, _ := c.State.(*claimState)
 	return st
@@ -53,6 +48,13 @@ func (st *claimState) forget() {
 	st.own, st.doubt = nil, true
 	st.mu.Lock()
 	st.granted, st.gone = false, nil
+	st.mu.Unlock()
+}
+
+// grant records that the claim holds its name.
+func (st *claimState) grant() {
+	st.mu.Lock()
+	st.granted = true
 	st.mu.Unlock()
 }
 

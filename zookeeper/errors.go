@@ -15,13 +15,15 @@ var (
 
 	errDeleted = fmt.Errorf("its node was deleted: %w", zk.ErrNoNode)
 
+	errTooOld = errors.New("the server is older than 3.5.3")
+
 	errTooLong = errors.New("the server hangs up whenever it is sent, as it does with a request that is longer than its jute.maxbuffer")
 )
 
 // refusals are what no repetition will mend.
 var refusals = []error{
 	zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrBadArguments, zk.ErrInvalidPath,
-	zk.ErrNoChildrenForEphemerals, errTooLong, driver.ErrRefused,
+	zk.ErrNoChildrenForEphemerals, errTooLong, errTooOld,
 }
 
 // answered are the errors that say that the request was not carried out. After any other, also
@@ -38,12 +40,11 @@ func isAny(err error, kinds []error) bool {
 // wasAnswered reports whether the server has said what came of the request.
 func wasAnswered(err error) bool { return err == nil || isAny(err, answered) }
 
-// isUnimplemented reports whether the server is too old for the request. It says so and
-// hangs up; the library has no name for that.
-func isUnimplemented(err error) bool { return err != nil && err.Error() == "unknown error: -6" }
-
 // failed returns err with what was tried. It wraps [driver.ErrRefused] if trying again is in vain.
 func failed(what, path string, err error) error {
+	if err.Error() == "unknown error: -6" { // the library has no name for it
+		err = fmt.Errorf("%w: %w", errTooOld, err)
+	}
 	if isAny(err, refusals) && !errors.Is(err, driver.ErrRefused) {
 		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}

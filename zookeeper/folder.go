@@ -3,127 +3,106 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// create makes one persistent node; that it is there already is no error.
-func (d *backend) create(path string, flags int32) error {
-	err := d.session.write(func() (err error) {
-		if flags == zk.FlagContainer {
-			_, err = d.session.conn.CreateContainer(path, nil, flags, d.acl)
-		} else {
-			_, err = d.session.conn.Create(path, nil, flags, d.acl)
-		}
-		return err
-	})
-	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-		return failed("create", path, err)
-	}
-	return nil
-}
-
-// plainFor is how long a server that has no containers is not asked for one again.
-const plainFor = time.Minute
-
 // makeQueue makes the node under which the queue is: a container, which servers remove when it has
-// been empty for a while. Servers before 3.5.3 have none; there it is removed with each release.
+// been empty for a while.
 func (d *backend) makeQueue(st *claimState) error {
-	if err := d.makeBase(st.claim); err != nil {
+	if err := d.makeBase(st.claim.ID); err != nil {
 		return err
 	}
 	st.made = true
-	if now := int64(d.clock.Now()); d.plain.Load() == 0 || now > d.plain.Load() {
-		err := d.create(st.queue, zk.FlagContainer)
-		if err == nil || !isUnimplemented(errors.Unwrap(err)) {
-			return err
-		}
-		d.plain.Store(now + int64(plainFor))
-		return errAgain // the server has hung up
+	sent := d.clock.Now()
+	_, err := d.session.conn.CreateContainer(st.queue, nil, zk.FlagContainer, d.acl)
+	err = d.session.answered(sent, true, "create", st.queue, err)
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
 	}
-	return d.create(st.queue, zk.FlagPersistent)
+	return err
 }
 
 // makeBase makes the nodes above the queues. It first sees to it that the ACL lets those who are
 // here use what is made with it, as otherwise nobody else could either.
-func (d *backend) makeBase(c *driver.Claim) error {
-	var missing []string
+func (d *backend) makeBase(probe string) error {
 	var ops []any
 	for i := 1; i <= len(d.base); i++ {
 		if i < len(d.base) && d.base[i] != '/' {
 			continue
 		}
-		var there bool
-		err := d.session.read(func() (err error) {
-			there, _, err = d.session.conn.Exists(d.base[:i])
-			return err
-		})
+		stat, err := d.session.stat(d.base[:i])
 		if err != nil {
-			return failed("read", d.base[:i], err)
+			return err
 		}
-		if !there {
-			missing = append(missing, d.base[:i])
+		if stat == nil {
 			ops = append(ops, &zk.CreateRequest{Path: d.base[:i], Acl: d.acl})
 		}
 	}
-	if d.proven.Load() && len(missing) == 0 {
+	if d.proven.Load() && len(ops) == 0 {
 		return nil
 	}
 	// The last of these cannot be done, so that none is.
-	probe := d.base + "/" + c.ID
-	ops = append(ops,
+	probe = d.base + "/" + probe
+	_, err := d.session.multi("try the permissions in", d.base, append(ops[:len(ops):len(ops)],
 		&zk.CreateRequest{Path: probe, Acl: d.acl},
 		&zk.CheckVersionRequest{Path: probe, Version: -1}, // may be read
 		&zk.SetDataRequest{Path: probe, Version: -1},
 		&zk.CreateRequest{Path: probe + "/x", Acl: d.acl},
 		&zk.DeleteRequest{Path: probe + "/x", Version: -1},
-		&zk.CheckVersionRequest{Path: probe, Version: 1 << 20})
-	err := d.session.write(func() error {
-		_, err := d.session.conn.Multi(ops...)
-		return err
-	})
+		&zk.CheckVersionRequest{Path: probe, Version: 1 << 20})...)
+	if errors.Is(err, zk.ErrBadVersion) {
+		d.proven.Store(true)
+		if len(ops) == 0 {
+			return nil
+		}
+		_, err = d.session.multi("create", d.base, ops...)
+	}
 	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
 		return errAgain // others make the base or remove it
 	}
-	if !errors.Is(err, zk.ErrBadVersion) {
-		return failed("try the permissions in", d.base, err)
+	return err
+}
+
+// nodesOf returns the paths of all nodes in the queue that carry the claim's ID.
+func (d *backend) nodesOf(st *claimState) (nodes []string, err error) {
+	if err := d.session.sync(); err != nil {
+		return nil, err
 	}
-	for _, path := range missing {
-		if err := d.create(path, zk.FlagPersistent); err != nil {
-			return err
+	names, _, _, err := d.session.children(st.queue, false)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, st.claim.ID+"-") {
+			nodes = append(nodes, st.queue+"/"+name)
 		}
 	}
-	d.proven.Store(true)
-	return nil
+	return nodes, nil
 }
 
 // remove deletes a node, unless it is gone already.
 func (d *backend) remove(path string) error {
-	err := d.session.write(func() error { return d.session.conn.Delete(path, -1) })
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return failed("delete", path, err)
+	if err := d.session.delete(path); !errors.Is(err, zk.ErrNoNode) {
+		return err
 	}
 	return nil
 }
 
 // worn is the number from which on a queue is removed at the first moment in which nobody is in it.
 // Servers remove containers by themselves long before, but only those that are empty at the moment at
-// which they look.
+// which they look, and none that was never used.
 const worn = 1 << 30
 
 // tidy removes the queue that a claim has left, if nobody else is in it and no server will do so.
 func (d *backend) tidy(st *claimState) error {
-	if d.plain.Load() == 0 && parseEntry(st.node).seq < worn {
+	if !st.made && parseEntry(st.node).seq < worn {
 		return nil
 	}
-	return d.removeEmpty(st.queue)
-}
-
-// removeEmpty removes a queue unless somebody is in it.
-func (d *backend) removeEmpty(queue string) error {
-	if err := d.remove(queue); err != nil && !errors.Is(err, zk.ErrNotEmpty) {
+	if err := d.remove(st.queue); !errors.Is(err, zk.ErrNotEmpty) {
 		return err
 	}
 	return nil
@@ -138,7 +117,7 @@ func (d *backend) renumber(ctx context.Context, st *claimState) error {
 		return err
 	}
 	st.forget()
-	for {
+	for ctx.Err() == nil {
 		err := d.remove(st.queue)
 		switch {
 		case err == nil:
@@ -148,8 +127,7 @@ func (d *backend) renumber(ctx context.Context, st *claimState) error {
 		case !st.claim.Wait:
 			return driver.ErrTaken
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
+		sleep(ctx, 100*time.Millisecond)
 	}
+	return context.Cause(ctx)
 }

@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker/driver"
 )
 
@@ -31,8 +31,12 @@ type link struct {
 	in       *bufio.Reader
 	began    driver.Instant // the request to open the session was sent
 	opened   atomic.Bool    // it was answered
-	head     []byte         // of the answer, not read yet by the library
-	end      sync.Once
+	expired  bool           // the answer was that there is no such session
+	frame    int            // bytes of the frame that the library is reading
+
+	mu    sync.Mutex
+	pings []driver.Instant // pings without an answer
+	end   sync.Once
 }
 
 func newLink(home *session, raw, conn net.Conn, address string, patience time.Duration) *link {
@@ -64,13 +68,15 @@ func (l *link) Read(p []byte) (n int, err error) {
 	if !l.opened.Load() {
 		err = l.open()
 	}
-	switch {
-	case err != nil:
-	case len(l.head) > 0:
-		n = copy(p, l.head)
-		l.head = l.head[n:]
-	default:
-		n, err = l.in.Read(p)
+	if err == nil && l.frame == 0 {
+		err = l.next()
+	}
+	if err == nil {
+		n, err = l.in.Read(p[:min(len(p), l.frame)])
+		l.frame -= n
+		if l.frame == 0 && l.expired { // the library does not close it
+			l.fail(zk.ErrSessionExpired)
+		}
 	}
 	if err != nil {
 		l.fail(err)
@@ -78,28 +84,41 @@ func (l *link) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// open reads the answer to the request to open the session.
+// open looks at the answer to the request to open the session.
 func (l *link) open() error {
-	frame := make([]byte, 4)
-	_, err := io.ReadFull(l.in, frame)
-	if n := binary.BigEndian.Uint32(frame); err == nil && (n < 16 || n > 1<<10) {
-		return fmt.Errorf("zookeeper: %s begins with %q: this is no ZooKeeper server, or it wants TLS", l.address, frame)
-	} else if err == nil {
-		frame = append(frame, make([]byte, n)...)
-		_, err = io.ReadFull(l.in, frame[4:])
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	// Its length, the version of the protocol, the timeout, and the id.
+	head, err := l.in.Peek(4 + 4 + 4 + 8)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		l.home.unheard(l)
 		return fmt.Errorf("%s did not open the session: %w", l.address, err)
+	case len(head) >= 4 && binary.BigEndian.Uint32(head) > 1<<10:
+		return fmt.Errorf("zookeeper: %s begins with %q: this is no ZooKeeper server, or it wants TLS", l.address, head)
+	case err != nil:
+		return err
 	}
+	_ = l.Conn.SetReadDeadline(time.Time{})
+	l.opened.Store(true)
+	l.frame = 4 + int(binary.BigEndian.Uint32(head))
+	id := int64(binary.BigEndian.Uint64(head[12:]))
+	l.expired = id == 0
+	l.home.opened(l, id, time.Duration(binary.BigEndian.Uint32(head[8:]))*time.Millisecond)
+	return nil
+}
+
+// next looks at the beginning of a frame. Answers to pings are contact with the server.
+func (l *link) next() error {
+	head, err := l.in.Peek(4 + 4)
 	if err != nil {
 		return err
 	}
-	timeout := time.Duration(binary.BigEndian.Uint32(frame[8:])) * time.Millisecond
-	l.head = frame
-	_ = l.Conn.SetReadDeadline(time.Time{})
-	l.opened.Store(true)
-	l.home.opened(l, int64(binary.BigEndian.Uint64(frame[12:])), timeout)
+	l.frame = 4 + int(binary.BigEndian.Uint32(head))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if binary.BigEndian.Uint32(head[4:]) == xidPing && len(l.pings) > 0 {
+		l.home.contact.answer(l.pings[0], l.home.clock.Now(), false)
+		l.pings = l.pings[1:]
+	}
 	return nil
 }
 
@@ -107,6 +126,7 @@ func (l *link) open() error {
 const (
 	opSetWatches = 101
 	opClose      = -11
+	xidPing      = 1<<32 - 2 // the number that all pings have
 )
 
 // Write takes a frame from the library.
@@ -123,6 +143,11 @@ func (l *link) Write(frame []byte) (int, error) {
 			}
 		}
 	default:
+		if binary.BigEndian.Uint32(frame[4:]) == xidPing {
+			l.mu.Lock()
+			l.pings = append(l.pings, l.home.clock.Now())
+			l.mu.Unlock()
+		}
 		_, err = l.Conn.Write(frame)
 	}
 	if err != nil {

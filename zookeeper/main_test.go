@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -126,6 +127,45 @@ func claim(t testing.TB, name string) (*driver.Claim, chan error) {
 			}
 		},
 	}, lost
+}
+
+// kind makes a claim of that weight and limit.
+func kind(t testing.TB, name string, weight, limit int32) *driver.Claim {
+	t.Helper()
+	c, _ := claim(t, name)
+	c.Weight, c.Limit = weight, limit
+	return c
+}
+
+func exclusive(t testing.TB, name string) *driver.Claim { return kind(t, name, driver.All, driver.All) }
+func shared(t testing.TB, name string) *driver.Claim    { return kind(t, name, 1, driver.All) }
+
+// trying makes a claim one that does not wait.
+func trying(c *driver.Claim) *driver.Claim {
+	c.Wait = false
+	return c
+}
+
+func taken(t testing.TB, d *backend, c *driver.Claim) {
+	t.Helper()
+	if g, err := d.Acquire(within(t, 30*time.Second), trying(c)); !errors.Is(err, driver.ErrTaken) {
+		t.Fatalf("try: %+v, %v, want %v", g, err, driver.ErrTaken)
+	}
+}
+
+func release(t testing.TB, d *backend, c *driver.Claim) {
+	t.Helper()
+	if err := d.Release(within(t, 30*time.Second), c); err != nil {
+		t.Fatalf("release: %v", err)
+	}
+}
+
+// renewed returns what Renew reports of a claim.
+func renewed(t testing.TB, d *backend, c *driver.Claim) (err error) {
+	t.Helper()
+	err = errors.New("not reported")
+	d.Renew(within(t, 30*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, e error) { err = e })
+	return err
 }
 
 func take(t testing.TB, d *backend, c *driver.Claim) driver.Grant {

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// held returns nil if c may hold its name in the session that there is now, and waits for that.
+// held waits for a connection; it returns driver.ErrGone if the claim does not hold its name.
 func (d *backend) held(ctx context.Context, st *claimState) error {
 	if st == nil || st.node == "" {
 		return driver.ErrGone
@@ -33,39 +32,37 @@ func (d *backend) Release(ctx context.Context, c *driver.Claim) error {
 	if err := d.held(ctx, st); err != nil {
 		return err
 	}
-	return d.leave(st, func() error {
-		return d.session.write(func() error { return d.session.conn.Delete(st.node, -1) })
-	}, nil)
+	again := d.finish(st)
+	err := d.session.delete(st.node)
+	if errors.Is(err, zk.ErrNoNode) {
+		if err = nil; !again {
+			err = gone(errDeleted)
+		}
+	}
+	return d.left(st, err)
 }
 
-// leave ends a holding by delete, and removes what else there is of it. If the node is not there it
-// returns nil when an earlier request has removed it, of which done may know more.
-func (d *backend) leave(st *claimState, remove func() error, done func() error) error {
+// finish records that the owner gives the claim up; it returns whether an earlier request to remove its
+// node may have been carried out.
+func (d *backend) finish(st *claimState) (again bool) {
 	d.session.drop(st)
 	st.finish()
-	again := st.ending
+	again = st.ending
 	st.ending = true
-	err := remove()
-	switch {
-	case errors.Is(err, zk.ErrNoNode) && again && done != nil:
-		err = done()
-	case errors.Is(err, zk.ErrNoNode) && again:
-		err = nil
-	case errors.Is(err, zk.ErrNoNode):
-		err = gone(errDeleted)
-	}
+	return again
+}
+
+// left removes what else there is of a claim whose node is gone, unless err says that it is not.
+func (d *backend) left(st *claimState, err error) error {
 	if err != nil && !errors.Is(err, driver.ErrGone) {
-		return failed("delete", st.node, err)
+		return err
 	}
 	for _, node := range st.lighter {
 		if err := d.remove(node); err != nil {
 			return err
 		}
 	}
-	if err := d.tidy(st); err != nil {
-		return err
-	}
-	return err
+	return errors.Join(err, d.tidy(st))
 }
 
 // Linger puts in the holder's place a node that does not end with the session, and says for how long
@@ -81,51 +78,37 @@ func (d *backend) Linger(ctx context.Context, c *driver.Claim, dur time.Duration
 		e.weight = st.weight
 		st.lingers = st.queue + "/" + lingerNode(e, dur)
 	}
-	data := fmt.Appendf(nil, "%d %s", token(st.czxid), c.Owner)
-	err := d.leave(st, func() error {
-		return d.session.write(func() error {
-			_, err := d.session.conn.Multi(&zk.DeleteRequest{Path: st.node, Version: -1},
-				&zk.CreateRequest{Path: st.lingers, Data: data, Acl: d.acl})
-			return err
-		})
-	}, func() error { return d.exists(st.lingers) })
+	again := d.finish(st)
+	_, err := d.session.multi("replace", st.node,
+		&zk.DeleteRequest{Path: st.node, Version: -1},
+		&zk.CreateRequest{Path: st.lingers, Data: fmt.Appendf(nil, "%d %s", token(st.czxid), c.Owner), Acl: d.acl})
+	if errors.Is(err, zk.ErrNoNode) {
+		var stat *zk.Stat
+		if again {
+			stat, err = d.session.stat(st.lingers)
+		}
+		if stat == nil && (err == nil || !again) {
+			err = gone(errDeleted)
+		}
+	}
 	if err == nil {
 		go d.removeLater(st.lingers, dur)
 	}
-	return err
-}
-
-// exists returns driver.ErrGone if a node is not there.
-func (d *backend) exists(node string) error {
-	var there bool
-	err := d.session.read(func() (err error) {
-		there, _, err = d.session.conn.Exists(node)
-		return err
-	})
-	if err == nil && !there {
-		return gone(errDeleted)
-	}
-	return err
+	return d.left(st, err)
 }
 
 // removeLater removes a node that has lingered, unless the Locker is closed before.
 func (d *backend) removeLater(node string, after time.Duration) {
-	due := time.NewTimer(after)
-	defer due.Stop()
+	life := d.session.life
 	select {
-	case <-due.C:
-	case <-d.session.life.Done():
-		return
+	case <-time.After(after):
+	case <-life.Done():
 	}
-	for pause := 100 * time.Millisecond; d.session.life.Err() == nil; pause = min(2*pause, time.Minute) {
-		_, err := d.session.usable(d.session.life, true)
-		if err == nil {
-			err = d.remove(node)
-		}
-		if err == nil {
+	for pause := 100 * time.Millisecond; life.Err() == nil; pause = min(2*pause, time.Minute) {
+		if _, err := d.session.usable(life, true); err == nil && d.remove(node) == nil {
 			return
 		}
-		_ = sleep(d.session.life, pause)
+		sleep(life, pause)
 	}
 }
 
@@ -138,20 +121,13 @@ func (d *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) er
 		return err
 	}
 	node := st.queue + "/" + lighterNode(c.ID, weight)
-	if !slices.Contains(st.lighter, node) {
-		st.lighter = append(st.lighter, node)
-	}
-	err := d.session.write(func() error {
-		_, err := d.session.conn.Multi(
-			&zk.SetDataRequest{Path: st.node, Data: []byte(c.Owner), Version: -1},
-			&zk.CreateRequest{Path: node, Acl: d.acl, Flags: zk.FlagEphemeral})
-		return err
-	})
+	st.lighter = append(st.lighter, node)
+	_, err := d.session.multi("lighten", st.node, d.rewrite(st), &zk.CreateRequest{Path: node, Acl: d.acl, Flags: zk.FlagEphemeral})
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return gone(errDeleted)
 	case err != nil && !errors.Is(err, zk.ErrNodeExists):
-		return failed("create", node, err)
+		return err
 	}
 	st.weight = min(st.weight, weight)
 	return nil
@@ -160,19 +136,15 @@ func (d *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) er
 // Abandon removes whatever there is of the claim.
 func (d *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	st := stateOf(c)
-	if st == nil || !st.asked || st.node == "" && !st.doubt && !st.made {
+	if st == nil || st.node == "" && !st.doubt && !st.made {
 		return nil // nothing was made, and nothing will be
 	}
-	d.session.drop(st)
-	st.finish()
+	d.finish(st)
 	if _, err := d.session.usable(ctx, true); err != nil {
 		return err
 	}
 	nodes := []string{st.node}
 	if st.node == "" || len(st.lighter) > 0 || st.lingers != "" {
-		if err := d.session.sync(); err != nil {
-			return failed("sync", st.queue, err)
-		}
 		var err error
 		if nodes, err = d.nodesOf(st); err != nil {
 			return err
@@ -182,9 +154,6 @@ func (d *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 		if err := d.remove(node); err != nil {
 			return err
 		}
-	}
-	if st.made { // servers remove no container that was never used
-		return d.removeEmpty(st.queue)
 	}
 	return d.tidy(st)
 }

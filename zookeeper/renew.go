@@ -15,7 +15,7 @@ const confirmations = 32
 // Renew asks nothing for the single lock but once, to watch its node. Now and then it asks the leader,
 // for the session.
 func (d *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
-	id, _ := d.session.now()
+	id := d.session.now()
 	if id == 0 {
 		return // not known; what was lost, the core has been told
 	}
@@ -72,7 +72,7 @@ func (d *backend) confirm(st *claimState) error {
 	st.watching.Lock()
 	defer st.watching.Unlock()
 	if st.own == nil || len(st.own) > 0 {
-		_, events, err := d.watch(st.node)
+		_, events, err := d.session.watch(st.node)
 		if errors.Is(err, zk.ErrNoNode) {
 			st.end(errDeleted)
 			return nil
@@ -90,7 +90,7 @@ func (d *backend) confirm(st *claimState) error {
 
 // hint tells the core if somebody waits. Who joins a queue writes to it.
 func (d *backend) hint(st *claimState) error {
-	stat, events, err := d.watch(st.queue)
+	stat, events, err := d.session.watch(st.queue)
 	if err != nil {
 		return err
 	}

@@ -206,38 +206,21 @@ func noServer(why error) error {
 	return fmt.Errorf("%w: %w", zk.ErrNoServer, why)
 }
 
-// read makes a call of the library that any server answers by itself, write one for which it has
-// to ask the leader. The library knows no contexts: a call comes back when it was answered, when
-// its connection is over, or when hosts says that there is no server.
-func (s *session) read(call func() error) error  { return s.request(call, false) }
-func (s *session) write(call func() error) error { return s.request(call, true) }
-
-func (s *session) request(call func() error, leader bool) error {
-	sent := s.clock.Now()
-	err := call()
-	if wasAnswered(err) {
-		s.contact.answer(sent, s.clock.Now(), leader)
-	}
-	return err
-}
-
-// sync waits until the server knows all that the leader knew when it was asked.
-func (s *session) sync() error {
-	return s.write(func() error {
-		_, err := s.conn.Sync("/")
-		return err
-	})
-}
-
-// now returns the session's id, 0 if there is none or no connection, and a channel that is
-// closed when the session is over.
-func (s *session) now() (id int64, over <-chan struct{}) {
+// now returns the session's id, 0 if there is none or no connection.
+func (s *session) now() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ready {
-		return 0, s.over
+		return 0
 	}
-	return s.id, s.over
+	return s.id
+}
+
+// ends returns a channel that is closed when the session is over.
+func (s *session) ends() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
 }
 
 // is reports whether id is the session's still. A request that began and was answered while it
@@ -263,6 +246,7 @@ func (s *session) hold(st *claimState) bool {
 		return false
 	}
 	s.holders[st] = struct{}{}
+	st.grant()
 	return true
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/seed80cd6120/locker/driver"
 )
 
 const (
@@ -30,25 +29,16 @@ type listing struct {
 // list lists a queue, without those who have lingered long enough, whose nodes it removes. With watch
 // it asks to be told of any change.
 func (d *backend) list(path string, watch bool) (l listing, err error) {
-	var children []string
-	var stat *zk.Stat
-	err = d.session.read(func() (err error) {
-		if watch {
-			children, stat, l.changed, err = d.session.conn.ChildrenW(path)
-		} else {
-			children, stat, err = d.session.conn.Children(path)
-		}
-		return err
-	})
+	names, stat, changed, err := d.session.children(path, watch)
 	if err != nil {
-		return l, failed("list", path, err)
+		return l, err
 	}
-	l.pzxid = stat.Pzxid
+	l.pzxid, l.changed = stat.Pzxid, changed
 	var now time.Time
 	now, l.timed = d.session.serverTime()
-	for _, e := range parseQueue(children) {
+	for _, e := range parseQueue(names) {
 		if e.linger > 0 && l.timed {
-			left, err := d.lingerLeft(path, e, now)
+			left, err := d.lingerLeft(path+"/"+e.node, e.linger, now)
 			if err != nil {
 				return l, err
 			}
@@ -65,62 +55,63 @@ func (d *backend) list(path string, watch bool) (l listing, err error) {
 	return l, nil
 }
 
-// lingerLeft returns for how long an entry has still to linger; 0 if it is gone. Server times are
-// compared with server times only.
-func (d *backend) lingerLeft(path string, e entry, now time.Time) (left time.Duration, err error) {
-	var there bool
-	var stat *zk.Stat
-	node := path + "/" + e.node
-	err = d.session.read(func() (err error) {
-		there, stat, err = d.session.conn.Exists(node)
-		return err
-	})
-	if err != nil {
-		return 0, failed("read", node, err)
+// listNow lists the queue as it is now, and not as it was when a server that lags behind its leader
+// last heard of it. A queue that is not there is empty.
+func (d *backend) listNow(path string) (l listing, err error) {
+	if err = d.session.sync(); err == nil {
+		l, err = d.list(path, false)
 	}
-	if !there {
-		return 0, nil
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
 	}
-	left = time.UnixMilli(stat.Ctime).Add(e.linger).Sub(now)
+	return l, err
+}
+
+// lingerLeft returns for how long an entry has still to linger, and removes it if that is over; 0 if
+// it is gone. Server times are compared with server times only.
+func (d *backend) lingerLeft(node string, linger time.Duration, now time.Time) (time.Duration, error) {
+	stat, err := d.session.stat(node)
+	if err != nil || stat == nil {
+		return 0, err
+	}
+	left := time.UnixMilli(stat.Ctime).Add(linger).Sub(now)
 	if left <= 0 {
-		return 0, d.remove(node)
+		err = d.remove(node)
 	}
-	return left, nil
+	return left, err
 }
 
 // wait waits until the one that blocks the claim, or the whole queue if that is -1, has changed, or
 // until it is time to look again for another reason.
 func (d *backend) wait(ctx context.Context, st *claimState, l listing, blocker int) error {
-	_, over := d.session.now()
+	over := d.session.ends()
+	if !d.session.is(st.session) {
+		return errAgain
+	}
 	changed := l.changed
 	if blocker >= 0 {
 		e := l.queue[blocker]
-		if e.weight == driver.All && e.id == e.node {
-			d.log.Warn("zookeeper: waiting for a node that is not one of this version's claims", "queue", st.queue, "node", e.node)
+		if e.id == e.node {
+			d.log.Warn("zookeeper: waiting for a node that is none of this version's claims", "queue", st.queue, "node", e.node)
 		}
-		stat, events, err := d.watch(st.queue + "/" + e.node)
-		if errors.Is(err, zk.ErrNoNode) {
+		stat, events, err := d.session.watch(st.queue + "/" + e.node)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
-		}
-		if stat.Mzxid > st.known { // it became lighter or was granted, perhaps after the listing
+		case stat.Mzxid > st.known: // it became lighter or was granted, perhaps after the listing
 			st.known = stat.Mzxid
 			return nil
 		}
 		changed = events
 	}
-	if !d.session.is(st.session) {
-		return errAgain
-	}
 	look := fallback
 	if l.left > 0 {
 		look = min(look, l.left+time.Millisecond)
 	}
-	due := time.NewTimer(look)
+	due, long := time.NewTimer(look), time.NewTimer(patience)
 	defer due.Stop()
-	long := time.NewTimer(patience)
 	defer long.Stop()
 	for {
 		select {
@@ -139,7 +130,7 @@ func (d *backend) wait(ctx context.Context, st *claimState, l listing, blocker i
 			if st.own != nil {
 				continue
 			}
-			_, events, err := d.watch(st.node)
+			_, events, err := d.session.watch(st.node)
 			if errors.Is(err, zk.ErrNoNode) {
 				return nil
 			}
@@ -149,16 +140,4 @@ func (d *backend) wait(ctx context.Context, st *claimState, l listing, blocker i
 			st.own = events
 		}
 	}
-}
-
-// watch asks to be told of the next change of a node that is there, or of its end.
-func (d *backend) watch(node string) (stat *zk.Stat, events <-chan zk.Event, err error) {
-	err = d.session.read(func() (err error) {
-		_, stat, events, err = d.session.conn.GetW(node)
-		return err
-	})
-	if err != nil {
-		return nil, nil, failed("watch", node, err)
-	}
-	return stat, events, nil
 }

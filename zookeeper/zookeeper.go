@@ -51,8 +51,7 @@
 // with the time at which it joined. A name that is too long for the servers' jute.maxbuffer, at about
 // 2 times 3 bytes for each of its, is refused.
 //
-// Servers are of version 3.5.3 or later; with earlier ones, which have no containers, each release costs a third
-// request. Who locks needs the permissions to read, write, create and delete on the nodes below /locker, and to read and create
+// Servers are of version 3.5.3 or later: earlier ones have no containers. Who locks needs the permissions to read, write, create and delete on the nodes below /locker, and to read and create
 // on it.
 package zookeeper
 
@@ -228,8 +227,7 @@ type backend struct {
 	base    string // path of the queues
 	acl     []zk.ACL
 	check   time.Duration
-	proven  atomic.Bool  // the ACL lets those use what is made who are here
-	plain   atomic.Int64 // until when the server is taken to have no containers, 0 if it never lacked them
+	proven  atomic.Bool // the ACL lets those use what is made who are here
 }
 
 // Traits says how often to look after what is held: its nodes have to be watched, and the session
