@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -409,5 +408,3 @@ func TestWritingToNodesIsNoNews(t *testing.T) {
 		t.Error("released a node that was deleted")
 	}
 }
-
-var _ = zk.ErrNoNode

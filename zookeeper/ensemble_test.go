@@ -1,0 +1,175 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// The leader is killed while a lock is held, others wait, and more come and go. The
+// session outlives it: the holder keeps its lock, nobody else gets it, all go on.
+func TestLeaderKilled(t *testing.T) {
+	beside(t)
+	e := servers.NewZooKeeperEnsemble(t, 3, servers.ZooKeeperOptions{})
+	ctx := within(t, 2*time.Minute)
+	const ttl = 20 * time.Second
+	holder := open(t, e.Addrs(), locker.WithTTL(ttl))
+	held, err := holder.Acquire(ctx, "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var mu sync.Mutex
+	var order []int64
+	note := func(token int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, token)
+	}
+	var wg sync.WaitGroup
+	for range 3 {
+		l := open(t, e.Addrs(), locker.WithTTL(ttl))
+		wg.Go(func() {
+			lock, err := l.Acquire(ctx, "held")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			note(lock.Token())
+			if err := lock.Release(ctx); err != nil {
+				t.Errorf("release by a waiter: %v", err)
+			}
+		})
+	}
+	console(t, e.Addrs()[0]).length("held", 4)
+
+	busy := make(chan struct{})
+	inside := 0
+	for i := range 3 {
+		l := open(t, e.Addrs(), locker.WithTTL(ttl))
+		wg.Go(func() {
+			last := int64(0)
+			for n := 0; ; n++ {
+				select {
+				case <-busy:
+					return
+				default:
+				}
+				lock, err := l.Acquire(ctx, "busy")
+				if err != nil {
+					t.Errorf("client %d: %v", i, err)
+					return
+				}
+				if lock.Token() <= last {
+					t.Errorf("token %d after %d", lock.Token(), last)
+				}
+				last = lock.Token()
+				mu.Lock()
+				inside++
+				if inside > 1 && lock.Context().Err() == nil {
+					t.Error("two hold")
+				}
+				inside--
+				mu.Unlock()
+				// An election can take longer than a release waits, which then goes on aside.
+				if err := lock.Release(ctx); err != nil && !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed) {
+					t.Errorf("client %d: release: %v", i, err)
+				}
+			}
+		})
+	}
+	if err := killLeader(ctx, e); err != nil {
+		t.Fatal(err)
+	}
+	if err := held.Context().Err(); err != nil {
+		t.Errorf("the holder lost its lock: %v", context.Cause(held.Context()))
+	}
+	mu.Lock()
+	if len(order) > 0 {
+		t.Error("a waiter was granted a lock that is held")
+	}
+	mu.Unlock()
+	if err := held.Release(ctx); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	close(busy)
+	wg.Wait()
+	last := held.Token()
+	for _, token := range order {
+		if token <= last {
+			t.Errorf("tokens %d %v", held.Token(), order)
+		}
+		last = token
+	}
+	if len(order) != 3 {
+		t.Errorf("%d of 3 waiters had their turn", len(order))
+	}
+	if err := e.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, addr := range e.Addrs() {
+		if left, err := leftovers(ctx, []string{addr}, ""); err != nil || len(left) > 0 {
+			t.Errorf("left on member %d: %v %v", i, left, err)
+		}
+	}
+}
+
+// With two of three members gone nothing is granted, calls end by their ctx, and
+// waiters go on when the members are back.
+func TestQuorumLost(t *testing.T) {
+	beside(t)
+	e := servers.NewZooKeeperEnsemble(t, 3, servers.ZooKeeperOptions{})
+	ctx := within(t, 2*time.Minute)
+	l := open(t, e.Addrs(), locker.WithTTL(3*time.Second))
+	held, err := l.Acquire(ctx, "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range e.Members[:2] {
+		if err := z.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	if lock, err := l.Acquire(short, "other"); err == nil {
+		t.Errorf("granted without a quorum: %d", lock.Token())
+	}
+	turn := make(chan error, 1)
+	go func() {
+		lock, err := l.Acquire(ctx, "other")
+		if err == nil {
+			err = lock.Release(ctx)
+		}
+		turn <- err
+	}()
+	select {
+	case <-held.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("held beyond the session timeout without a quorum")
+	}
+	for _, z := range e.Members[:2] {
+		if err := z.RestartNoWait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := await(t, turn, "the waiter's turn"); err != nil {
+		t.Error(err)
+	}
+	for i := range 3 {
+		lock, err := l.Acquire(ctx, fmt.Sprint("after ", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}

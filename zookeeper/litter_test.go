@@ -1,0 +1,135 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// The servers remove empty queues; sequence numbers start again, tokens do not.
+func TestQueuesAreReaped(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{"znode.container.checkIntervalMs": "300"}})
+	op := console(t, z.Addr())
+	d := raw(t, []string{z.Addr()})
+	token := int64(0)
+	for range 3 {
+		c, _ := claim(t, "a")
+		if g := take(t, d, c); g.Token <= token {
+			t.Errorf("token %d after %d", g.Token, token)
+		} else {
+			token = g.Token
+		}
+		if err := d.Release(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+		op.gone(folder + "/a")
+	}
+	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:0") {
+		t.Errorf("watches are left: %s", w)
+	}
+}
+
+func (o operator) gone(path string) {
+	o.t.Helper()
+	for {
+		there, _, changed, err := o.ExistsW(path)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		if !there {
+			// That watch is not wanted: it ends with a node that is made and deleted.
+			o.plant(path)
+			o.delete(path)
+			return
+		}
+		await(o.t, changed, path+" to be deleted")
+	}
+}
+
+func TestManyNamesLeaveNothing(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{
+		"znode.container.checkIntervalMs": "300", "znode.container.maxPerMinute": "10000000",
+	}})
+	l, _ := both(t, []string{z.Addr()})
+	nodes := func() int {
+		fields, err := z.Status(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := strconv.Atoi(fields["Node count"])
+		return n
+	}
+	lock, err := l.Acquire(within(t, time.Minute), "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, goroutines := nodes(), runtime.NumGoroutine()
+	var wg sync.WaitGroup
+	const names, workers = 10_000, 50
+	for w := range workers {
+		wg.Go(func() {
+			for i := range names / workers {
+				if !uses(t, l, fmt.Sprintf("used once: %d %d", w, i)) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually.Is(t, "the queues to be reaped", func() bool { return nodes() <= before })
+	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:2") && !strings.Contains(w, "Total watches:0") { // those of the lock held
+		t.Errorf("watches are left: %s", w)
+	}
+	// Other tests run at the same time, so only many count.
+	if n := runtime.NumGoroutine() - goroutines; n > names/2 {
+		t.Errorf("%d more goroutines", n)
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// There is no way to forget a watch but to end it: waiters that gave up, and
+// predecessors that did, leave none.
+func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	op := console(t, z.Addr())
+	d := raw(t, []string{z.Addr()})
+	h, _ := claim(t, "a")
+	take(t, d, h)
+	for range 5 {
+		var cancels []context.CancelFunc
+		var claims []*driver.Claim
+		var done []chan outcome
+		for i := range 3 {
+			ctx, cancel := context.WithCancel(context.Background())
+			c, _ := claim(t, "a")
+			claims, cancels, done = append(claims, c), append(cancels, cancel), append(done, begin(ctx, d, c))
+			op.length("a", i+2)
+		}
+		for i, cancel := range cancels {
+			cancel()
+			<-done[i]
+			if err := d.Abandon(within(t, time.Minute), claims[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := d.Release(context.Background(), h); err != nil {
+		t.Fatal(err)
+	}
+	op.length("a", 0)
+	eventually.Is(t, "watches to go", func() bool { return strings.Contains(word(t, z, "wchs"), "Total watches:0") })
+}

@@ -1,0 +1,210 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// The library says nothing until it has reconnected, which may be long after the
+// session has expired.
+func TestPartitionIsToldBeforeTheNextHolder(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	for what, freeze := range map[string]func(*proxy.Proxy){
+		"both":     (*proxy.Proxy).Freeze,
+		"requests": (*proxy.Proxy).FreezeUp,
+		// The servers go on hearing of a holder who does not hear of them.
+		"replies": (*proxy.Proxy).FreezeDown,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := inFront(t, z.Addr())
+			a := open(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
+			b := open(t, []string{z.Addr()})
+			n := name(t)
+			first, err := a.Acquire(within(t, time.Minute), n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost := make(chan time.Time, 1)
+			context.AfterFunc(first.Context(), func() { lost <- time.Now() })
+			freeze(p)
+			frozen := time.Now()
+			second, err := b.Acquire(within(t, time.Minute), n)
+			granted := time.Now()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first.Context().Err() == nil {
+				t.Fatal("two hold")
+			}
+			if at := await(t, lost, "loss"); at.After(granted) {
+				t.Errorf("told %v after the next holder had it", at.Sub(granted))
+			}
+			t.Logf("the next holder had it after %v", granted.Sub(frozen))
+			p.Heal()
+			if err := second.Release(within(t, time.Minute)); err != nil {
+				t.Error(err)
+			}
+			// In a new session, and nothing of the old is left.
+			third, err := a.Acquire(within(t, time.Minute), n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if third.Token() <= second.Token() {
+				t.Errorf("tokens %d, %d", second.Token(), third.Token())
+			}
+			if err := third.Release(within(t, time.Minute)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A server that takes connections and never answers must not keep the Locker from
+// another until the session is over: the library would wait ten times as long.
+func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	p, q := inFront(t, z.Addr()), inFront(t, z.Addr())
+	l := open(t, []string{p.Addr(), q.Addr()}, locker.WithTTL(6*time.Second))
+	lock, err := l.Acquire(within(t, time.Minute), name(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, other := p, q
+	if q.Stats().Open > 0 {
+		used, other = q, p
+	}
+	other.BlackHole()
+	used.Cut()
+	eventually.Is(t, "the other server to be tried", func() bool { return other.Stats().Accepted > 0 })
+	eventually.Is(t, "the first to be tried again", func() bool { return used.Stats().Open > 0 })
+	if err := lock.Release(within(t, time.Minute)); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	other.Heal()
+}
+
+func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	l, d := both(t, []string{z.Addr()})
+	held, err := l.Acquire(within(t, time.Minute), "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Is(t, "the end of the connection to be noticed", func() bool { return d.session.now() == 0 })
+	for what, call := range map[string]func(ctx context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, "a"); return err },
+		"try":     func(ctx context.Context) error { _, err := l.TryAcquire(ctx, "b"); return err },
+		"release": func(ctx context.Context) error { return held.Release(ctx) },
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		start := time.Now()
+		err := call(ctx)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("%s took %v", what, took)
+		}
+		if err == nil || what == "acquire" && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if what != "release" && !errors.Is(err, zk.ErrNoServer) {
+			t.Errorf("%s does not say that there is no server: %v", what, err)
+		}
+		cancel()
+	}
+	// Without a deadline a try fails all the same.
+	if _, err := l.TryAcquire(context.Background(), "c"); !errors.Is(err, zk.ErrNoServer) {
+		t.Errorf("try: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_ = l.Close(ctx)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("close took %v", took)
+	}
+}
+
+// Waiters wait while servers are away, and a holder keeps its lock if the session
+// outlives the outage.
+func TestRestartWithHolderAndWaiter(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	op := console(t, z.Addr())
+	a, b := open(t, []string{z.Addr()}, locker.WithTTL(20*time.Second)), open(t, []string{z.Addr()})
+	held, err := a.Acquire(within(t, time.Minute), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := make(chan *locker.Lock, 1)
+	go func() {
+		lock, err := b.Acquire(within(t, time.Minute), "x")
+		if err != nil {
+			t.Error(err)
+		}
+		turn <- lock
+	}()
+	op.length("x", 2)
+	if err := z.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Restart(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := held.Release(within(t, time.Minute)); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	next := await(t, turn, "the waiter's turn")
+	if next.Token() <= held.Token() {
+		t.Errorf("tokens %d, %d", held.Token(), next.Token())
+	}
+	if err := next.Release(within(t, time.Minute)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Cut again and again, more often than the library's event channel holds.
+func TestManyDisconnects(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	p := inFront(t, z.Addr())
+	l := open(t, []string{p.Addr()})
+	n := name(t)
+	held, err := l.Acquire(within(t, time.Minute), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		before := p.Stats().Accepted
+		p.Cut()
+		eventually.Is(t, "a new connection", func() bool { return p.Stats().Accepted > before })
+	}
+	for i := range 20 {
+		lock, err := l.Acquire(within(t, time.Minute), fmt.Sprint(n, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.Release(within(t, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := held.Context().Err(); err != nil {
+		t.Errorf("lost: %v", context.Cause(held.Context()))
+	}
+	if err := held.Release(within(t, time.Minute)); err != nil {
+		t.Error(err)
+	}
+}

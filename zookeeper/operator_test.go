@@ -1,0 +1,146 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// A waiter whose node was deleted queues anew, and what its predecessor then says is
+// not for it any more.
+func TestWaiterWhoseNodeIsDeletedQueuesAnew(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	n := name(t)
+	a, b, c := queues(t, op, z.Addr(), n), queues(t, op, z.Addr(), n), queues(t, op, z.Addr(), n)
+	a.holds()
+	op.delete(b.node)
+	op.queue(n, func(all []string) bool { // a, c, b
+		return len(all) == 3 && parseQueue(all)[2].id == b.claim.ID
+	})
+	a.releases()
+	first := c.holds()
+	b.waits()
+	c.releases()
+	if second := b.holds(); second.Token <= first.Token {
+		t.Errorf("tokens %d, %d", first.Token, second.Token)
+	}
+	b.releases()
+	op.length(n, 0)
+}
+
+func TestHolderWhoseNodeIsDeletedIsTold(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	for _, lease := range []bool{false, true} {
+		l := open(t, []string{z.Addr()})
+		var opts []locker.AcquireOption
+		if lease {
+			opts = append(opts, locker.WithLease(10*time.Second))
+		}
+		n := name(t)
+		lock, err := l.Acquire(within(t, time.Minute), n, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := queuePath(folder, n)
+		op.delete(path + "/" + op.length(n, 1)[0])
+		select {
+		case <-lock.Context().Done():
+		case <-time.After(5 * time.Second): // a second is promised
+			t.Fatalf("lease %v: not told", lease)
+		}
+		if err := lock.Release(context.Background()); !errors.Is(err, locker.ErrLost) {
+			t.Errorf("lease %v: release: %v", lease, err)
+		}
+	}
+}
+
+// Somebody deletes the queue again and again, as a server does that reaps too eagerly.
+func TestQueueDeletedInALoop(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
+	n := name(t)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = op.Delete(queuePath(folder, n), -1)
+			}
+		}
+	}()
+	token := int64(0)
+	for range 200 {
+		c, _ := claim(t, n)
+		if g := take(t, d, c); g.Token <= token {
+			t.Fatalf("token %d after %d", g.Token, token)
+		} else {
+			token = g.Token
+		}
+		if err := d.Release(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	<-stopped
+}
+
+// The operator deletes the queue with all that is in it.
+func TestQueueDeletedWithAllInIt(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	n := name(t)
+	a, b := queues(t, op, z.Addr(), n), queues(t, op, z.Addr(), n)
+	a.holds()
+	op.delete(b.node)
+	op.length(n, 2) // it came again
+	var all []any
+	for _, path := range []string{op.nodeOf(b.claim), a.node, queuePath(folder, n)} {
+		all = append(all, &zk.DeleteRequest{Path: path, Version: -1})
+	}
+	if _, err := op.Multi(all...); err != nil {
+		t.Fatal(err)
+	}
+	b.holds()
+	if err := a.Release(within(t, time.Minute), a.claim); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("release: %v", err)
+	}
+	b.releases()
+}
+
+// Who may make the queue but nothing in it leaves none: servers remove no container that
+// was never used.
+func TestQueueMadeInVainIsRemoved(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	chroot := fmt.Sprintf("/vain%d", counter.Add(1))
+	for _, path := range []string{chroot, chroot + folder} {
+		if _, err := op.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := raw(t, []string{z.Addr()}, WithChroot(chroot), WithACL(zk.WorldACL(zk.PermRead|zk.PermCreate)...))
+	c, _ := claim(t, name(t))
+	if _, err := d.Acquire(within(t, time.Minute), c); !errors.Is(err, zk.ErrNoAuth) {
+		t.Fatalf("acquire: %v", err)
+	}
+	if err := d.Abandon(within(t, time.Minute), c); err != nil {
+		t.Fatal(err)
+	}
+	if there, _, err := op.Exists(queuePath(chroot+folder, c.Name)); err != nil || there {
+		t.Errorf("the queue is left: %v, %v", there, err)
+	}
+}

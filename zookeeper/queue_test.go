@@ -1,0 +1,277 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// requests counts what do costs the server, and waits until it has arrived.
+func requests(t *testing.T, z *servers.ZooKeeper, do func()) int64 {
+	t.Helper()
+	before, err := z.Requests(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	do()
+	after, err := z.Requests(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return after - before
+}
+
+func TestAloneTakesTwoRequests(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute)) // no ping meanwhile
+	once := func() {
+		c, _ := claim(t, "a")
+		take(t, d, c)
+		if err := d.Release(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once()
+	if n := requests(t, z, func() {
+		for range 10 {
+			once()
+		}
+	}); n != 20 {
+		t.Errorf("10 locks took %d requests", n)
+	}
+}
+
+// A waiter lists the queue when it enters and when the one before it has gone, however many were
+// before that, and idles for nothing.
+func TestWaiterTakesFiveRequests(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	op := console(t, z.Addr())
+	const n = 6
+	var claims []*driver.Claim
+	var grants []chan outcome
+	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute))
+	first, _ := claim(t, "a")
+	take(t, d, first)
+	for i := range n {
+		c, _ := claim(t, "a")
+		claims = append(claims, c)
+		grants = append(grants, begin(within(t, time.Minute), d, c))
+		op.length("a", i+2)
+	}
+	watches(t, z, n)
+	tokens := int64(0)
+	if got := requests(t, z, func() {
+		if err := d.Release(context.Background(), first); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range claims {
+			g := await(t, grants[i], "grant").ok(t)
+			if g.Token <= tokens {
+				t.Errorf("token %d after %d", g.Token, tokens)
+			}
+			tokens = g.Token
+			if err := d.Release(context.Background(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); got != 2*n+1 {
+		t.Errorf("%d waiters had their turn with %d requests, want one to look and one to release each, and one by the first", n, got)
+	}
+	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:0") {
+		t.Errorf("watches are left: %s", w)
+	}
+}
+
+// watches waits until the server keeps so many. It is the last that a waiter asks for.
+func watches(t *testing.T, z *servers.ZooKeeper, n int) {
+	t.Helper()
+	want := fmt.Sprintf("Total watches:%d\n", n)
+	eventually.Is(t, want, func() bool { return strings.Contains(word(t, z, "wchs")+"\n", want) })
+}
+
+func TestTokenIsCzxidAndDataIsOwner(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
+	c, _ := claim(t, name(t))
+	g := take(t, d, c)
+	data, stat, err := op.Get(op.nodeOf(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.Token != stat.Czxid<<10 || string(data) != "the owner" {
+		t.Errorf("token %d, czxid %d, data %q", g.Token, stat.Czxid, data)
+	}
+	if err := d.Release(context.Background(), c); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTryOfTakenNameWritesNothing(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	n := name(t)
+	a := queues(t, op, z.Addr(), n)
+	a.holds()
+	_, before, err := op.Exists(queuePath(folder, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := claim(t, n)
+	c.Wait = false
+	if _, err := raw(t, []string{z.Addr()}).Acquire(within(t, time.Minute), c); !errors.Is(err, driver.ErrTaken) {
+		t.Errorf("try: %v", err)
+	}
+	_, after, err := op.Exists(queuePath(folder, n))
+	if err != nil || after.Cversion != before.Cversion {
+		t.Errorf("the queue changed: %d, %d, %v", before.Cversion, after.Cversion, err)
+	}
+	a.releases()
+}
+
+// The predecessor of a waiter goes while the holder stays: with its session, by
+// cancellation, or by an operator's hand. The waiter must not take it for a release.
+func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	for how, leave := range map[string]func(*user, context.CancelFunc){
+		"session":  func(u *user, _ context.CancelFunc) { closing(t, u.Close) },
+		"operator": func(u *user, _ context.CancelFunc) { op.delete(u.node) },
+		"cancelled": func(u *user, cancel context.CancelFunc) {
+			cancel()
+			<-u.turn
+			if err := u.Abandon(within(t, time.Minute), u.claim); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			n := name(t)
+			holder := queues(t, op, z.Addr(), n)
+			holder.holds()
+			middle := &user{t: t}
+			var err error
+			if middle.backend, _, err = connect(within(t, 30*time.Second), []string{z.Addr()}, nil); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(within(t, time.Minute))
+			middle.claim, _ = claim(t, n)
+			middle.turn = begin(ctx, middle.backend, middle.claim)
+			middle.node = op.nodeOf(middle.claim)
+			last := queues(t, op, z.Addr(), n)
+			last.told()
+			leave(middle, cancel)
+			if how == "operator" { // then it queues anew, behind
+				op.queue(n, func(all []string) bool {
+					return len(all) == 3 && parseQueue(all)[2].id == middle.claim.ID
+				})
+			} else {
+				op.length(n, 2)
+			}
+			last.told()
+			last.waits()
+			holder.releases()
+			last.holds()
+			last.releases()
+			if how == "operator" {
+				middle.holds()
+			}
+			cancel()
+			closing(t, middle.Close)
+			op.length(n, 0)
+		})
+	}
+}
+
+// Separate clients that wait cost the server nothing but pings, which do not come
+// while the test lasts, and a release wakes one of them.
+func TestHundredIdleWaiters(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	op := console(t, z.Addr())
+	const n = 100
+	ctx := within(t, 2*time.Minute)
+	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Hour)) // and nobody who renews
+	held, _ := claim(t, "a")
+	take(t, d, held)
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			l := open(t, []string{z.Addr()}, locker.WithTTL(time.Hour))
+			wg.Go(func() {
+				lock, err := l.Acquire(ctx, "a")
+				if err == nil {
+					err = lock.Release(ctx)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	op.length("a", n+1)
+	watches(t, z, n)
+	if got := requests(t, z, func() { <-time.After(time.Second) }); got > 0 {
+		t.Errorf("%d waiters made %d requests in a second", n, got)
+	}
+	got := requests(t, z, func() {
+		if err := d.Release(ctx, held); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+	})
+	t.Logf("%.2f requests for each waiter's turn", float64(got)/n)
+	if got > n*21/10 {
+		t.Errorf("%d waiters had their turn with %d requests", n, got)
+	}
+}
+
+// The goroutines of one process wait there, and at most one of them at the server, over
+// one connection.
+func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	p := inFront(t, z.Addr())
+	l := open(t, []string{p.Addr()})
+	ctx := within(t, time.Minute)
+	n := name(t)
+	held, err := l.Acquire(ctx, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			lock, err := l.Acquire(ctx, n)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if all, _, err := op.Children(queuePath(folder, n)); err != nil || len(all) > 2 {
+				t.Errorf("in the queue: %q %v", all, err)
+			}
+			if err := lock.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	op.length(n, 2)
+	if err := held.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if n := p.Stats().Accepted; n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}

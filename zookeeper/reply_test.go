@@ -1,0 +1,209 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// The reply to a create is lost. Its node has to be found again, or the claim would
+// wait for itself.
+func TestCreateWhoseReplyIsLost(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	p := inFront(t, z.Addr())
+	d := raw(t, []string{p.Addr()})
+	n := name(t)
+	warm, _ := claim(t, n)
+	take(t, d, warm) // makes the queue
+	if err := d.Release(context.Background(), warm); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		c, _ := claim(t, n)
+		p.SwallowReply(carries(opMulti), 0)
+		g := take(t, d, c)
+		_, stat, err := op.Get(op.nodeOf(c))
+		if err != nil || stat.Czxid != g.Token>>spareBits {
+			t.Errorf("token %d, czxid %d, %v", g.Token>>spareBits, stat.Czxid, err)
+		}
+		op.length(n, 1)
+		if err := d.Release(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+		op.length(n, 0)
+	}
+	if got := p.Stats().Swallowed; got < 5 {
+		t.Errorf("%d replies were swallowed", got)
+	}
+}
+
+// The server that is asked whether the node is there may lag behind its leader. It
+// has to be brought up to date first.
+func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	p := inFront(t, z.Addr())
+	m := spy(t, p.Addr())
+	d := raw(t, []string{m.addr()})
+	first, _ := claim(t, name(t))
+	take(t, d, first) // makes the queue
+	if err := d.Release(context.Background(), first); err != nil {
+		t.Fatal(err)
+	}
+	m.mu.Lock()
+	m.ops = nil
+	m.mu.Unlock()
+	c, _ := claim(t, first.Name)
+	p.SwallowReply(carries(opMulti), 0)
+	take(t, d, c)
+	m.mu.Lock()
+	ops := slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == 11 || op == opGetData })
+	m.mu.Unlock()
+	if i := slices.Index(ops, opMulti); i < 0 || !slices.Equal(ops[i+1:], []int32{9, opGetChildren, 3, opGetChildren}) {
+		t.Errorf("asked for %v", ops)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	lost, _ := claim(t, c.Name)
+	p.FreezeDown()
+	done := begin(ctx, d, lost)
+	eventually.Is(t, "the create to be asked for", func() bool { return m.asked(opMulti) == 2 })
+	cancel()
+	<-done
+	p.Heal()
+	if err := d.Abandon(within(t, time.Minute), lost); err != nil {
+		t.Fatal(err)
+	}
+	m.mu.Lock()
+	ops = slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == 11 || op == opGetData })
+	m.mu.Unlock()
+	if n := len(ops); !slices.Equal(ops[n-3:], []int32{9, opGetChildren, opDelete}) {
+		t.Errorf("asked for %v", ops)
+	}
+	if err := d.Release(context.Background(), c); err != nil {
+		t.Error(err)
+	}
+}
+
+// The same, and nobody waits any more: then nothing may be left, however often the
+// cleaning up fails as well.
+func TestCreateWhoseReplyIsLostAndCleaningFails(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	p := inFront(t, z.Addr())
+	l := open(t, []string{p.Addr()})
+	n := name(t)
+	if lock, err := l.Acquire(within(t, time.Minute), n); err != nil || lock.Release(context.Background()) != nil {
+		t.Fatal(err)
+	}
+	p.FreezeDown()
+	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, n); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("acquire: %v", err)
+	}
+	op.length(n, 1) // the ghost
+	p.Heal()
+	for range 10 { // however often the connection breaks while that is done
+		before := p.Stats().Accepted
+		p.Cut()
+		eventually.Is(t, "a new connection", func() bool { return p.Stats().Accepted > before })
+	}
+	op.length(n, 0)
+	other := open(t, []string{z.Addr()})
+	lock, err := other.TryAcquire(within(t, time.Minute), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = lock.Release(context.Background())
+}
+
+// Requests are on their way when the connection breaks, and arrive later: they must
+// have no effect after Abandon has said that nothing is left.
+func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	p, q := inFront(t, z.Addr()), inFront(t, z.Addr())
+	d := raw(t, []string{p.Addr(), q.Addr()})
+	used := p
+	if q.Stats().Open > 0 {
+		used = q
+	}
+	c, _ := claim(t, name(t))
+	ctx, cancel := context.WithCancel(context.Background())
+	used.FreezeUp()
+	done := begin(ctx, d, c)
+	eventually.Is(t, "the create to be held", func() bool { return used.Stats().HeldUp > 0 })
+	cancel()
+	<-done
+	d.session.newest.fail(errors.New("by the test")) // and so through the other proxy
+	if err := d.Abandon(within(t, 20*time.Second), c); err != nil {
+		t.Fatal(err)
+	}
+	held := used.Stats().BytesUp
+	used.Heal()
+	eventually.Is(t, "the create to arrive", func() bool { return used.Stats().HeldUp == 0 && used.Stats().BytesUp > held })
+	for range 3 {
+		if err := d.session.sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	op.length(c.Name, 0)
+}
+
+// A delete is repeated because its reply was lost: that the node is gone is what was
+// wanted.
+func TestDeleteWhoseReplyIsLost(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	p := inFront(t, z.Addr())
+	d := raw(t, []string{p.Addr()})
+	c, _ := claim(t, name(t))
+	take(t, d, c)
+	p.SwallowReply(carries(opDelete), 0)
+	if err := d.Release(context.Background(), c); !errors.Is(err, zk.ErrConnectionClosed) {
+		t.Fatalf("release without a reply: %v", err)
+	}
+	if err := d.Release(within(t, time.Minute), c); err != nil {
+		t.Errorf("release again: %v", err)
+	}
+	if err := d.Abandon(within(t, time.Minute), c); err != nil {
+		t.Errorf("abandon: %v", err)
+	}
+}
+
+// The node that is found is of a session that has ended since, if the server does not
+// know yet. It is no use, and nobody has to wait for it to go by itself.
+func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	d := raw(t, []string{z.Addr()})
+	c, _ := claim(t, name(t))
+	take(t, d, c) // makes the queue
+	if err := d.Release(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	c, _ = claim(t, c.Name)
+	st := &claimState{claim: c, queue: queuePath(d.base, c.Name), doubt: true}
+	c.State = st
+	old := st.queue + "/" + claimNode(c) + "0000000000"
+	op.plant(old)
+	g, err := d.try(within(t, time.Minute), st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, _, err := op.Exists(old); there || err != nil {
+		t.Errorf("the node is left: %v", err)
+	}
+	if _, stat, err := op.Get(op.nodeOf(c)); err != nil || stat.EphemeralOwner != d.session.now() || stat.Czxid != g.Token>>spareBits {
+		t.Errorf("the node is of session %#x, czxid %d, want %#x, %d: %v", stat.EphemeralOwner, stat.Czxid, d.session.now(), g.Token>>spareBits, err)
+	}
+	if err := d.Release(context.Background(), c); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,258 @@
+package zookeeper
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// steal ends the session of d from another connection, as an operator's tool or a
+// confused client can. The session's owner takes it back when it can, so it is tried
+// until it has worked.
+func steal(t testing.TB, addr string, d *backend, id int64, password []byte) {
+	t.Helper()
+	open := binary.BigEndian.AppendUint32(nil, 4+8+4+8+4+16)
+	open = binary.BigEndian.AppendUint32(open, 0)
+	open = binary.BigEndian.AppendUint64(open, 0)
+	open = binary.BigEndian.AppendUint32(open, 10_000)
+	open = binary.BigEndian.AppendUint64(open, uint64(id))
+	open = append(binary.BigEndian.AppendUint32(open, 16), password...)
+	open = append(open, 0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5) // and close it
+	eventually.Is(t, "the session to be closed from elsewhere", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = conn.Write(open)
+		_, _ = io.Copy(io.Discard, conn)
+		return !d.session.is(id)
+	})
+}
+
+// spied is a session whose password is known.
+func spied(t testing.TB, addr string, opts ...locker.Option) (locker.Locker, *backend, func()) {
+	t.Helper()
+	s := spy(t, addr)
+	l, d := both(t, []string{s.addr()}, opts...)
+	return l, d, func() {
+		s.mu.Lock()
+		id, password := s.id, s.password
+		s.mu.Unlock()
+		steal(t, addr, d, id, password)
+	}
+}
+
+func TestNegotiatedTimeoutIsRead(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	for ask, want := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: time.Second,     // the server's least
+		5 * time.Second:        4 * time.Second, // a tick less
+		time.Hour:              time.Minute,     // its most
+	} {
+		d := raw(t, []string{z.Addr()}, locker.WithTTL(ask))
+		if got := d.session.granted(); got != want {
+			t.Errorf("asked for %v: %v, want %v", ask, got, want)
+		}
+		c, _ := claim(t, name(t))
+		g := take(t, d, c)
+		if left := g.Until.Sub(d.clock.Now()); left > want || left < want/2 {
+			t.Errorf("session of %v: held for %v", want, left)
+		}
+	}
+}
+
+// Servers grant no session of an hour. Locks are then those of the session that there
+// is.
+func TestTTLLongerThanAnySession(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	l := open(t, []string{z.Addr()}, locker.WithTTL(time.Hour))
+	lock, err := l.Acquire(within(t, 20*time.Second), name(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(lock.Deadline()); left > time.Minute || left < 30*time.Second {
+		t.Errorf("held for %v", left)
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The session is closed from elsewhere: its nodes are gone at once, and its next
+// holder is not far.
+func TestSessionClosedFromElsewhere(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	l, _, end := spied(t, z.Addr())
+	n, m := name(t), name(t)
+	lock, err := l.Acquire(within(t, time.Minute), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A waiter of the same session, for another name.
+	other := open(t, []string{z.Addr()})
+	held, err := other.Acquire(within(t, time.Minute), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := make(chan error, 1)
+	go func() {
+		lock, err := l.Acquire(within(t, time.Minute), m)
+		if err == nil {
+			err = lock.Release(context.Background())
+		}
+		turn <- err
+	}()
+	op.length(m, 2)
+	end()
+	select {
+	case <-lock.Context().Done(): // and not when the session would have expired
+	case <-time.After(2 * time.Second):
+		t.Fatal("not told")
+	}
+	if !errors.Is(context.Cause(lock.Context()), locker.ErrLost) {
+		t.Errorf("cause: %v", context.Cause(lock.Context()))
+	}
+	if err := lock.Release(context.Background()); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("release: %v", err)
+	}
+	op.length(m, 2) // it has queued anew
+	again, err := l.Acquire(within(t, time.Minute), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Token() <= lock.Token() {
+		t.Errorf("tokens %d, %d", lock.Token(), again.Token())
+	}
+	if err := held.Release(within(t, time.Minute)); err != nil {
+		t.Error(err)
+	}
+	if err := await(t, turn, "the waiter's turn"); err != nil {
+		t.Error(err)
+	}
+	if err := again.Release(within(t, time.Minute)); err != nil {
+		t.Error(err)
+	}
+}
+
+// The driver says so by itself, without being asked to renew.
+func TestClosedSessionIsToldAtOnce(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	s := spy(t, z.Addr())
+	d := raw(t, []string{s.addr()})
+	c, lost := claim(t, name(t))
+	take(t, d, c)
+	steal(t, z.Addr(), d, s.id, s.password)
+	if err := await(t, lost, "loss"); !errors.Is(err, zk.ErrSessionExpired) {
+		t.Errorf("lost: %v", err)
+	}
+	if err := d.Release(within(t, time.Minute), c); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("release: %v", err)
+	}
+}
+
+// An answer that was long on its way does not stretch the time.
+func TestTimeCountsFromTheSending(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	p := inFront(t, z.Addr())
+	d := raw(t, []string{p.Addr()})
+	timeout := d.session.granted()
+	const late = 500 * time.Millisecond
+	p.Delay(0, late)
+	c, _ := claim(t, name(t))
+	g := take(t, d, c)
+	if left := g.Until.Sub(d.clock.Now()); left > timeout-late {
+		t.Errorf("%v left of %v after an answer that took %v", left, timeout, late)
+	}
+	if err := d.session.sync(); err != nil {
+		t.Fatal(err)
+	}
+	d.Renew(within(t, time.Minute), []*driver.Claim{c}, func(_ *driver.Claim, until driver.Instant, err error) {
+		if left := until.Sub(d.clock.Now()); err != nil || left > timeout-late {
+			t.Errorf("renewed: %v left, %v", left, err)
+		}
+	})
+	p.Heal()
+	if err := d.Release(context.Background(), c); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was granted in a session that has ended meanwhile is no grant.
+func TestNobodyHoldsInASessionThatHasEnded(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	d := raw(t, []string{z.Addr()})
+	c, lost := claim(t, name(t))
+	id := d.session.now()
+	st := &claimState{claim: c, session: id + 1}
+	if d.session.hold(st) {
+		t.Error("held")
+	}
+	st.session = id
+	if !d.session.hold(st) {
+		t.Fatal("not held")
+	}
+	d.session.opened(d.session.link, 0, 0)
+	if err := await(t, lost, "loss"); !errors.Is(err, zk.ErrSessionExpired) {
+		t.Errorf("lost: %v", err)
+	}
+}
+
+func TestLeases(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	l := open(t, []string{z.Addr()}, locker.WithTTL(2*time.Second))
+	n := name(t)
+	start := time.Now()
+	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(4*time.Second)) // longer than the session
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := open(t, []string{z.Addr()}).Acquire(within(t, time.Minute), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 3500*time.Millisecond {
+		t.Errorf("over after %v", took)
+	}
+	if !errors.Is(context.Cause(lock.Context()), locker.ErrLost) {
+		t.Errorf("cause: %v", context.Cause(lock.Context()))
+	}
+	_ = next.Release(context.Background())
+}
+
+// A lease that outlasts the session ends with it.
+func TestLeaseOverFrozenConnection(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	p := inFront(t, z.Addr())
+	l := open(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
+	n := name(t)
+	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Freeze()
+	next, err := open(t, []string{z.Addr()}).Acquire(within(t, time.Minute), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lock.Context().Err() == nil {
+		t.Error("two hold")
+	}
+	_ = next.Release(context.Background())
+	p.Heal()
+}
