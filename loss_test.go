@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,12 +145,12 @@ func TestMargin(t *testing.T) {
 // that a lock was destroyed, and never extended.
 func TestLeaseIsConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		destroyed := false
+		var destroyed atomic.Bool
 		s := &script{
 			traits: driver.Traits{Check: 500 * time.Millisecond},
 			renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 				for _, c := range claims {
-					if destroyed {
+					if destroyed.Load() {
 						report(c, 0, driver.ErrGone)
 					} else {
 						report(c, TimeClock{}.Now().Add(time.Hour), nil)
@@ -165,7 +166,7 @@ func TestLeaseIsConfirmed(t *testing.T) {
 			t.Errorf("a lease of 5s was held for %v", took)
 		}
 		lock = acquire(t, l, "y", WithLease(time.Minute))
-		destroyed = true
+		destroyed.Store(true)
 		begin = time.Now()
 		<-lock.Context().Done()
 		if took := time.Since(begin); took > time.Second {
