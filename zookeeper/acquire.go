@@ -150,7 +150,8 @@ func (d *backend) join(st *claimState, id int64) (alone bool, err error) {
 		return d.join(st, id)
 	case err != nil:
 		return false, err
-	case !d.session.is(id):
+	}
+	if now, _ := d.session.now(); now != id {
 		st.doubt = true
 		return false, errAgain
 	}

@@ -51,13 +51,6 @@ func (st *claimState) forget() {
 	st.mu.Unlock()
 }
 
-// grant records that the claim holds its name.
-func (st *claimState) grant() {
-	st.mu.Lock()
-	st.granted = true
-	st.mu.Unlock()
-}
-
 // end records that the node is no more, and tells the core if the claim held the name.
 func (st *claimState) end(reason error) {
 	st.mu.Lock()
@@ -77,11 +70,4 @@ func (st *claimState) lost() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.gone
-}
-
-// finish records that the owner gives the claim up.
-func (st *claimState) finish() {
-	st.mu.Lock()
-	st.over = true
-	st.mu.Unlock()
 }

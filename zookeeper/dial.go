@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -52,10 +53,6 @@ func (h *hosts) Next() (server string, pause bool) {
 	return server, h.session.life.Err() != nil || time.Since(h.last) > h.session.granted()
 }
 
-// firstPatience is how long the only server there is may take to open the first session: it
-// may be busy, and there is neither another to try nor anything to lose.
-const firstPatience = 5 * time.Second
-
 // dial connects to a server, for the library.
 func (s *session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	if err := s.rest(); err != nil {
@@ -69,7 +66,7 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 		conn, err = s.secure(ctx, raw, address)
 	}
 	if err != nil {
-		s.unreachable(fmt.Errorf("connect to %s: %w", address, err))
+		s.closed(nil, fmt.Errorf("connect to %s: %w", address, err))
 		return nil, err
 	}
 	s.mu.Lock()
@@ -78,11 +75,8 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 		_ = raw.Close()
 		return nil, zk.ErrClosing
 	}
-	patience := max(s.timeout/3, time.Second)
-	if s.id == 0 && s.servers == 1 {
-		patience = max(patience, firstPatience)
-	}
-	s.newest = newLink(s, raw, conn, address, patience)
+	_ = conn.SetReadDeadline(time.Now().Add(max(s.timeout/3, time.Second))) // to open the session
+	s.newest = &link{Conn: conn, raw: raw, home: s, address: address, in: bufio.NewReader(conn)}
 	return s.newest, nil
 }
 

@@ -216,7 +216,7 @@ func TestSpareTokens(t *testing.T) {
 func TestTokensThatAreUsedUp(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	d := raw(t, []string{z.Addr()})
-	st := &claimState{claim: exclusive(t, name(t)), session: d.session.now(), czxid: maxCzxid}
+	st := &claimState{claim: exclusive(t, name(t)), session: d.sessionID(), czxid: maxCzxid}
 	if g, err := d.grant(st); err != nil || g.Token+1<<spareBits-1 != 1<<63-1 {
 		t.Errorf("the last: %+v, %v", g, err)
 	}

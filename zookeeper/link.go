@@ -39,11 +39,6 @@ type link struct {
 	end   sync.Once
 }
 
-func newLink(home *session, raw, conn net.Conn, address string, patience time.Duration) *link {
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
-	return &link{Conn: conn, raw: raw, home: home, address: address, in: bufio.NewReader(conn)}
-}
-
 func (l *link) fail(err error) {
 	l.end.Do(func() {
 		_ = l.raw.Close()

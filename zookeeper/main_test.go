@@ -129,6 +129,18 @@ func claim(t testing.TB, name string) (*driver.Claim, chan error) {
 	}, lost
 }
 
+func (d *backend) sessionID() int64 {
+	id, _ := d.session.now()
+	return id
+}
+
+// disconnected reports whether no connection is in use.
+func (d *backend) disconnected() bool {
+	d.session.mu.Lock()
+	defer d.session.mu.Unlock()
+	return !d.session.ready
+}
+
 // kind makes a claim of that weight and limit.
 func kind(t testing.TB, name string, weight, limit int32) *driver.Claim {
 	t.Helper()

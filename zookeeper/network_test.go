@@ -105,7 +105,7 @@ func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 	if err := z.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Is(t, "the end of the connection to be noticed", func() bool { return d.session.now() == 0 })
+	eventually.Is(t, "the end of the connection to be noticed", func() bool { return d.disconnected() })
 	for what, call := range map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, "a"); return err },
 		"try":     func(ctx context.Context) error { _, err := l.TryAcquire(ctx, "b"); return err },

@@ -46,7 +46,9 @@ func (d *backend) Release(ctx context.Context, c *driver.Claim) error {
 // node may have been carried out.
 func (d *backend) finish(st *claimState) (again bool) {
 	d.session.drop(st)
-	st.finish()
+	st.mu.Lock()
+	st.over = true // what is heard of it is no news any more
+	st.mu.Unlock()
 	again = st.ending
 	st.ending = true
 	return again

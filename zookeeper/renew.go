@@ -15,8 +15,8 @@ const confirmations = 32
 // Renew asks nothing for the single lock but once, to watch its node. Now and then it asks the leader,
 // for the session.
 func (d *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
-	id := d.session.now()
-	if id == 0 {
+	id, err := d.session.usable(ctx, true)
+	if err != nil {
 		return // not known; what was lost, the core has been told
 	}
 	errs := make([]error, len(claims))
@@ -38,7 +38,6 @@ func (d *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 		}
 	}
 	wg.Wait()
-	var err error
 	if d.session.contact.stale(d.clock.Now()) {
 		err = d.session.sync()
 	}

@@ -200,8 +200,8 @@ func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 	if there, _, err := op.Exists(old); there || err != nil {
 		t.Errorf("the node is left: %v", err)
 	}
-	if _, stat, err := op.Get(op.nodeOf(c)); err != nil || stat.EphemeralOwner != d.session.now() || stat.Czxid != g.Token>>spareBits {
-		t.Errorf("the node is of session %#x, czxid %d, want %#x, %d: %v", stat.EphemeralOwner, stat.Czxid, d.session.now(), g.Token>>spareBits, err)
+	if _, stat, err := op.Get(op.nodeOf(c)); err != nil || stat.EphemeralOwner != d.sessionID() || stat.Czxid != g.Token>>spareBits {
+		t.Errorf("the node is of session %#x, czxid %d, want %#x, %d: %v", stat.EphemeralOwner, stat.Czxid, d.sessionID(), g.Token>>spareBits, err)
 	}
 	if err := d.Release(context.Background(), c); err != nil {
 		t.Error(err)

@@ -56,11 +56,11 @@ func dialSession(servers []string, ttl time.Duration, clock driver.Clock, log *s
 	}
 	s.life, s.quit = context.WithCancel(context.Background())
 	made := make(chan struct{}) // the library dials at once, before conn is set
-	dial := func(network, address string, timeout time.Duration) (c net.Conn, err error) {
+	defer close(made)
+	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
 		<-made
 		return s.dial(network, address, timeout)
 	}
-	defer close(made)
 	var err error
 	s.conn, s.events, err = zk.Connect(servers, ttl, zk.WithDialer(dial), zk.WithHostProvider(&hosts{session: s}),
 		zk.WithLogger(logAdapter{log}), zk.WithLogInfo(false))
@@ -145,14 +145,14 @@ func (s *session) greet(l *link) {
 	}
 }
 
-// closed records that a connection is over.
+// closed records that a connection is over, or was not made if l is nil.
 func (s *session) closed(l *link, err error) {
 	s.mu.Lock()
-	used := s.link == l
+	used := l != nil && s.link == l
 	if used {
 		s.link, s.ready = nil, false
 	}
-	if !l.opened.Load() { // otherwise greet does
+	if l == nil || !l.opened.Load() { // otherwise greet does
 		s.failures++
 	}
 	s.failure = err
@@ -161,15 +161,6 @@ func (s *session) closed(l *link, err error) {
 	if used && s.life.Err() == nil {
 		s.log.Info("zookeeper: disconnected", "error", err)
 	}
-}
-
-// unreachable records that a server could not be used.
-func (s *session) unreachable(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failures++
-	s.failure = err
-	s.stir()
 }
 
 // usable waits for a connection and returns the session's id. Without patience it gives up
@@ -206,29 +197,12 @@ func noServer(why error) error {
 	return fmt.Errorf("%w: %w", zk.ErrNoServer, why)
 }
 
-// now returns the session's id, 0 if there is none or no connection.
-func (s *session) now() int64 {
+// now returns the session's id, 0 if there is none, and a channel that is closed when it is over. A request
+// that began and was answered while the id was the same was made in that session: no id comes back.
+func (s *session) now() (id int64, over <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ready {
-		return 0
-	}
-	return s.id
-}
-
-// ends returns a channel that is closed when the session is over.
-func (s *session) ends() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over
-}
-
-// is reports whether id is the session's still. A request that began and was answered while it
-// was, was made in it: no id comes back.
-func (s *session) is(id int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.id == id
+	return s.id, s.over
 }
 
 // granted returns the session timeout that the servers gave.
@@ -246,7 +220,9 @@ func (s *session) hold(st *claimState) bool {
 		return false
 	}
 	s.holders[st] = struct{}{}
-	st.grant()
+	st.mu.Lock()
+	st.granted = true
+	st.mu.Unlock()
 	return true
 }
 
@@ -281,12 +257,10 @@ func (s *session) close(ctx context.Context) error {
 		}
 		close(over)
 	}()
-	var err error
 	select {
 	case <-asked:
 	case <-time.After(time.Second):
 	case <-ctx.Done():
-		err = fmt.Errorf("close the session: %w", context.Cause(ctx))
 	}
 	s.mu.Lock()
 	l := s.newest
@@ -294,14 +268,12 @@ func (s *session) close(ctx context.Context) error {
 	if l != nil {
 		l.fail(zk.ErrClosing) // the library's loops end when their connection does
 	}
-	if err == nil {
-		select {
-		case <-over:
-		case <-ctx.Done():
-			err = fmt.Errorf("close the session: %w", context.Cause(ctx))
-		}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close the session: %w", context.Cause(ctx))
 	}
-	return err
 }
 
 type logAdapter struct{ log *slog.Logger }

@@ -37,7 +37,7 @@ func steal(t testing.TB, addr string, d *backend, id int64, password []byte) {
 		_ = conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
 		_, _ = conn.Write(open)
 		_, _ = io.Copy(io.Discard, conn)
-		return !d.session.is(id)
+		return d.sessionID() != id
 	})
 }
 
@@ -196,7 +196,7 @@ func TestNobodyHoldsInASessionThatHasEnded(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	d := raw(t, []string{z.Addr()})
 	c, lost := claim(t, name(t))
-	id := d.session.now()
+	id := d.sessionID()
 	st := &claimState{claim: c, session: id + 1}
 	if d.session.hold(st) {
 		t.Error("held")

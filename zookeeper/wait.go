@@ -84,8 +84,8 @@ func (d *backend) lingerLeft(node string, linger time.Duration, now time.Time) (
 // wait waits until the one that blocks the claim, or the whole queue if that is -1, has changed, or
 // until it is time to look again for another reason.
 func (d *backend) wait(ctx context.Context, st *claimState, l listing, blocker int) error {
-	over := d.session.ends()
-	if !d.session.is(st.session) {
+	id, over := d.session.now()
+	if id != st.session {
 		return errAgain
 	}
 	changed := l.changed
