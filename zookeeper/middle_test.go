@@ -22,9 +22,6 @@ type middleman struct {
 	password []byte
 	refused  int
 	ops      []int32 // that clients asked for
-	news     int     // events that servers sent
-	held     int32   // an operation that is passed on only when goOn is closed
-	goOn     chan struct{}
 	wg       sync.WaitGroup
 	open     []net.Conn
 }
@@ -112,34 +109,6 @@ func (m *middleman) refuses(op int32) bool {
 	return true
 }
 
-// hold keeps what asks for op, and what comes after it, until the caller lets go of it or
-// the test is over.
-func (m *middleman) hold(t testing.TB, op int32) (letGo func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	goOn := make(chan struct{})
-	m.held, m.goOn = op, goOn
-	letGo = sync.OnceFunc(func() { close(goOn) })
-	t.Cleanup(letGo)
-	return letGo
-}
-
-func (m *middleman) holds(op int32) {
-	m.mu.Lock()
-	held, goOn := m.held, m.goOn
-	m.mu.Unlock()
-	if goOn != nil && op == held {
-		<-goOn
-	}
-}
-
-// heard is how many events have been passed on.
-func (m *middleman) heard() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.news
-}
-
 // asked counts how often clients asked for op.
 func (m *middleman) asked(op int32) (n int) {
 	m.mu.Lock()
@@ -168,9 +137,6 @@ func (m *middleman) up(c, s net.Conn) {
 			}
 			continue
 		}
-		if !first {
-			m.holds(op)
-		}
 		if _, err := s.Write(b); err != nil {
 			return
 		}
@@ -193,11 +159,6 @@ func (m *middleman) down(c, s net.Conn) {
 		}
 		if _, err := c.Write(b); err != nil {
 			return
-		}
-		if !first && int32(binary.BigEndian.Uint32(b[4:])) == -1 {
-			m.mu.Lock()
-			m.news++
-			m.mu.Unlock()
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (s *session) greet(l *link) {
 	if errors.Is(err, zk.ErrAuthFailed) {
 		s.refused = failed("authenticate with", s.conn.Server(), err)
 	}
-	s.ready = err == nil && s.link == l
+	s.ready = s.ready || err == nil && s.link == l
 	s.stir()
 	s.mu.Unlock()
 	var config []byte
