@@ -134,6 +134,14 @@ func (d *backend) sessionID() int64 {
 	return id
 }
 
+// cut ends the connection.
+func (d *backend) cut() {
+	d.session.mu.Lock()
+	l := d.session.newest
+	d.session.mu.Unlock()
+	l.fail(errors.New("by the test"))
+}
+
 // disconnected reports whether no connection is in use.
 func (d *backend) disconnected() bool {
 	d.session.mu.Lock()

@@ -19,6 +19,9 @@ func (d *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 	if err != nil {
 		return // not known; what was lost, the core has been told
 	}
+	if d.session.contact.stale(d.clock.Now()) {
+		err = d.session.sync()
+	}
 	errs := make([]error, len(claims))
 	slots := make(chan struct{}, confirmations)
 	var wg sync.WaitGroup
@@ -38,9 +41,6 @@ func (d *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 		}
 	}
 	wg.Wait()
-	if d.session.contact.stale(d.clock.Now()) {
-		err = d.session.sync()
-	}
 	until := d.session.contact.until()
 	for i, c := range claims {
 		lost := stateOf(c).lost()
@@ -82,31 +82,21 @@ func (d *backend) confirm(st *claimState) error {
 		st.own = events
 	}
 	if !st.wanted && (st.joins == nil || len(st.joins) > 0) {
-		return d.hint(st)
+		d.hint(st)
 	}
 	return nil
 }
 
 // hint tells the core if somebody waits. Who joins a queue writes to it.
-func (d *backend) hint(st *claimState) error {
+func (d *backend) hint(st *claimState) {
 	stat, events, err := d.session.watch(st.queue)
-	if err != nil {
-		return err
-	}
 	st.joins = events
-	if stat.NumChildren <= 1 {
-		return nil
+	if err != nil || stat.NumChildren <= 1 {
+		return
 	}
-	l, err := d.list(st.queue, false)
-	if err != nil {
-		return err
+	l, _ := d.list(st.queue, false)
+	if n := len(l.queue); n > 0 && !l.queue[n-1].granted() {
+		st.wanted = true
+		st.claim.Wanted()
 	}
-	for _, e := range l.queue {
-		if !e.granted() {
-			st.wanted = true
-			st.claim.Wanted()
-			return nil
-		}
-	}
-	return nil
 }

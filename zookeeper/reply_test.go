@@ -142,7 +142,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	eventually.Is(t, "the create to be held", func() bool { return used.Stats().HeldUp > 0 })
 	cancel()
 	<-done
-	d.session.newest.fail(errors.New("by the test")) // and so through the other proxy
+	d.cut() // and so through the other proxy
 	if err := d.Abandon(within(t, 20*time.Second), c); err != nil {
 		t.Fatal(err)
 	}
