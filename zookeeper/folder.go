@@ -92,14 +92,9 @@ func (d *backend) remove(path string) error {
 	return nil
 }
 
-// worn is the number from which on a queue is removed at the first moment in which nobody is in it.
-// Servers remove containers by themselves long before, but only those that are empty at the moment at
-// which they look, and none that was never used.
-const worn = 1 << 30
-
-// tidy removes the queue that a claim has left, if nobody else is in it and no server will do so.
+// tidy removes the queue that a claim made in vain: servers remove no container that was never used.
 func (d *backend) tidy(st *claimState) error {
-	if !st.made && parseEntry(st.node).seq < worn {
+	if !st.made {
 		return nil
 	}
 	if err := d.remove(st.queue); !errors.Is(err, zk.ErrNotEmpty) {

@@ -63,9 +63,8 @@ type entry struct {
 	ahead         int64         // weights of all ahead of it
 }
 
-// A server counts up to 2147483647, then gives that number again and again, and a few
-// below zero where several requests are under way. Nobody can be told by such a number to
-// be ahead of another: see [backend.renumber].
+// lastNumber is given again and again once a server has come so far, and a few numbers below zero: nobody
+// can be told by them to be ahead of another. See [backend.renumber].
 const lastNumber = 1<<31 - 1
 
 // parseEntry takes the name of a node apart. A form that is not known, perhaps that of a later

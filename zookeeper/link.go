@@ -132,11 +132,7 @@ func (l *link) Write(frame []byte) (int, error) {
 		l.began = l.home.clock.Now()
 		_, err = l.Conn.Write(l.home.opening(frame))
 	case len(frame) > maxWatches && binary.BigEndian.Uint32(frame[8:]) == opSetWatches:
-		for _, part := range splitWatches(frame) {
-			if _, err = l.Conn.Write(part); err != nil {
-				break
-			}
-		}
+		_, err = l.Conn.Write(splitWatches(frame))
 	default:
 		if binary.BigEndian.Uint32(frame[4:]) == xidPing {
 			l.mu.Lock()
@@ -188,46 +184,33 @@ func (s *session) unheard(l *link) {
 	_, _ = l.Conn.Write(binary.BigEndian.AppendUint32(end, uint32(op)))
 }
 
-// maxWatches is how long a request to set watches again may be that has several. Servers hang up
-// on requests that are longer than they want, the library sends up to 128 KiB, and again after the
-// next connection. No server that has taken a claim for a long name refuses one watch of it.
+// maxWatches is how long a request to set watches again may be that has several. Servers hang up on requests that
+// are longer than they want, the library sends up to 128 KiB, and again after the next connection.
 const maxWatches = 2 << 10
 
-// splitWatches returns a request to set watches again as several. All have its number, and
-// the library takes the first answer for the whole.
+// splitWatches returns a request to set watches again as one for each watch, which no server refuses that has
+// taken a claim for the same name. All have its number, and the library takes the first answer for the whole.
 //
 // It has a length, the number, the operation, the last zxid, and three lists of paths.
-func splitWatches(frame []byte) (parts [][]byte) {
+func splitWatches(frame []byte) (all []byte) {
 	const head = 4 + 4 + 4 + 8
-	var lists [3][]byte
-	var counts [3]uint32
-	flush := func() {
-		part := append([]byte(nil), frame[:head]...)
-		for i := range lists {
-			part = binary.BigEndian.AppendUint32(part, counts[i])
-			part = append(part, lists[i]...)
-			lists[i], counts[i] = nil, 0
-		}
-		binary.BigEndian.PutUint32(part, uint32(len(part)-4))
-		parts = append(parts, part)
-	}
-	size := 0
 	rest := frame[head:]
-	for i := range lists {
-		n := int32(binary.BigEndian.Uint32(rest))
+	for list := range 3 {
+		n := binary.BigEndian.Uint32(rest)
 		rest = rest[4:]
 		for range n {
 			path := rest[:4+binary.BigEndian.Uint32(rest)]
 			rest = rest[len(path):]
-			if size > 0 && size+len(path) > maxWatches-head-12 {
-				flush()
-				size = 0
+			all = binary.BigEndian.AppendUint32(all, uint32(head-4+3*4+len(path)))
+			all = append(all, frame[4:head]...)
+			for i := range 3 {
+				if i == list {
+					all = append(append(all, 0, 0, 0, 1), path...)
+				} else {
+					all = append(all, 0, 0, 0, 0)
+				}
 			}
-			lists[i] = append(lists[i], path...)
-			counts[i]++
-			size += len(path)
 		}
 	}
-	flush()
-	return parts
+	return all
 }

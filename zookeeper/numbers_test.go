@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -113,26 +112,4 @@ func TestTryWithNumberThatIsUsedUp(t *testing.T) {
 		t.Errorf("try: %v, want %v", err, driver.ErrTaken)
 	}
 	op.length(n, 1)
-}
-
-// Long before, a queue is removed at the first moment in which nobody is in it.
-func TestWornQueueIsRemoved(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
-	for seq, stays := range map[string]bool{"1073741823": true, "1073741824": false} {
-		n := name(t) + seq
-		path := plantQueue(t, op, n)
-		c, _ := claim(t, n)
-		p := plantAs(t, d, c, path, seq)
-		if _, err := d.try(within(t, time.Minute), p); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Release(context.Background(), c); err != nil {
-			t.Fatal(err)
-		}
-		if there, _, err := op.Exists(path); err != nil || there != stays {
-			t.Errorf("%s: there: %v, want %v (%v)", path, there, stays, err)
-		}
-		_ = op.Delete(path, -1)
-	}
 }

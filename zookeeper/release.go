@@ -64,7 +64,7 @@ func (d *backend) left(st *claimState, err error) error {
 			return err
 		}
 	}
-	return errors.Join(err, d.tidy(st))
+	return err
 }
 
 // Linger puts in the holder's place a node that does not end with the session, and says for how long

@@ -27,8 +27,8 @@
 //
 // # What it costs
 //
-// A lock that is free takes two requests with its release, one that is waited for five. A holder asks two more when
-// it has held for half a second, to be told of what happens to its node and of others who join. The session costs
+// A lock that is free takes two requests with its release, one that is waited for five; a try asks two more before it
+// writes, and three for a name that was not used lately. A holder asks two when it has held for half a second, to be told of what happens to its node and of others who join. The session costs
 // its pings and, while locks are held, a request that the leader answers now and then. A waiter costs nothing.
 //
 // # The session
@@ -45,14 +45,14 @@
 //
 // # What it cannot do
 //
-// There is no TTL for a name that is kept taken after its release: whoever asks for the name next removes what is over, or
-// the Locker that released it, if it is still there. A name that nobody asks for again after the death of
-// its process keeps that one node. The time at which a holder that had waited was granted is not written anywhere: it is shown
-// with the time at which it joined. A name that is too long for the servers' jute.maxbuffer, at about
-// 2 times 3 bytes for each of its, is refused.
+// Servers have no TTL for a name that is kept taken after its release: whoever asks for the name next removes what is
+// over, or the Locker that released it, if it is still there. A name that nobody asks for again after the death of its
+// process keeps that one node. A holder that waited is shown with the time at which it joined, as that at which it was
+// granted is not written anywhere. A name that is too long for the servers' jute.maxbuffer is refused: a request has it
+// twice, with three bytes for each that is escaped.
 //
-// Servers are of version 3.5.3 or later: earlier ones have no containers. Who locks needs the permissions to read, write, create and delete on the nodes below /locker, and to read and create
-// on it.
+// Servers have to be of version 3.5.3 or later: earlier ones have no containers. Who locks needs the permissions to
+// read, write, create and delete on what is below /locker, and to read and create on /locker itself.
 package zookeeper
 
 import (
