@@ -70,13 +70,13 @@ func (le *lease) share(ctx context.Context) *Lock {
 	return le.pass(ctx)
 }
 
-// passable reports whether the lease may have one more Lock: it is in its window, with
-// tokens and half of its time left; le.mu is held.
+// passable reports whether the lease, which is in its window, may have one more Lock: there
+// are tokens and half of its time left; le.mu is held.
 func (le *lease) passable() bool {
 	now := le.core.clock.Now()
-	return le.passes && now < le.window && le.weight == le.claim.Weight &&
+	return le.passes && le.weight == le.claim.Weight &&
 		(le.token < le.lastToken || !le.core.traits.Fenced) &&
-		le.until().Sub(now) > le.claim.TTL/2 && !le.core.isClosing()
+		le.until().Sub(now) > le.claim.TTL/2
 }
 
 // pass adds a Lock with the next token; le.mu is held.

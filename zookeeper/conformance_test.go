@@ -35,6 +35,11 @@ func claims(newHarness func(t testing.TB) *conformance.Harness) conformance.Back
 		Fenced:     true,
 		Durable:    true,
 		Shared:     true,
+		Permits:    true,
+		Downgrade:  true,
+		Inspect:    true,
+		Evict:      true,
+		AtLeast:    true,
 		TTL:        time.Second,
 		RequireAll: true,
 	}
