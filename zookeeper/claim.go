@@ -19,7 +19,9 @@ type claimState struct {
 	doubt   bool   // there may be a node that is not known
 	made    bool   // its queue was made, and nothing in it yet
 	known   int64  // the last zxid that the list of the queue is certain to show
-	hangups int    // connections that ended instead of answering, one after the other
+	watched string // path of the node whose news is waited for, "" if there is none
+	news    <-chan zk.Event
+	hangups int // connections that ended instead of answering, one after the other
 
 	ending  bool     // its end was asked for
 	lingers string   // path of the node that was to take its place, "" if none
@@ -45,7 +47,7 @@ func stateOf(c *driver.Claim) *claimState {
 // forget records that the claim's node may be no more.
 func (st *claimState) forget() {
 	st.node, st.session, st.czxid = "", 0, 0
-	st.own, st.doubt = nil, true
+	st.own, st.watched, st.doubt = nil, "", true
 	st.mu.Lock()
 	st.granted, st.gone = false, nil
 	st.mu.Unlock()

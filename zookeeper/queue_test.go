@@ -275,3 +275,51 @@ func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 }
+
+// A hundred clients share ten permits: never eleven hold, none is left idle while somebody waits, and what an
+// acquisition costs does not grow with those who wait.
+func TestHundredClientsForTenPermits(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	const clients, permits, rounds = 100, 10, 4
+	ctx := within(t, 2*time.Minute)
+	var mu sync.Mutex
+	held, most := 0, 0
+	enter := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		held += n
+		most = max(most, held)
+	}
+	var drivers []*backend
+	for range clients / 5 {
+		drivers = append(drivers, raw(t, []string{z.Addr()}, locker.WithTTL(time.Hour)))
+	}
+	cost := requests(t, z, func() {
+		var wg sync.WaitGroup
+		for i := range clients {
+			wg.Go(func() {
+				for range rounds {
+					d, c := drivers[i%len(drivers)], kind(t, "a", 1, permits)
+					if _, err := d.Acquire(ctx, c); err != nil {
+						t.Error(err)
+						return
+					}
+					enter(1)
+					time.Sleep(20 * time.Millisecond) // the work
+					enter(-1)
+					if err := d.Release(ctx, c); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+	each := float64(cost) / (clients * rounds)
+	t.Logf("%.2f requests for each of %d acquisitions, at most %d held", each, clients*rounds, most)
+	if most != permits || each > 1.6*5 {
+		t.Errorf("%d held at once, want %d; %.2f requests each", most, permits, each)
+	}
+}

@@ -94,17 +94,21 @@ func (d *backend) wait(ctx context.Context, st *claimState, l listing, blocker i
 		if e.id == e.node {
 			d.log.Warn("zookeeper: waiting for a node that is none of this version's claims", "queue", st.queue, "node", e.node)
 		}
-		stat, events, err := d.session.watch(st.queue + "/" + e.node)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil
-		case err != nil:
-			return err
-		case stat.Mzxid > st.known: // it became lighter or was granted, perhaps after the listing
-			st.known = stat.Mzxid
-			return nil
+		if node := st.queue + "/" + e.node; st.watched != node {
+			stat, events, err := d.session.watch(node)
+			if errors.Is(err, zk.ErrNoNode) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			st.watched, st.news = node, events
+			if stat.Mzxid > st.known { // it became lighter or was granted, perhaps after the listing
+				st.known = stat.Mzxid
+				return nil
+			}
 		}
-		changed = events
+		changed = st.news
 	}
 	look := fallback
 	if l.left > 0 {
@@ -116,6 +120,7 @@ func (d *backend) wait(ctx context.Context, st *claimState, l listing, blocker i
 	for {
 		select {
 		case <-changed:
+			st.watched = ""
 			return nil
 		case <-due.C:
 			return nil
