@@ -8,7 +8,7 @@ import (
 
 // spare returns how many tokens a lease could use for being handed over.
 func (c *core) spare(a acquisition) int32 {
-	if c.cfg.HandOver <= 0 || a.lease > 0 || a.atLeast > 0 || a.owner != c.cfg.Owner {
+	if c.cfg.HandOver <= 0 || a.lease > 0 || a.atLeast > 0 {
 		return 0
 	}
 	return int32(min(max(c.cfg.HandOver/time.Microsecond, 1), math.MaxInt32))
@@ -24,6 +24,7 @@ func (c *core) openWindow(q *localQueue, le *lease) {
 // c.mu is held.
 func (c *core) windowFor(q *localQueue, a acquisition) bool {
 	return q.window != nil && c.spare(a) > 0 && a.weight == q.window.claim.Weight && a.limit == q.window.claim.Limit &&
+		a.owner == q.window.claim.Owner &&
 		c.clock.Now() < q.window.window
 }
 

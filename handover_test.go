@@ -136,6 +136,21 @@ func TestNotHandedOver(t *testing.T) {
 	}
 }
 
+// Goroutines that give the same owner pass the name on, too.
+func TestHandOverWithOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, e := openExclusively(t, 1000, WithHandOver(time.Minute))
+		lock := acquire(t, l, "x", As("me"))
+		got := queueUp(t, l, 1, As("me"))
+		_ = lock.Release(context.Background())
+		_ = (<-got).Release(context.Background())
+		if n := e.count("acquire x"); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		closeAll(t, l)
+	})
+}
+
 // When the spare tokens are used up the next goes to the server.
 func TestHandOverEndsWithTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
