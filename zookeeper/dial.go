@@ -93,14 +93,21 @@ func (s *session) secure(ctx context.Context, raw net.Conn, address string) (net
 	return secured, nil
 }
 
-// rest pauses before a round of tries, longer each time, after a round in which no server
-// could be used.
+// breather is the pause before a session is gone back to. A server that has hung up because somebody else has taken
+// the session, and ends it, has done so by then. Who comes between the two has a connection on which
+// the server drops every request without a word.
+const breather = 20 * time.Millisecond
+
+// rest pauses before a connection is made, longer each time after a round of tries in which no server could be used.
 func (s *session) rest() error {
 	s.mu.Lock()
 	rounds := s.failures / s.servers
 	due := rounds > 0 && s.failures%s.servers == 0
-	s.mu.Unlock()
 	var pause time.Duration
+	if s.id != 0 {
+		pause = breather
+	}
+	s.mu.Unlock()
 	if due {
 		pause = min(25*time.Millisecond<<min(rounds, 5), 500*time.Millisecond)
 	}
