@@ -1,0 +1,67 @@
+-- Takes the name if there is room for the claim and nobody waits, or else, if asked to, joins the
+-- queue. To send it again for the same claim is harmless.
+--
+--   KEYS      lock, queue, clock; see lib.lua
+--   KEYS[4]   gone      there if the claim was given up while a request of it might be on its way
+--   ARGV[1]   id  [2] weight  [3] limit  [4] spare  [5] ttl
+--   ARGV[6]   latest    the server's time at which this request may take effect at the latest
+--   ARGV[7]   proposed  a token, or 0
+--   ARGV[8]   owner
+--   ARGV[9]   entry     what to put into the queue, or nothing: do not wait
+--   ARGV[10]  "again"   if it may stand there already
+--
+-- Answers
+--   {1, now, token, spare}        it holds the name
+--   {0, now, left, ahead, who}    it does not: the next holder's end is so many milliseconds away
+--                                 (-1: not known), so many wait before it, that one holds it alone
+--   {-1, now}                     it was given up
+--   {-2, now}                     the request came too late
+
+local id, weight, limit, spare, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+if now > tonumber(ARGV[6]) then return { -2, now } end
+
+local function take()
+  local token = next_token(ARGV[7])
+  if not token then
+    return redis.error_reply('CLOCK ' .. KEYS[3] .. ' holds no token; delete it if it was not set by a lock')
+  end
+  return { 1, now, token, hold(id, weight, limit, spare, ttl, token, ARGV[8]) }
+end
+
+if redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[4]) == 0 then return take() end
+
+-- An earlier answer or message may have been lost: then it is counted anew.
+local function mine()
+  local token, rest = held(id, KEYS[1])
+  if not token then return nil end
+  if value('GET', KEYS[1]) then
+    redis.call('PEXPIRE', KEYS[1], ttl)
+  else
+    redis.call('HINCRBY', KEYS[1], 'weight', -weight)
+    add(id, weight, tonumber(ttl), rest)
+  end
+  return { 1, now, token, 0 }
+end
+
+local granted = mine()
+if granted then return granted end
+if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now } end
+
+local waiting = redis.call('LLEN', KEYS[2])
+if waiting > 0 then
+  -- A holder may have died, or lost the name. Those who wait come first.
+  grant_waiting(ARGV[7])
+  granted = mine()
+  if granted then return granted end
+  waiting = redis.call('LLEN', KEYS[2])
+end
+if waiting == 0 and fits(weight, limit) then return take() end
+
+local ahead = waiting
+if ARGV[9] then
+  local place = ARGV[10] and redis.call('LPOS', KEYS[2], ARGV[9])
+  if place then ahead = place else redis.call('RPUSH', KEYS[2], ARGV[9]) end
+  redis.call('PEXPIRE', KEYS[2], PATIENCE)
+end
+local _, left, who = recount()
+return { 0, now, left, ahead, who }
