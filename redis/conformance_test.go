@@ -122,6 +122,7 @@ func conform(t *testing.T, client opener, private bool, newSite func(t testing.T
 		},
 		Fair:       true,
 		Fenced:     true,
+		Shared:     true,
 		Durable:    true,
 		TTL:        time.Second,
 		IdleRate:   0.2,
@@ -261,7 +262,7 @@ func (o *owned) Close(ctx context.Context) error {
 func ofTheDead(ctx context.Context, admin goredis.UniversalClient, key string) bool {
 	waiters, _ := admin.LRange(ctx, key, 0, -1).Result()
 	for _, w := range waiters {
-		channel, _, _ := strings.Cut(w, " ")
+		channel := strings.Fields(w)[7]
 		count := admin.PubSubNumSub
 		if c, ok := admin.(clusterAdmin); ok {
 			master, err := c.MasterForKey(ctx, key)

@@ -2,22 +2,23 @@ package redisnode
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/seed80cd6120/locker/driver"
 )
 
-const (
-	// batch is how many holdings one script looks at: the server is kept from others for about a
-	// tenth of a millisecond.
-	batch = 64
-	// burst is how many scripts are sent in one go.
-	burst = 32
-)
+// batch is how many holdings one script looks at: the server is kept from others for about a tenth
+// of a millisecond.
+const batch = 64
 
 // Renewal is what the server said of a holding.
 type Renewal struct {
-	// Held: the claim holds the name, for Left more from the moment the request was sent.
+	// Held: the claim holds the name, for Left more from Sent, before which the request was not
+	// sent.
 	Held bool
+	Sent driver.Instant
 	Left time.Duration
 	// Waiting is how many wait for the name.
 	Waiting int64
@@ -28,18 +29,15 @@ type Renewal struct {
 // one that hangs does not keep the others waiting.
 func (n *Node) Renew(ctx context.Context, claims []*Claim, report func(*Claim, Renewal, error)) {
 	var mu sync.Mutex
-	tell := func(c *Claim, r Renewal, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		report(c, r, err)
-	}
 	var all sync.WaitGroup
 	for _, batches := range n.batches(ctx, claims) {
 		all.Go(func() {
-			for len(batches) > 0 {
-				next := min(burst, len(batches))
-				n.renew(ctx, batches[:next], tell)
-				batches = batches[next:]
+			for _, claims := range batches {
+				n.renew(ctx, claims, true, func(c *Claim, r Renewal, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					report(c, r, err)
+				})
 			}
 		})
 	}
@@ -65,68 +63,46 @@ func (n *Node) batches(ctx context.Context, claims []*Claim) map[string][][]*Cla
 				server = master.Options().Addr
 			}
 		}
-		for len(claims) > batch {
-			all[server] = append(all[server], claims[:batch])
-			claims = claims[batch:]
-		}
-		all[server] = append(all[server], claims)
+		all[server] = slices.AppendSeq(all[server], slices.Chunk(claims, batch))
 	}
 	return all
 }
 
-// renew sends the batches in one go.
-func (n *Node) renew(ctx context.Context, batches [][]*Claim, report func(*Claim, Renewal, error)) {
-	cmds := n.send(ctx, batches, false)
-	for i, claims := range batches {
-		if Word(cmds[i].Err()) == "NOSCRIPT" {
-			cmds[i] = n.send(ctx, batches[i:i+1], true)[0]
+// renew runs renew.lua for one batch, with the queues or without.
+func (n *Node) renew(ctx context.Context, claims []*Claim, queues bool, report func(*Claim, Renewal, error)) {
+	args := make([]any, 0, 1+4*len(claims))
+	args = append(args, 2*len(claims))
+	for _, c := range claims {
+		queue := c.queue
+		if !queues {
+			queue = c.lock // in which nobody waits
 		}
-		err := cmds[i].Err()
-		if Word(err) == "TRYAGAIN" && len(claims) > 1 {
-			// The slot is being moved. What is on the keys of one name still works.
-			for _, c := range claims {
-				n.renew(ctx, [][]*Claim{{c}}, report)
-			}
-			continue
-		}
-		list, _ := cmds[i].Val().([]any)
-		for j, c := range claims {
-			var r Renewal
-			if err == nil && len(list) > 2*j+1 {
-				left, _ := list[2*j].(int64)
-				r.Held, r.Left = left >= 0, time.Duration(left)*time.Millisecond
-				r.Waiting, _ = list[2*j+1].(int64)
-			}
-			report(c, r, err)
-		}
+		args = append(args, c.lock, queue)
 	}
-}
-
-func (n *Node) send(ctx context.Context, batches [][]*Claim, byText bool) []once {
-	cmds := make([]once, len(batches))
-	for i, claims := range batches {
-		args := make([]any, 0, 1+4*len(claims))
-		args = append(args, 2*len(claims))
+	for _, c := range claims {
+		ttl := millis(c.TTL)
+		if c.Lease {
+			ttl = 0
+		}
+		args = append(args, c.ID, ttl)
+	}
+	sent := n.clock.Now()
+	v, _, err := n.run(ctx, n.scripts.renew, claims[0].lock, args)
+	if Word(err) == "TRYAGAIN" && queues {
+		// The slot is being moved. What is on one key still works.
 		for _, c := range claims {
-			args = append(args, c.lock, c.queue)
+			n.renew(ctx, []*Claim{c}, false, report)
 		}
-		for _, c := range claims {
-			ttl := millis(c.TTL)
-			if c.Lease {
-				ttl = 0
-			}
-			args = append(args, c.ID, ttl)
+		return
+	}
+	list, _ := v.([]any)
+	for i, c := range claims {
+		r := Renewal{Sent: sent}
+		if err == nil && len(list) > 2*i+1 {
+			left, _ := list[2*i].(int64)
+			r.Held, r.Left = left >= 0, time.Duration(left)*time.Millisecond
+			r.Waiting, _ = list[2*i+1].(int64)
 		}
-		cmds[i] = n.scripts.renew.call(ctx, args, byText)
+		report(c, r, err)
 	}
-	if len(cmds) == 1 {
-		_ = n.client.Process(ctx, cmds[0])
-		return cmds
-	}
-	pipe := n.client.Pipeline()
-	for _, cmd := range cmds {
-		_ = pipe.Process(ctx, cmd)
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	return cmds
 }
