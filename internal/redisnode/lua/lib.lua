@@ -1,5 +1,5 @@
 -- What the scripts have in common. A line before this text says whether the server is one of
--- a Cluster: SHARDED.
+-- a Cluster: SHARDED, and what time it is: now, in microseconds.
 --
 --   KEYS[1]  lock   who holds the name. An exclusive holder: a string
 --                     1 <id> <weight> <limit> <ttl> <since> <token> <owner>
@@ -21,9 +21,6 @@ local LATEST = 4102444800000000    -- a clock beyond the year 2100 was not set b
 local AHEAD = 1000                 -- the tokens of a grant are ahead of the time by so many at most
 
 local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
 local function text(number) return string.format('%.0f', number) end
 
 -- Returns what a key holds; nil if it holds nothing, and true besides if it is of another type.
