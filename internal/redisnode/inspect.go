@@ -1,10 +1,12 @@
 package redisnode
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,6 +64,7 @@ func (n *Node) look(ctx context.Context, name string) ([]driver.Position, map[st
 			Since: moment(f[5]), Token: number(f[6]), Left: time.Duration(number(f[1])-now) * time.Microsecond,
 		})
 	}
+	slices.SortFunc(all, func(a, b driver.Position) int { return cmp.Compare(a.Token, b.Token) })
 	entries := make(map[string]string)
 	queue, _ := list[4].([]any)
 	for _, entry := range queue {

@@ -83,6 +83,9 @@ func (n *Node) aside(ctx context.Context, call func() (any, error)) (any, error)
 	case r := <-results:
 		return r.v, r.err
 	case <-grace.C:
+		if err := n.dials.failedSince(began); err != nil {
+			return nil, unconnected{err}
+		}
 		return nil, fmt.Errorf("no answer in time: %w", ctx.Err())
 	}
 }
@@ -123,3 +126,9 @@ func (n *Node) inPlace(ctx context.Context, key string) processor {
 	p, _ := n.quick.LoadOrStore(node, newPinnedConn(node))
 	return p.(*pinnedConn)
 }
+
+// unconnected is the error of a request whose context has ended, and while which it was not possible to
+// connect. It may have been sent all the same, on a connection that there was.
+type unconnected struct{ error }
+
+func (u unconnected) Unwrap() error { return u.error }

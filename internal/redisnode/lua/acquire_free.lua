@@ -3,8 +3,8 @@
 
 if ARGV[2] == '2147483647' and ARGV[7] == '0' and now <= tonumber(ARGV[6]) and
   redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[4]) == 0 then
-  local last = tonumber(redis.call('GET', KEYS[3]) or 0)
-  if last and last < now then
+  local last = redis.pcall('GET', KEYS[3])
+  if not last or type(last) == 'string' and (tonumber(last) or now) < now then
     local spare = math.min(ARGV[4], 1000)
     local record = string.format('1 %s %s %s %s %.0f %.0f %s', ARGV[1], ARGV[2], ARGV[3], ARGV[5], now, now, ARGV[8])
     redis.call('SET', KEYS[3], now + spare)
