@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -192,4 +193,30 @@ func TestConnectionsCutUnderLoad(t *testing.T) {
 		t.Errorf("only %d acquisitions", granted)
 	}
 	t.Logf("%d acquisitions", granted)
+}
+
+// Who is told that the name is taken, after an earlier sending of the request had no answer, leaves
+// nothing that could take it later.
+func TestTakenAfterALostRequest(t *testing.T) {
+	t.Parallel()
+	r := servers.SharedRedis(t)
+	admin := connect(t, r.Addr())
+	p := front(t, r.Addr())
+	a, b := opened(t, admin), opened(t, connect(t, p.Addr()))
+	warm := claim(freshName(t), time.Minute, false)
+	must(t, b, warm)
+	free(t, b, warm)
+	h := claim(freshName(t), time.Minute, false)
+	must(t, a, h)
+	c := claim(h.Name, time.Minute, false)
+	p.SwallowReply(tries, 0)
+	taken(t, b, c)
+	if n := p.Stats().Swallowed; n != 1 {
+		t.Fatalf("%d replies were lost, want 1", n)
+	}
+	gone := strings.TrimSuffix(clockKey(h.Name), "clock") + "gone:" + c.ID
+	if left := admin.PTTL(context.Background(), gone).Val(); left <= 0 {
+		t.Errorf("no tombstone is left: a late request of the claim would take the name (%v)", left)
+	}
+	free(t, a, h)
 }

@@ -2,6 +2,7 @@ package redisnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -72,22 +73,22 @@ func (n *Node) aside(ctx context.Context, call func() (any, error)) (any, error)
 		n.brisk.Store(err == nil && time.Since(began) < brisk)
 		results <- result{v, err}
 	})
+	var r result
 	select {
-	case r := <-results:
-		return r.v, r.err
+	case r = <-results:
 	case <-ctx.Done():
-	}
-	grace := time.NewTimer(parting)
-	defer grace.Stop()
-	select {
-	case r := <-results:
-		return r.v, r.err
-	case <-grace.C:
-		if err := n.dials.failedSince(began); err != nil {
-			return nil, unconnected{err}
+		grace := time.NewTimer(parting)
+		defer grace.Stop()
+		select {
+		case r = <-results:
+		case <-grace.C:
+			r.err = fmt.Errorf("no answer in time: %w", ctx.Err())
 		}
-		return nil, fmt.Errorf("no answer in time: %w", ctx.Err())
 	}
+	if why := n.dials.failedSince(began); why != nil && r.err != nil && errors.Is(r.err, ctx.Err()) {
+		r.err = unconnected{why}
+	}
+	return r.v, r.err
 }
 
 // safely makes an error of a panic in call, which a hook or a dialer of the caller's may raise.
