@@ -181,5 +181,4 @@ func breakSaving(ctx context.Context, admin *goredis.Client) error {
 // tries and releases match the requests that ask for a name without waiting, and that release one, by
 // how many words they have.
 func tries(request []byte) bool    { return bytes.HasPrefix(request, []byte("*15\r\n")) }
-func queues(request []byte) bool   { return bytes.HasPrefix(request, []byte("*16\r\n")) }
 func releases(request []byte) bool { return bytes.HasPrefix(request, []byte("*11\r\n")) }
