@@ -122,12 +122,17 @@ end
 -- always above the last one, so that they do not go back with the time; or the one proposed if that is
 -- greater by less than a second. A clock that cannot be one counts as lost.
 local function hold(id, weight, limit, spare, ttl, owner, proposed)
-  local last = tonumber((value('GET', clock))) or 0
-  local token = now
+  spare = tonumber(spare)
+  local ahead = math.min(spare, AHEAD)
+  local token, last = now, redis.pcall('SET', clock, now + ahead, 'GET')
+  if type(last) == 'table' then last = redis.call('SET', clock, now + ahead) and 0 end -- it was no string
+  last = tonumber(last or 0) or 0
   if last >= now and last < LATEST then token = last + 1 end
   if proposed > token and proposed < token + 1000000 then token = proposed end
-  spare = math.max(0, math.min(spare, now + AHEAD - token))
-  redis.call('SET', clock, token + spare)
+  if token > now then
+    ahead = math.max(0, math.min(spare, now + AHEAD - token))
+    redis.call('SET', clock, token + ahead)
+  end
   local record = string.format('%s %s %s %.0f %.0f %s', weight, limit, ttl, now, token, owner)
   if tonumber(weight) == ALL then
     alone = '1 ' .. id .. ' ' .. record
@@ -136,7 +141,7 @@ local function hold(id, weight, limit, spare, ttl, owner, proposed)
     put(id, record, ttl, weight)
     among = true
   end
-  return token, spare
+  return token, ahead
 end
 
 -- Tells those who listen to a channel. Errors (of a user who may not publish) are found by

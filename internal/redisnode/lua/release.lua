@@ -28,7 +28,7 @@ if token then
     local first, _, _, _, _, channel = parse(value('LINDEX', queue, 0) or '')
     if first then tell(channel, 'look ' .. first .. ' ' .. linger) end
   elseif alone or redis.call('HINCRBY', lock, 'weight', -weight) <= 0 then
-    redis.call('DEL', lock)
+    redis.call('DEL', lock) -- first: who has freed something may write, also if there is no memory
     alone, among = nil, false
   else
     redis.call('HDEL', lock, id)
