@@ -175,6 +175,7 @@ local function grant_waiting(proposed)
       return
     end
     redis.call('LPOP', queue)
+    if alone then return end
   end
 end
 
