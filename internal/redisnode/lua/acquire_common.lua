@@ -10,8 +10,8 @@ if now <= tonumber(ARGV[6]) and not ARGV[10] and ARGV[7] == '0' and redis.call('
     if not last or type(last) == 'string' and (tonumber(last) or now) < now then
       local spare = math.min(ARGV[4], 1000)
       redis.call('SET', KEYS[3], now + spare)
-      redis.call('SET', KEYS[1], string.format('1 %s %s %s %s %.0f %.0f %s',
-        ARGV[1], ARGV[2], ARGV[3], ARGV[5], now, now, ARGV[8]), 'NX', 'PX', ARGV[5])
+      redis.call('SET', KEYS[1], string.format('1 %s %s %s %s %.0f %.0f ',
+        ARGV[1], ARGV[2], ARGV[3], ARGV[5], now, now) .. ARGV[8], 'NX', 'PX', ARGV[5])
       return { 1, now, now, spare }
     end
   elseif type(v) == 'string' and ARGV[9] then
