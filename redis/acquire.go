@@ -1,186 +1,146 @@
 package redis
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
-const (
-	// glance is how often a waiter looks at least, whatever it was told. The server
-	// forgets a queue of which no waiter has looked three times as long (PATIENCE in
-	// lua/head.lua).
-	glance = 20 * time.Second
-	// quiet is how long a subscription may be silent before a look tests it.
-	quiet = 5 * time.Second
-)
+// fallback is how often a waiter looks at least, whatever it was told. The server keeps a queue
+// three times as long of which no waiter has looked (PATIENCE in lib.lua).
+const fallback = 20 * time.Second
 
-// Acquire asks at once, without queueing. Only if the name is taken, and the claim
-// is to wait, it subscribes, if that is not done already, and joins the queue.
-func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	b.checkPolicy()
-	t, _ := c.State.(*ticket)
-	if t == nil {
-		t = b.ticket(c)
+// Acquire asks at once, without queueing. Only if the name is taken, and the claim is to wait, it
+// subscribes, if that is not done already, and joins the queue.
+func (b *backend) Acquire(ctx context.Context, claim *driver.Claim) (driver.Grant, error) {
+	b.node.CheckEviction()
+	c := b.node.Claim(claim)
+	claim.State = c
+	if c.Wait && b.node.Listening(c) {
+		return b.wait(ctx, c, nil)
 	}
-	if c.Wait && b.listener.listens(t.channel) {
-		return b.wait(ctx, t, nil)
-	}
-	a, err := b.try(ctx, t)
+	a, err := b.node.Acquire(ctx, c, false, 0)
 	switch {
-	case err == nil && a.token > 0:
-		return t.grant(a.token, a.sent), nil
-	case !c.Wait && err != nil:
+	case err == nil && a.Granted:
+		return grant(c, a.Token, a.Spare, a.Sent), nil
+	case c.Wait && (err == nil || redisnode.Transient(err)):
+		return b.wait(ctx, c, err)
+	case err != nil:
 		return driver.Grant{}, err
-	case !c.Wait:
-		return driver.Grant{}, driver.ErrTaken
-	case err != nil && !mends(err):
-		return driver.Grant{}, err
-	}
-	return b.wait(ctx, t, err)
-}
-
-// try asks without queueing. A connection that the pool did not know to be closed is
-// no reason to fail.
-func (b *backend) try(ctx context.Context, t *ticket) (a answer, err error) {
-	for range 3 {
-		if a, err = b.ask(ctx, t, dontWait); err == nil || !cut(err) || ctx.Err() != nil {
-			break
-		}
-	}
-	return a, err
-}
-
-// wait queues until the claim is granted. failed is what is in the way, for the
-// time being.
-func (b *backend) wait(ctx context.Context, t *ticket, failed error) (driver.Grant, error) {
-	w := t.waiter
-	if w == nil {
-		w = b.listener.join(t.claim.ID, t.channel, t.clock)
-	}
-	t.waiter = nil
-	defer b.listener.leave(w)
-	pause := backoff(minPause)
-	how := wait
-	var since driver.Instant // when it was asked for the first answer
-	ended, closing := driver.Ends(ctx)
-	for {
-		if why, err := b.listener.ready(ctx, w); err != nil {
-			return driver.Grant{}, reason(err, telling(why, failed))
-		}
-		a, err := t.standing, error(nil)
-		if t.standing = (answer{}); !a.queued {
-			a, err = b.ask(ctx, t, how)
-		}
-		switch {
-		case err == nil && a.token > 0:
-			return t.grant(a.token, a.sent), nil
-		case err == nil && !a.queued:
-			return driver.Grant{}, errors.New("the server did not queue the request")
-		case err == nil:
-			failed, pause = nil, minPause
-			if since == 0 {
-				since = a.sent
-			}
-			if how == waitAndProbe {
-				b.listener.probed(w, a)
-			}
-		case ctx.Err() != nil:
-			return driver.Grant{}, reason(err, failed)
-		case !mends(err):
+	case c.Unanswered():
+		// An earlier sending of the request may still take the name.
+		if err := b.node.Abandon(ctx, c); err != nil {
 			return driver.Grant{}, err
+		}
+	}
+	return driver.Grant{}, driver.ErrTaken
+}
+
+// wait queues until the claim is granted. failed is what is in the way for the time being.
+func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (driver.Grant, error) {
+	granted, look := make(chan redisnode.Event, 1), make(chan time.Duration, 1)
+	b.node.Join(c, func(e redisnode.Event) {
+		if e.Granted {
+			offer(granted, e)
+		} else {
+			offer(look, e.In)
+		}
+	})
+	defer b.node.Leave(c)
+	timer := time.NewTimer(fallback)
+	defer timer.Stop()
+	pause := redisnode.MinPause
+	for {
+		if err := b.node.Ready(ctx, c); err != nil {
+			return driver.Grant{}, because(ctx, err, failed)
+		}
+		a, err := b.node.Acquire(ctx, c, true, 0)
+		switch {
+		case err == nil && a.Granted:
+			return grant(c, a.Token, a.Spare, a.Sent), nil
+		case err == nil:
+			failed, pause = nil, redisnode.MinPause
+			timer.Reset(nextLook(a))
+		case ctx.Err() != nil || !redisnode.Transient(err):
+			return driver.Grant{}, because(ctx, err, failed)
 		default:
 			failed = err
+			timer.Reset(pause/2 + rand.N(pause/2))
+			pause = min(2*pause, redisnode.MaxPause)
 		}
-
-		if err == nil {
-			b.listener.remind(w, a.nextLook())
-		} else {
-			b.listener.remind(w, pause.next())
-		}
-		how = wait
-		b.listener.attend(w, err == nil && ctx.Err() == nil)
-		select {
-		case h := <-w.granted:
-			if grant, ok := b.handedOver(t, a, h); ok {
-				waited := h.received.Sub(since)
-				t.soon, t.aside = waited < moment, h.aside
-				t.got(t.claim.Name, waited, h.received)
-				return grant, nil
+		for asleep := true; asleep; {
+			asleep = false
+			select {
+			case e := <-granted:
+				if g, ok := b.told(c, a, e); ok && err == nil {
+					return g, nil
+				}
+			case in := <-look:
+				if asleep = in > 0; asleep {
+					timer.Reset(in + jitter(a.Ahead))
+				}
+			case <-timer.C:
+			case <-ctx.Done():
+				return driver.Grant{}, because(ctx, ctx.Err(), failed)
 			}
-		case <-w.look:
-			if err == nil && b.listener.silent(w) {
-				how = waitAndProbe
-			}
-		case <-ended:
-			return driver.Grant{}, reason(ctx.Err(), failed)
-		case <-closing:
-			return driver.Grant{}, reason(ctx.Err(), failed)
 		}
 	}
 }
 
-// nextLook is when a waiter looks by itself: when the holder's time is over, if it
-// does not renew. The first in the queue looks at once then. The others leave it
-// the time to, but within a second one of them stands in for it.
-func (a answer) nextLook() time.Duration {
-	if a.left < 0 || a.left > glance {
-		return glance + rand.N(glance/4)
+// offer sends v unless there is something unread.
+func offer[T any](ch chan T, v T) {
+	select {
+	case ch <- v:
+	default:
 	}
-	if a.ahead == 0 {
-		return a.left + 5*time.Millisecond + rand.N(20*time.Millisecond)
-	}
-	return a.left + 300*time.Millisecond + rand.N(500*time.Millisecond)
 }
 
-// handedOver makes a grant of the message h to a waiter whose last answer from
-// the server was a; not ok means that the waiter had better ask.
+// nextLook returns when a waiter looks by itself: when the first holder's time is over, if it does
+// not renew.
+func nextLook(a redisnode.Answer) time.Duration {
+	if a.Left < 0 || a.Left > fallback {
+		return fallback + rand.N(fallback/4)
+	}
+	return a.Left + jitter(a.Ahead)
+}
+
+// jitter returns how long after the end of a holding a waiter looks. The first in the queue looks
+// at once. The others leave it the time to, but within a second one of them stands in for it.
+func jitter(ahead int64) time.Duration {
+	if ahead == 0 {
+		return 5*time.Millisecond + rand.N(20*time.Millisecond)
+	}
+	return 300*time.Millisecond + rand.N(500*time.Millisecond)
+}
+
+// told makes a grant of the news e for a waiter whose last answer from the server was a; not ok
+// means that the waiter had better ask.
 //
-// The server began to count when it sent h: no earlier than the request before,
-// plus the time that the server's clock has measured since, if it said what time it was.
-// A message from before the last answer is about a holding that has come and gone.
-func (b *backend) handedOver(t *ticket, a answer, h handover) (driver.Grant, bool) {
-	b.see(h.token)
-	if !a.queued || h.at < a.now {
+// The server began to count when it sent the news: no earlier than the last request, plus the time
+// that the server's clock has measured since, and no later than the news came. News from before the
+// last answer is about a holding that has come and gone.
+func (b *backend) told(c *redisnode.Claim, a redisnode.Answer, e redisnode.Event) (driver.Grant, bool) {
+	if e.Now < a.Now {
 		return driver.Grant{}, false
 	}
-	sent := a.sent
-	if a.now > 0 {
-		sent = sent.Add(time.Duration(h.at-a.now) * time.Microsecond)
-	}
-	g := t.grant(h.token, min(sent, h.received))
-	return g, g.Until.Sub(b.clock.Now()) > t.claim.TTL/2
+	began := a.Sent.Add(time.Duration(e.Now-a.Now) * time.Microsecond)
+	g := grant(c, e.Token, e.Spare, min(began, e.Received))
+	return g, g.Until.Sub(b.clock.Now()) > c.TTL/2
 }
 
-// reason is the error of a wait that has ended: what was in the way, if anything
-// was. The core adds that the context has ended, if it has.
-func reason(end, failed error) error {
-	if failed != nil {
+// grant is the answer to the core: the server began to count after began.
+func grant(c *redisnode.Claim, token, spare int64, began driver.Instant) driver.Grant {
+	return driver.Grant{Token: token, Spare: spare, Until: began.Add(c.TTL)}
+}
+
+// because returns why a wait has ended with err: what was in the way, if ctx has ended. The core adds
+// that it has.
+func because(ctx context.Context, err, failed error) error {
+	if ctx.Err() != nil && failed != nil {
 		return failed
 	}
-	return end
-}
-
-// telling is that of two reasons which says more: what the server answered, rather than
-// that a connection broke.
-func telling(subscription, request error) error {
-	if request != nil && word(request) != "" && word(subscription) == "" {
-		return request
-	}
-	return cmp.Or(subscription, request)
-}
-
-// backoff is a pause that grows.
-type backoff time.Duration
-
-const minPause, maxPause = backoff(10 * time.Millisecond), backoff(time.Second)
-
-func (p *backoff) next() time.Duration {
-	d := time.Duration(*p)
-	*p = min(*p*2, maxPause)
-	return d/2 + rand.N(d)
+	return err
 }

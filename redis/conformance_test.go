@@ -122,6 +122,12 @@ func conform(t *testing.T, client opener, private bool, newSite func(t testing.T
 		},
 		Fair:       true,
 		Fenced:     true,
+		Shared:     true,
+		Permits:    true,
+		Downgrade:  true,
+		Inspect:    true,
+		Evict:      true,
+		AtLeast:    true,
 		Durable:    true,
 		TTL:        time.Second,
 		IdleRate:   0.2,
@@ -243,6 +249,9 @@ type owned struct {
 	closing sync.Mutex // the first Close needs the client until it is done
 }
 
+// Unwrap is for locker.Inspect and the like.
+func (o *owned) Unwrap() locker.Locker { return o.Locker }
+
 func own(t testing.TB, c goredis.UniversalClient, opts []locker.Option) (locker.Locker, error) {
 	t.Cleanup(func() { c.Close() })
 	l, err := New(c, opts...)
@@ -261,7 +270,7 @@ func (o *owned) Close(ctx context.Context) error {
 func ofTheDead(ctx context.Context, admin goredis.UniversalClient, key string) bool {
 	waiters, _ := admin.LRange(ctx, key, 0, -1).Result()
 	for _, w := range waiters {
-		channel, _, _ := strings.Cut(w, " ")
+		channel := strings.Fields(w)[7]
 		count := admin.PubSubNumSub
 		if c, ok := admin.(clusterAdmin); ok {
 			master, err := c.MasterForKey(ctx, key)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/seed80cd6120/locker"
@@ -49,30 +48,6 @@ func TestTwoRequests(t *testing.T) {
 	}
 }
 
-// From goroutine to goroutine of one Locker a name goes without a message.
-func TestNoMessageToOneself(t *testing.T) {
-	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
-	admin := connect(t, r.Addr())
-	l := open(t, connect(t, r.Addr()))
-	name := freshName(t)
-	lock := acquire(t, l, name)
-	var hello int
-	for i := range 5 {
-		w := wants(within(t, 20*time.Second), l, name)
-		queued(t, admin, name, 1)
-		if i == 0 {
-			hello = published(t, admin) // the subscription was tested
-		}
-		release(t, lock)
-		lock = w.holds(t, slack)
-	}
-	release(t, lock)
-	if n := published(t, admin); n != hello {
-		t.Errorf("%d messages were published", n-hello)
-	}
-}
-
 // Whatever is waited for in one Locker, the server tells it on one connection.
 func TestOneSubscription(t *testing.T) {
 	t.Parallel()
@@ -96,20 +71,6 @@ func TestOneSubscription(t *testing.T) {
 		release(t, lock)
 		release(t, waiters[i].holds(t, slack))
 	}
-}
-
-// published is how many messages the server was told to publish.
-func published(t testing.TB, admin *goredis.Client) int { return calls(t, admin, "publish") }
-
-// calls is how often the server has carried out a command.
-func calls(t testing.TB, admin *goredis.Client, command string) (n int) {
-	t.Helper()
-	info, err := admin.Info(context.Background(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = fmt.Sscanf(field(info, "cmdstat_"+command), "calls=%d", &n)
-	return n
 }
 
 // Waiters cost the server next to nothing, and no more than a release each when

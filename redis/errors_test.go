@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -192,12 +193,12 @@ func TestWrongType(t *testing.T) {
 	ctx := within(t, 20*time.Second)
 	l := open(t, connect(t, r.Addr()))
 	name := freshName(t)
-	admin.Set(ctx, lockKey(name), "precious data", 0)
+	admin.RPush(ctx, lockKey(name), "precious data")
 	_, err := l.TryAcquire(ctx, name)
 	names(t, "try", err, "WRONGTYPE")
 	_, err = l.Acquire(ctx, name)
 	names(t, "acquire", err, "WRONGTYPE")
-	if v := admin.Get(ctx, lockKey(name)).Val(); v != "precious data" {
+	if v := admin.LRange(ctx, lockKey(name), 0, -1).Val(); len(v) != 1 || v[0] != "precious data" {
 		t.Errorf("the other's data is now %q", v)
 	}
 }
@@ -289,7 +290,7 @@ func TestLeastPermission(t *testing.T) {
 	admin := connect(t, r.Addr())
 	ctx := within(t, 60*time.Second)
 	rules := []string{"on", ">pw", "~" + DefaultPrefix + ":*", "&" + DefaultPrefix + ":*", "-@all", "+hello"}
-	for command := range strings.FieldsSeq("evalsha eval time get set setrange mget hset hdel hlen hexists hgetall exists pttl pexpire rpush rpushx lpop lpos lrem subscribe publish pubsub|numsub pubsub|numpat") {
+	for command := range strings.FieldsSeq(leastCommands) {
 		rules = append(rules, "+"+command)
 	}
 	if err := admin.ACLSetUser(ctx, "locker", rules...).Err(); err != nil {
@@ -306,15 +307,6 @@ func TestLeastPermission(t *testing.T) {
 	queued(t, admin, name, 1)
 	w := wants(ctx, b, name)
 	queued(t, admin, name, 2)
-	d := opened(t, closing(t, goredis.NewClient(o)))
-	swift(d, name)
-	last, ans, err := asks(t, d, claim(name, time.Minute, true))
-	if err != nil || !ans.queued {
-		t.Fatal(ans, err)
-	}
-	if err := d.Abandon(ctx, last.claim); err != nil {
-		t.Fatal(err)
-	}
 	cancel()
 	<-late.done
 	queued(t, admin, name, 1)
@@ -322,7 +314,42 @@ func TestLeastPermission(t *testing.T) {
 	release(t, lock)
 	release(t, w.holds(t, slack))
 	nothingLeft(t, admin, name)
+
+	d := opened(t, closing(t, goredis.NewClient(o)))
+	one, two := shared(name), claim(name, time.Minute, false)
+	two.Lease = true
+	for _, c := range []*driver.Claim{two, one} {
+		if _, err := d.Acquire(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		d.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if err := d.Lighten(ctx, c, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if all, err := d.Look(ctx, name); err != nil || len(all) != 2 {
+		t.Error(all, err)
+	}
+	for found, err := range d.Names(ctx, name) {
+		if found != name || err != nil {
+			t.Error(found, err)
+		}
+	}
+	if err := d.Evict(ctx, name, one.ID); err != nil {
+		t.Error(err)
+	}
+	if err := d.Linger(ctx, two, time.Second); err != nil {
+		t.Error(err)
+	}
 }
+
+// leastCommands are those that the documentation of the package lists.
+const leastCommands = "evalsha eval time exists get set del hget hset hdel hlen hgetall hincrby pttl pexpire " +
+	"lindex llen lpop lpos lrange lrem rpush publish subscribe pubsub|numsub scan"
 
 // Hooks that were added before see the requests that are sent on the caller's
 // goroutine, too.

@@ -4,151 +4,18 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // Nothing comes later of what was given up.
-
-// taped keeps what was sent to acquire, as a network does that delivers it late.
-type taped struct{ *backend }
-
-func (b *taped) replay(t *testing.T, words args) any {
-	t.Helper()
-	v, err := b.scripts.acquire.run(within(t, 20*time.Second), b.client, slices.Clone(words))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-func request(b *backend, tk *ticket, how ...any) args {
-	words := args{nil, nil, two, tk.lock, tk.clockArg}
-	if len(how) > 0 {
-		words = args{nil, nil, four, tk.lock, tk.clockArg, tk.queue(), tk.gone(tk.claim.ID)}
-	}
-	words = append(words, tk.id, tk.owner, tk.ttl, b.times.latest(b.clock.Now()))
-	if len(how) > 0 {
-		words = append(words, b.seen.Load())
-	}
-	return append(words, how...)
-}
-
-// A request that the network has kept back has no effect when it arrives after
-// the claim was given up, however late.
-func TestRequestThatArrivesAfterAbandon(t *testing.T) {
-	t.Parallel()
-	r := servers.SharedRedis(t)
-	admin := connect(t, r.Addr())
-	p := front(t, r.Addr())
-	ctx := context.Background()
-	for _, how := range []string{"try", "wait", "wait while held"} {
-		b := &taped{backend: opened(t, connect(t, p.Addr()))}
-		name := freshName(t)
-		if how == "wait while held" {
-			acquire(t, open(t, admin), name)
-		}
-		c := claim(name, 10*time.Second, how != "try")
-		tk := b.ticket(c)
-		words := request(b.backend, tk)
-		if how != "try" {
-			words = request(b.backend, tk, tk.channelArg, "")
-		}
-
-		p.FreezeUp()
-		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-		if _, err := b.Acquire(short, c); err == nil {
-			t.Fatal("acquired through a frozen network")
-		}
-		cancel()
-		tk = c.State.(*ticket)
-		if tk.stray == 0 {
-			t.Fatal("a request without an answer was forgotten")
-		}
-		p.Heal()
-		if err := b.Abandon(within(t, 20*time.Second), c); err != nil {
-			t.Fatal(err)
-		}
-		v := b.replay(t, words)
-		if how == "try" && v == int64(-2) {
-			// Somebody has to look closer; this is how.
-			v = b.replay(t, request(b.backend, tk, "", ""))
-		}
-		if v != int64(-1) {
-			t.Errorf("%s: the server answered %v to a claim that was given up", how, v)
-		}
-		if n := admin.LLen(ctx, queueKey(name)).Val(); n != 0 {
-			t.Errorf("%s: it is in the queue", how)
-		}
-
-		// By the time the server has forgotten that the claim was given up, the
-		// request is too old.
-		words = request(b.backend, tk, tk.channelArg, "")
-		words[10] = micros(b.clock.Now()) + b.times.ahead.Load() - 1
-		admin.Del(ctx, tk.gone(c.ID))
-		if v, ok := b.replay(t, words).([]any); !ok || len(v) != 1 {
-			t.Errorf("%s: the server answered %v to a request that is too old", how, v)
-		}
-		if how != "wait while held" {
-			nothingLeft(t, admin, name)
-			release(t, acquire(t, open(t, admin), name))
-		}
-	}
-}
-
-// The same after a release: the first request is still on its way when its
-// repetition has been granted and the lock released again.
-func TestRequestThatArrivesAfterRelease(t *testing.T) {
-	t.Parallel()
-	r := servers.SharedRedis(t)
-	p := front(t, r.Addr())
-	client := connect(t, p.Addr())
-	loaded(t, client, freshName(t))
-	b := &taped{backend: opened(t, client)}
-	c := claim(freshName(t), 10*time.Second, false)
-	p.SwallowReply(requestsOf(b.scripts.acquire), 0)
-	if _, err := b.Acquire(within(t, 20*time.Second), c); err != nil {
-		t.Fatal(err)
-	}
-	tk := c.State.(*ticket)
-	words := request(b.backend, tk)
-	words[8] = tk.stray
-	full := request(b.backend, tk, "", "")
-	full[9] = tk.stray
-	if err := b.Release(within(t, 20*time.Second), c); err != nil {
-		t.Fatal(err)
-	}
-	if v := b.replay(t, words); v != int64(-2) {
-		t.Errorf("the server answered %v to a claim that has been released", v)
-	}
-	if v := b.replay(t, full); v != int64(-1) {
-		t.Errorf("the server answered %v to a claim that has been released", v)
-	}
-	nothingLeft(t, connect(t, r.Addr()), c.Name)
-}
-
-// A server whose clock differs from ours costs one request more, once.
-func TestServerTimeDiffers(t *testing.T) {
-	t.Parallel()
-	r := servers.SharedRedis(t)
-	for _, off := range []time.Duration{-time.Hour, time.Hour} {
-		b := opened(t, connect(t, r.Addr()))
-		b.times.ahead.Add(off.Microseconds())
-		c := claim(freshName(t), 10*time.Second, false)
-		if _, err := b.Acquire(within(t, 20*time.Second), c); err != nil {
-			t.Fatalf("off by %v: %v", off, err)
-		}
-		if err := b.Release(within(t, 20*time.Second), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // Row 25: cancelled at any moment of the exchange, nothing stays.
 func TestCancelledAtAnyMoment(t *testing.T) {
@@ -243,24 +110,23 @@ func TestServerStalls(t *testing.T) {
 func TestMessageThatComesLate(t *testing.T) {
 	t.Parallel()
 	b := opened(t, idle(t))
-	tk := b.ticket(claim("x", 10*time.Second, true))
+	c := b.node.Claim(claim("x", 10*time.Second, true))
 	now := b.clock.Now()
-	second := int64(1_000_000)
+	const second = 1_000_000
 	at := func(s float64) driver.Instant { return now.Add(time.Duration(s * float64(time.Second))) }
-	for what, c := range map[string]struct {
-		a    answer
-		h    handover
+	for what, row := range map[string]struct {
+		a    redisnode.Answer
+		e    redisnode.Event
 		want driver.Instant // 0: ask
 	}{
-		"on time":                         {answer{queued: true, sent: at(-5), now: 100 * second}, handover{at: 105 * second, received: now}, at(10)},
-		"a second late":                   {answer{queued: true, sent: at(-5), now: 100 * second}, handover{at: 104 * second, received: now}, at(9)},
-		"half the time is over":           {answer{queued: true, sent: at(-9), now: 100 * second}, handover{at: 103 * second, received: now}, 0},
-		"from before the last look":       {answer{queued: true, sent: at(-1), now: 100 * second}, handover{at: 99 * second, received: now}, 0},
-		"the server's clock jumped ahead": {answer{queued: true, sent: at(-1), now: 100 * second}, handover{at: 900 * second, received: now}, at(10)},
-		"the last look had no answer":     {answer{sent: at(-1)}, handover{at: 99 * second, received: now}, 0},
+		"on time":                         {redisnode.Answer{Sent: at(-5), Now: 100 * second}, redisnode.Event{Now: 105 * second, Received: now}, at(10)},
+		"a second late":                   {redisnode.Answer{Sent: at(-5), Now: 100 * second}, redisnode.Event{Now: 104 * second, Received: now}, at(9)},
+		"half the time is over":           {redisnode.Answer{Sent: at(-9), Now: 100 * second}, redisnode.Event{Now: 103 * second, Received: now}, 0},
+		"from before the last look":       {redisnode.Answer{Sent: at(-1), Now: 100 * second}, redisnode.Event{Now: 99 * second, Received: now}, 0},
+		"the server's clock jumped ahead": {redisnode.Answer{Sent: at(-1), Now: 100 * second}, redisnode.Event{Now: 900 * second, Received: now}, at(10)},
 	} {
-		g, ok := b.handedOver(tk, c.a, c.h)
-		if ok != (c.want != 0) || ok && g.Until != c.want {
+		g, ok := b.told(c, row.a, row.e)
+		if ok != (row.want != 0) || ok && g.Until != row.want {
 			t.Errorf("%s: until %v, %v", what, g.Until.Sub(now), ok)
 		}
 	}
@@ -327,4 +193,30 @@ func TestConnectionsCutUnderLoad(t *testing.T) {
 		t.Errorf("only %d acquisitions", granted)
 	}
 	t.Logf("%d acquisitions", granted)
+}
+
+// Who is told that the name is taken, after an earlier sending of the request had no answer, leaves
+// nothing that could take it later.
+func TestTakenAfterALostRequest(t *testing.T) {
+	t.Parallel()
+	r := servers.SharedRedis(t)
+	admin := connect(t, r.Addr())
+	p := front(t, r.Addr())
+	a, b := opened(t, admin), opened(t, connect(t, p.Addr()))
+	warm := claim(freshName(t), time.Minute, false)
+	must(t, b, warm)
+	free(t, b, warm)
+	h := claim(freshName(t), time.Minute, false)
+	must(t, a, h)
+	c := claim(h.Name, time.Minute, false)
+	p.SwallowReply(tries, 0)
+	taken(t, b, c)
+	if n := p.Stats().Swallowed; n != 1 {
+		t.Fatalf("%d replies were lost, want 1", n)
+	}
+	gone := strings.TrimSuffix(clockKey(h.Name), "clock") + "gone:" + c.ID
+	if left := admin.PTTL(context.Background(), gone).Val(); left <= 0 {
+		t.Errorf("no tombstone is left: a late request of the claim would take the name (%v)", left)
+	}
+	free(t, a, h)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"strings"
 	"testing"
@@ -21,11 +22,19 @@ import (
 // slack is what a machine that does other things too may add to a time.
 const slack = 2 * time.Second
 
-// plain is where names are on a server that is no Cluster.
-var plain = newLayout(DefaultPrefix, "", false)
+func key(kind, name string) string {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return fmt.Sprintf("%s:{%02x}:%s:%s", DefaultPrefix, h.Sum32()>>24, kind, name)
+}
 
-func lockKey(name string) string  { return plain.of(name).lock(name) }
-func queueKey(name string) string { return plain.of(name).queue(name) }
+// clockKey is the key of the clock of the name's bucket.
+func clockKey(name string) string {
+	return strings.TrimSuffix(key("clock", name), ":"+name)
+}
+
+func lockKey(name string) string  { return key("lock", name) }
+func queueKey(name string) string { return key("queue", name) }
 
 // opened makes a driver without the core around it.
 func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option) *backend {
@@ -50,7 +59,7 @@ func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option)
 func claim(name string, ttl time.Duration, wait bool) *driver.Claim {
 	var id [16]byte
 	_, _ = rand.Read(id[:])
-	return &driver.Claim{ID: hex.EncodeToString(id[:]), Name: name, Owner: "test", TTL: ttl, Wait: wait, Lost: func(error) {}}
+	return &driver.Claim{ID: hex.EncodeToString(id[:]), Name: name, Owner: "test", Weight: driver.All, Limit: driver.All, TTL: ttl, Wait: wait, Lost: func(error) {}}
 }
 
 func acquire(t testing.TB, l locker.Locker, name string, opts ...locker.AcquireOption) *locker.Lock {
@@ -142,16 +151,6 @@ func nothingLeft(t testing.TB, admin goredis.UniversalClient, name string) {
 	})
 }
 
-// requestsOf matches the requests that run the script.
-func requestsOf(s *script) func([]byte) bool {
-	return func(request []byte) bool {
-		return bytes.Contains(request, []byte(s.sum.(string))) || bytes.Contains(request, []byte(s.text.(string)[:60]))
-	}
-}
-
-// givesBack matches the requests that end a holding for which nobody is known to wait.
-func givesBack(request []byte) bool { return bytes.Contains(request, []byte("hdel")) }
-
 // loaded has the server know the scripts, so that the first request is not another
 // than the next.
 func loaded(t testing.TB, client goredis.UniversalClient, name string) {
@@ -178,3 +177,8 @@ func breakSaving(ctx context.Context, admin *goredis.Client) error {
 	}
 	return ctx.Err()
 }
+
+// tries and releases match the requests that ask for a name without waiting, and that release one, by
+// how many words they have.
+func tries(request []byte) bool    { return bytes.HasPrefix(request, []byte("*15\r\n")) }
+func releases(request []byte) bool { return bytes.HasPrefix(request, []byte("*11\r\n")) }

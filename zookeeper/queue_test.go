@@ -285,10 +285,14 @@ func TestHundredClientsForTenPermits(t *testing.T) {
 	ctx := within(t, 2*time.Minute)
 	var mu sync.Mutex
 	held, most := 0, 0
+	full := make(chan struct{}) // closed when all permits are held, for which the first holders wait
 	enter := func(n int) {
 		mu.Lock()
 		defer mu.Unlock()
 		held += n
+		if held == permits && most < permits {
+			close(full)
+		}
 		most = max(most, held)
 	}
 	var drivers []*backend
@@ -306,7 +310,11 @@ func TestHundredClientsForTenPermits(t *testing.T) {
 						return
 					}
 					enter(1)
-					time.Sleep(20 * time.Millisecond) // the work
+					select {
+					case <-full:
+					case <-ctx.Done():
+					}
+					time.Sleep(5 * time.Millisecond) // the work
 					enter(-1)
 					if err := d.Release(ctx, c); err != nil {
 						t.Error(err)
