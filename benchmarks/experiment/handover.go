@@ -100,11 +100,7 @@ func throng(find func(string) (contender.Contender, error)) child.Role {
 		if err := json.Unmarshal(args, &t); err != nil {
 			return err
 		}
-		c, err := find(t.Contender)
-		if err != nil {
-			return err
-		}
-		client, err := c.Open(ctx, contender.Config{Addrs: t.Addrs, TTL: t.TTL, HandOver: t.HandOver})
+		client, err := openNamed(ctx, find, t.Contender, contender.Config{Addrs: t.Addrs, TTL: t.TTL, HandOver: t.HandOver})
 		if err != nil {
 			return err
 		}

@@ -157,10 +157,8 @@ func redisDemands() []asked {
 			ratio(b, "16 clients, 1 ms of network: at least 1.4 of redislock's rate", of("contended", sixteenFar, b, "rate"), rival, true, 1.4, "/s"),
 		},
 		kinds(b, b, true),
+		idle(b, b, true, "requests per waiter", "under 0.1 requests/s each", .1, "/s"),
 		[]asked{
-			most(b, "100 idle waiters: under 0.1 requests/s each", of("waiting", hundred, b, "requests per waiter"), .1, "/s"),
-			most(b, "100 idle readers behind a writer: under 0.1 requests/s each", of("waiting", hundredReaders, b, "requests per waiter"), .1, "/s"),
-			most(b, "100 idle clients for 1 of 10 permits: under 0.1 requests/s each", of("waiting", hundredPermits, b, "requests per waiter"), .1, "/s"),
 			most(b, "100 waiters: at most 2.5 requests each until all had their turn", of("waiting", hundred, b, "drain"), 2.5, ""),
 		})
 }
@@ -174,10 +172,8 @@ func redlockDemands() []asked {
 			ratio(b, "16 clients: p99 at most a fifth of redsync's", of("contended", sixteen, five, "acquire p99"), rival, false, .2, "ms"),
 		},
 		kinds(b, five, false),
-		[]asked{
-			most(b, "100 idle waiters: under 1 request/s each", of("waiting", hundred, five, "requests per waiter"), 1, "/s"),
-			most(b, "100 idle readers behind a writer: under 1 request/s each", of("waiting", hundredReaders, five, "requests per waiter"), 1, "/s"),
-		})
+		idle(b, five, false, "requests per waiter", "under 1 request/s each", 1, "/s"),
+	)
 }
 
 // Pings come when they like: "nothing but" allows for those at the edges of the window.
@@ -191,11 +187,9 @@ func zooKeeperDemands() []asked {
 			ratio(b, "16 clients: at least zk.Lock's rate", of("contended", sixteen, one, "rate"), rival, true, 1, "/s"),
 		},
 		kinds(b, one, true),
+		idle(b, one, true, "beyond keep-alives", "nothing but session pings", .05, "/s each"),
 		[]asked{
-			most(b, "100 idle waiters: nothing but session pings", of("waiting", hundred, one, "beyond keep-alives"), .05, "/s each"),
 			most(b, "100 goroutines of one Locker wait: nothing but its session's pings", of("waiting", hundredOne, one, "beyond keep-alives"), .05, "/s each"),
-			most(b, "100 idle readers behind a writer: nothing but session pings", of("waiting", hundredReaders, one, "beyond keep-alives"), .05, "/s each"),
-			most(b, "100 idle clients for 1 of 10 permits: nothing but session pings", of("waiting", hundredPermits, one, "beyond keep-alives"), .05, "/s each"),
 			most(b, "100 waiters: at most 2.1 requests each until all had their turn", of("waiting", hundred, one, "drain"), 2.1, ""),
 			most(b, "10,000 names used once: nothing left when containers were reaped", of("scale", tenKOnce, one, "left later"), .001, "each"),
 		})
@@ -211,13 +205,24 @@ func etcdDemands() []asked {
 			ratio(b, "16 clients: at least 3 times concurrency.Mutex", of("contended", sixteen, one, "rate"), rival, true, 3, "/s"),
 		},
 		kinds(b, one, true),
+		idle(b, one, true, "beyond keep-alives", "nothing but lease keep-alives", .02, "/s each"),
 		[]asked{
-			most(b, "100 idle waiters: nothing but lease keep-alives", of("waiting", hundred, one, "beyond keep-alives"), .02, "/s each"),
-			most(b, "100 idle readers behind a writer: nothing but lease keep-alives", of("waiting", hundredReaders, one, "beyond keep-alives"), .02, "/s each"),
-			most(b, "100 idle clients for 1 of 10 permits: nothing but lease keep-alives", of("waiting", hundredPermits, one, "beyond keep-alives"), .02, "/s each"),
 			most(b, "100 waiters: at most 3 requests each until all had their turn", of("waiting", hundred, one, "drain"), 3, ""),
 			most(b, "10,000 names used once: nothing left", of("scale", tenKOnce, one, "left behind"), .001, "each"),
 		})
+}
+
+// idle is what is asked of waiters of all kinds while nothing happens, in words and as the
+// most that a metric may be.
+func idle(backend, contender string, permits bool, metric, words string, limit float64, unit string) []asked {
+	list := []asked{
+		most(backend, "100 idle waiters: "+words, of("waiting", hundred, contender, metric), limit, unit),
+		most(backend, "100 idle readers behind a writer: "+words, of("waiting", hundredReaders, contender, metric), limit, unit),
+	}
+	if permits {
+		list = append(list, most(backend, "100 idle clients for 1 of 10 permits: "+words, of("waiting", hundredPermits, contender, metric), limit, unit))
+	}
+	return list
 }
 
 // kinds is what is asked of every backend alike: of hand-over, shared locks and, if it has
