@@ -2,37 +2,95 @@ package locker
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed80cd6120/locker/driver"
 )
 
+// openBench opens a Locker on a driver that grants everything after a pause.
+func openBench(b *testing.B, traits driver.Traits, pause time.Duration, opts ...Option) Locker {
+	b.Helper()
+	cfg, err := NewConfig[struct{}]("script", nil, opts...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	answer := grant(cfg.Clock)
+	s := &script{traits: traits, silent: true}
+	s.acquire = func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		wait(pause)
+		g, err := answer(ctx, c)
+		g.Spare = int64(c.Spare)
+		return g, err
+	}
+	s.release = func(context.Context, *driver.Claim) error { wait(pause); return nil }
+	l, err := New(s, cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = l.Close(context.Background()) })
+	return l
+}
+
+func wait(d time.Duration) {
+	if d > 0 {
+		time.Sleep(d)
+	}
+}
+
+func pair(b *testing.B, ctx context.Context, l Locker, opts ...AcquireOption) {
+	lock, err := l.Acquire(ctx, "x", opts...)
+	if err == nil {
+		err = lock.Release(ctx)
+	}
+	if err != nil {
+		b.Error(err)
+	}
+}
+
 // What the core itself costs: a driver that answers at once, called on the
-// caller's goroutine and aside.
+// caller's goroutine and aside, without and with an observer that does nothing.
 func BenchmarkCore(b *testing.B) {
-	for name, prompt := range map[string]bool{"prompt": true, "aside": false} {
+	for name, run := range map[string]struct {
+		prompt bool
+		opts   []Option
+	}{
+		"prompt":   {true, nil},
+		"aside":    {false, nil},
+		"observed": {true, []Option{WithObserver(&Observer{})}},
+	} {
 		b.Run(name, func(b *testing.B) {
-			cfg, err := NewConfig[struct{}]("script", nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			d := &script{traits: driver.Traits{Prompt: prompt}, acquire: grant(cfg.Clock), silent: true}
-			l, err := New(d, cfg)
-			if err != nil {
-				b.Fatal(err)
-			}
+			l := openBench(b, driver.Traits{Prompt: run.prompt}, 0, run.opts...)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			b.ReportAllocs()
 			for b.Loop() {
-				lock, err := l.Acquire(ctx, "x")
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := lock.Release(ctx); err != nil {
-					b.Fatal(err)
-				}
+				pair(b, ctx, l)
 			}
+		})
+	}
+}
+
+// Sixteen goroutines of one Locker want one name; a request takes a millisecond.
+func BenchmarkHandOver(b *testing.B) {
+	for _, window := range []time.Duration{0, 5 * time.Millisecond} {
+		b.Run(window.String(), func(b *testing.B) {
+			l := openBench(b, driver.Traits{Prompt: true, Fenced: true}, time.Millisecond, WithHandOver(window))
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			var wg sync.WaitGroup
+			b.ReportAllocs()
+			for range 16 {
+				wg.Go(func() {
+					for left.Add(-1) >= 0 {
+						pair(b, b.Context(), l)
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "locks/s")
 		})
 	}
 }

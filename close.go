@@ -5,23 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // errClosing is the cause of the contexts of locks that Close released.
 var errClosing = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
 
-var errUnconfirmed = errors.New("release not confirmed")
+// logPatience is how long Close waits for a log handler that is slow.
+const logPatience = time.Second
 
 // Close ends the Locker; see Locker.
 func (c *core) Close(ctx context.Context) error {
-	c.mu.Lock()
+	c.busyMu.Lock()
 	if c.closed {
-		c.mu.Unlock()
+		c.busyMu.Unlock()
 		return nil
 	}
 	c.closed = true
 	c.busy++
-	c.mu.Unlock()
+	c.busyMu.Unlock()
 
 	c.shut()
 	err := c.releaseAll(ctx)
@@ -33,35 +35,36 @@ func (c *core) Close(ctx context.Context) error {
 	}
 	c.die()
 	err = errors.Join(err, c.closeDriver(ctx))
+	c.cfg.log.drain(ctx, logPatience)
 	if err != nil {
 		return c.fail("close", "", err)
 	}
 	return nil
 }
 
-// releaseAll releases the locks held, some at a time. When ctx is over it only
+// releaseAll releases the leases held, some at a time. When ctx is over it only
 // begins the releases.
 func (c *core) releaseAll(ctx context.Context) error {
-	locks := c.keeper.close()
-	errs := make([]error, len(locks))
-	slots := make(chan struct{}, cap(c.undos))
+	leases := c.renewer.close()
+	errs := make([]error, len(leases))
+	slots := make(chan struct{}, cap(c.cleanups))
 	var wg sync.WaitGroup
-	for i, l := range locks {
+	for i, le := range leases {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			_, err := l.end(ctx, errClosing)
-			if err != nil {
-				return // lost before
+			if !le.endAll(errClosing) {
+				return // lost, or released by somebody else
 			}
+			err := safely(func() error { le.free(ctx); return nil })
 			select {
-			case <-l.ending.waited():
-				err, _ = l.ending.result()
+			case <-le.freed.waited():
+				err, _ = le.freed.result()
 			case <-ctx.Done():
 				err = errUnconfirmed
 			}
 			if err != nil && !errors.Is(err, ErrLost) {
-				errs[i] = fmt.Errorf("%q: %w", l.Name(), err)
+				errs[i] = fmt.Errorf("%q: %w", le.claim.Name, err)
 			}
 		})
 	}
@@ -69,9 +72,26 @@ func (c *core) releaseAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// endAll ends the Locks of a lease that is held. It reports whether there were any.
+func (le *lease) endAll(cause error) bool {
+	le.look()
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.state != held {
+		return false
+	}
+	le.state = ending
+	for _, l := range le.locks {
+		l.become(cause)
+		l.frees = true
+	}
+	le.locks = nil
+	return true
+}
+
 // closeDriver closes the driver, but does not wait for it longer than ctx.
 func (c *core) closeDriver(ctx context.Context) error {
-	var e ending
-	go func() { e.finish(c.driver.Close(ctx)) }()
+	var e completion
+	go func() { e.finish(safely(func() error { return c.driver.Close(ctx) })) }()
 	return e.wait(ctx)
 }

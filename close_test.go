@@ -31,9 +31,9 @@ func TestClose(t *testing.T) {
 			l := open(t, s)
 			lock := acquire(t, l, "x")
 			errs := make(chan error)
-			for _, call := range []func(context.Context, string, ...AcquireOption) (*Lock, error){l.Acquire, l.Acquire, l.TryAcquire} {
+			for i, call := range []func(context.Context, string, ...AcquireOption) (*Lock, error){l.Acquire, l.Acquire, l.TryAcquire} {
 				go func() {
-					_, err := call(context.Background(), "no answer")
+					_, err := call(context.Background(), []string{"no answer", "no answer", "none either"}[i])
 					errs <- err
 				}()
 			}

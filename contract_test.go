@@ -18,7 +18,7 @@ import (
 // strict is a driver that holds the core to what package driver says of it: in which
 // order it calls, and what never at the same time.
 type strict struct {
-	driver.Driver
+	everything
 	t      *testing.T
 	traits func(*driver.Traits)
 
@@ -28,18 +28,26 @@ type strict struct {
 	closed bool
 }
 
+type everything interface {
+	driver.Driver
+	driver.Inspector
+	driver.Evictor
+	driver.Weigher
+	driver.Lingerer
+}
+
 // life is what has become of one claim.
 type life struct {
 	asked   bool // Acquire has been called
 	asking  bool // and is under way
-	ending  bool // Release or Abandon is
+	ending  bool // Release, Linger, Lighten or Abandon is
 	granted bool
 	left    bool // it has been abandoned, perhaps in vain
 	over    bool // there is no more to come
 }
 
 func (s *strict) Traits() driver.Traits {
-	t := s.Driver.Traits()
+	t := s.everything.Traits()
 	s.traits(&t)
 	return t
 }
@@ -67,7 +75,7 @@ func (s *strict) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 		l.asked, l.asking = true, true
 		return again || !claimID.MatchString(c.ID) || c.Owner != "somebody" || c.TTL != time.Minute && !c.Lease || c.Lost == nil
 	}, "Acquire")
-	g, err := s.Driver.Acquire(ctx, c)
+	g, err := s.everything.Acquire(ctx, c)
 	s.step(c, -1, func(l *life) bool {
 		l.asking, l.granted, l.over = false, err == nil, errors.Is(err, driver.ErrTaken)
 		return false
@@ -77,25 +85,44 @@ func (s *strict) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 
 func (s *strict) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	for _, c := range claims {
-		s.step(c, 1, func(l *life) bool { return !l.granted || c.Lease }, "Renew")
+		s.step(c, 1, func(l *life) bool { return !l.granted || c.Lease && s.Traits().Check == 0 }, "Renew")
 	}
-	s.Driver.Renew(ctx, claims, report)
+	s.everything.Renew(ctx, claims, report)
 	for _, c := range claims {
 		s.step(c, -1, func(*life) bool { return false }, "end of Renew")
 	}
 }
 
 func (s *strict) Release(ctx context.Context, c *driver.Claim) error {
+	return s.end(c, "Release", func() error { return s.everything.Release(ctx, c) })
+}
+
+func (s *strict) Linger(ctx context.Context, c *driver.Claim, d time.Duration) error {
+	return s.end(c, "Linger", func() error { return s.everything.Linger(ctx, c, d) })
+}
+
+func (s *strict) end(c *driver.Claim, what string, call func() error) error {
 	s.step(c, 1, func(l *life) bool {
 		wrong := !l.granted || l.ending || l.left || l.over
 		l.ending = true
 		return wrong
-	}, "Release")
-	err := s.Driver.Release(ctx, c)
+	}, what)
+	err := call()
 	s.step(c, -1, func(l *life) bool {
 		l.ending, l.over = false, err == nil || errors.Is(err, driver.ErrGone)
 		return false
-	}, "end of Release")
+	}, "end of "+what)
+	return err
+}
+
+func (s *strict) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
+	s.step(c, 1, func(l *life) bool {
+		wrong := !l.granted || l.ending || l.left || l.over
+		l.ending = true
+		return wrong
+	}, "Lighten")
+	err := s.everything.Lighten(ctx, c, weight)
+	s.step(c, -1, func(l *life) bool { l.ending = false; return false }, "end of Lighten")
 	return err
 }
 
@@ -105,7 +132,7 @@ func (s *strict) Abandon(ctx context.Context, c *driver.Claim) error {
 		l.ending, l.left = true, true
 		return wrong
 	}, "Abandon")
-	err := s.Driver.Abandon(ctx, c)
+	err := s.everything.Abandon(ctx, c)
 	s.step(c, -1, func(l *life) bool {
 		l.ending, l.over = false, err == nil
 		return false
@@ -125,7 +152,7 @@ func (s *strict) Close(ctx context.Context) error {
 			s.t.Errorf("Close before the end of %s: %+v", id, *l)
 		}
 	}
-	return s.Driver.Close(ctx)
+	return s.everything.Close(ctx)
 }
 
 // The core keeps to the life of a claim as package driver tells it, whatever callers
@@ -133,18 +160,18 @@ func (s *strict) Close(ctx context.Context) error {
 // several, a store that is away now and then.
 func TestContractWithDriver(t *testing.T) {
 	for name, traits := range map[string]func(*driver.Traits){
-		"prompt": func(*driver.Traits) {},
-		"aside":                 func(t *driver.Traits) { t.Prompt = false },
-		"checked":               func(t *driver.Traits) { t.Prompt, t.Check = false, time.Millisecond },
+		"prompt":  func(*driver.Traits) {},
+		"aside":   func(t *driver.Traits) { t.Prompt = false },
+		"checked": func(t *driver.Traits) { t.Prompt, t.Check = false, time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg, err := locker.NewConfig[struct{}]("strict", nil, locker.WithTTL(time.Minute), locker.WithOwner("somebody"), locker.WithClock(locker.TimeClock{}))
+			cfg, err := locker.NewConfig[struct{}]("strict", nil, locker.WithTTL(time.Minute), locker.WithOwner("somebody"), locker.WithClock(locker.TimeClock{}), locker.WithHandOver(rand.N(2*time.Millisecond)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			store := memory.NewStore()
-			d := &strict{Driver: store.Driver(cfg.Clock), t: t, traits: traits, lives: make(map[string]*life)}
+			d := &strict{everything: store.Driver(cfg.Clock).(everything), t: t, traits: traits, lives: make(map[string]*life)}
 			l, err := locker.New(d, cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -179,7 +206,11 @@ func TestContractWithDriver(t *testing.T) {
 			if err := l.Close(context.Background()); err != nil {
 				t.Error(err)
 			}
-			if n := store.Len(); n != 0 || len(d.lives) < 100 {
+			n := store.Len()
+			for end := time.Now().Add(time.Second); n != 0 && time.Now().Before(end); n = store.Len() {
+				time.Sleep(time.Millisecond) // what was taken with AtLeast stays for a moment
+			}
+			if n != 0 || len(d.lives) < 100 {
 				t.Errorf("%d names left of %d claims", n, len(d.lives))
 			}
 		})
@@ -203,9 +234,20 @@ func use(l locker.Locker) {
 		name = oneOf(1 << 30)
 		opts = append(opts, locker.WithLease(locker.MinTTL))
 	}
+	switch rand.IntN(6) {
+	case 0, 1:
+		opts = append(opts, locker.Shared())
+	case 2:
+		opts = append(opts, locker.Permits(1+rand.IntN(2), 3))
+	case 3:
+		opts = append(opts, locker.AtLeast(rand.N(3*time.Millisecond)+1))
+	}
 	lock, err := acquire(ctx, name, opts...)
 	if err != nil || forgotten {
 		return
+	}
+	if rand.IntN(3) == 0 {
+		go func() { _ = lock.Downgrade(ctx) }()
 	}
 	if rand.IntN(2) == 0 {
 		cancel()

@@ -129,7 +129,7 @@ func TestDoneAfterSleep(t *testing.T) {
 		begin := time.Now()
 		clock.slept.Store(int64(2 * time.Hour))
 		<-done
-		if took := time.Since(begin); took > glance {
+		if took := time.Since(begin); took > lookInterval {
 			t.Errorf("told %v after waking up", took)
 		}
 		closeAll(t, l)

@@ -9,26 +9,49 @@
 //
 // A lock that lives on other machines can be lost while it is held: the network
 // fails, the process is paused, the server dies. Two things keep work correct
-// then. The context of the lock ends, with cause ErrLost, before the server may
-// give the lock to another; and the token of every holder is greater than those of
-// all earlier ones, so that a store that remembers the greatest token it has seen
-// can refuse a holder that is late.
+// then. The context of the lock ends, with cause [ErrLost], before the server may
+// give the lock to another; and of two holdings that cannot overlap the later has the
+// greater token, so that a store that remembers tokens can refuse a holder that is
+// late; see [Lock.Token].
+//
+// # Kinds of locks
+//
+// A lock is exclusive unless an option says otherwise. [Shared] locks exclude
+// exclusive ones only; [Permits] lets so many hold the name at once as there are
+// permits. All kinds stand in one queue for each name, in the order of arrival:
+// a claim is granted when its weight and the weights of all claims ahead of it,
+// holders included, are together no more than its limit.
+//
+//	kind              weight   limit
+//	exclusive         all      all
+//	shared            1        all
+//	k of n permits    k        n
+//
+// Nothing overtakes, so neither readers nor writers starve.
 package locker
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Locker takes locks. All methods may be called from any number of goroutines.
 //
 // Every call returns within 100 ms of its context ending, and errors.Is then
 // finds the context's error. An acquisition that returned an error has taken
 // nothing: what it may have left on a server is removed in the background.
+//
+// A Locker that wraps another has a method Unwrap() Locker, so that the functions
+// of this package that need more than these methods find what is below.
 type Locker interface {
 	// Acquire waits until the name is free and takes it. Goroutines of one Locker
 	// get a name in the order in which they asked for it. A name that this Locker
-	// already holds is waited for like any other.
+	// already holds is waited for like any other, unless ctx comes from the lock on
+	// it: then waiting could only fail, and Acquire returns ErrHeld at once.
 	Acquire(ctx context.Context, name string, opts ...AcquireOption) (*Lock, error)
 
-	// TryAcquire takes the name if it is free and returns ErrNotAcquired if not.
+	// TryAcquire takes the name if that needs no waiting, and returns ErrNotAcquired
+	// if somebody holds it or waits for it.
 	TryAcquire(ctx context.Context, name string, opts ...AcquireOption) (*Lock, error)
 
 	// Close releases every lock held, ends every waiting call with ErrClosed and
@@ -40,25 +63,29 @@ type Locker interface {
 
 // Do runs fn while holding name. The context that fn gets ends when ctx does and
 // when the lock is lost. Do returns the error of fn, or of the acquisition, or
-// else of the release: ErrLost if the lock was lost while fn ran, even if fn did
-// not notice. The lock is also released when fn panics.
+// else of the release. If the lock was lost while fn ran errors.Is finds ErrLost
+// beside the error of fn, even if fn did not notice. The lock is also released when
+// fn panics.
 func Do(ctx context.Context, l Locker, name string, fn func(ctx context.Context, lock *Lock) error, opts ...AcquireOption) error {
 	lock, err := l.Acquire(ctx, name, opts...)
 	if err != nil {
 		return err
 	}
-	released := false
-	defer func() {
-		if !released {
-			_ = lock.Release(ctx)
-		}
-	}()
-	within, end := lock.within(ctx)
+	return lock.use(ctx, fn)
+}
+
+// use runs fn and releases l; see Do.
+func (l *Lock) use(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) error {
+	defer func() { _ = l.Release(ctx) }() // if fn panics; harmless otherwise
+	within, end := l.within(ctx)
 	defer end()
-	err = fn(within, lock)
-	released = true
-	if rerr := lock.Release(ctx); err == nil {
-		err = rerr
+	err := fn(within, l)
+	released := l.Release(ctx)
+	switch {
+	case err == nil:
+		return released
+	case errors.Is(released, ErrLost) && !errors.Is(err, ErrLost):
+		return errors.Join(err, released)
 	}
 	return err
 }

@@ -24,6 +24,8 @@ const (
 	MaxName = 1024
 	// MaxOwner is the greatest length of the owner's text, in bytes.
 	MaxOwner = 1024
+	// MaxPermits is the greatest number of permits that a name can stand for.
+	MaxPermits = 1 << 20
 )
 
 // An Option changes how a Locker is made, or says why it cannot. Those of this package
@@ -55,8 +57,11 @@ func WithOwner(owner string) Option {
 // a promise. Without it nothing is logged. A handler that is slow delays nobody.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *Config) error {
-		c.Logger = l
-		return check(l != nil, "nil logger")
+		if l == nil {
+			return check(false, "nil logger")
+		}
+		c.Logger = slog.New(&logQueue{next: l.Handler(), state: &c.log})
+		return nil
 	}
 }
 
@@ -69,14 +74,41 @@ func WithClock(clock driver.Clock) Option {
 	}
 }
 
+// WithHandOver lets the goroutines of this Locker pass a name on among themselves,
+// without asking the server, for d after it was granted: a Release gives the lock to the
+// next goroutine of the process that waits for it, with the next token, and a shared
+// lock is joined by those who ask for the same. Where many goroutines of a process want
+// one name this takes no request at all; others, who wait at the server, are
+// overtaken for d at most and one holding more. 0, which is the default, means never.
+//
+// Locks with WithLease or AtLeast, or with an owner of their own (As), are not passed on.
+func WithHandOver(d time.Duration) Option {
+	return func(c *Config) error {
+		c.HandOver = d
+		return check(d >= 0 && d <= MaxTTL, "hand-over %v is not between 0 and %v", d, MaxTTL)
+	}
+}
+
+// WithObserver has the Locker tell o what it does, for metrics and traces.
+func WithObserver(o *Observer) Option {
+	return func(c *Config) error {
+		c.Observer = o
+		return check(o != nil, "nil observer")
+	}
+}
+
 // Config is what the options of a constructor add up to. Only the authors of
 // backends need it: their constructor calls NewConfig and hands the Config to New.
 type Config struct {
 	TTL    time.Duration
 	Owner  string
-	Logger *slog.Logger
+	Logger *slog.Logger // never blocks
 	Clock  driver.Clock
 
+	HandOver time.Duration
+	Observer *Observer // or nil
+
+	log      logState
 	settings any // of the backend, a *T
 }
 
@@ -132,46 +164,116 @@ func check(ok bool, format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalidOption}, args...)...)
 }
 
-// An AcquireOption changes one acquisition.
-type AcquireOption func(*acquisition)
+// An AcquireOption changes one acquisition, or says why it cannot.
+type AcquireOption func(*acquisition) error
 
+// acquisition is what the options of one acquisition add up to.
 type acquisition struct {
-	lease  time.Duration
-	leased bool
-	shared bool
+	weight, limit int32
+	lease         time.Duration // of WithLease, or 0
+	atLeast       time.Duration // of AtLeast, or 0
+	owner         string
+	reenter       bool
+}
+
+// Shared takes the lock together with other shared holders of the name, to the
+// exclusion of exclusive ones.
+func Shared() AcquireOption {
+	return func(a *acquisition) error { return a.setKind(1, driver.All) }
+}
+
+// Permits takes k of the n permits that the name stands for: holders of one name together
+// never have more than n. All acquisitions of a name should give the same n. With
+// k = n the name is held alone.
+func Permits(k, n int) AcquireOption {
+	return func(a *acquisition) error {
+		if k < 1 || n < k || n > MaxPermits {
+			return check(false, "%d of %d permits, want 1 to n of at most %d", k, n, MaxPermits)
+		}
+		return a.setKind(int32(k), int32(n))
+	}
+}
+
+// setKind refuses two kinds at once.
+func (a *acquisition) setKind(weight, limit int32) error {
+	if a.weight != driver.All && (a.weight != weight || a.limit != limit) {
+		return check(false, "two kinds of lock at once")
+	}
+	a.weight, a.limit = weight, limit
+	return nil
 }
 
 // WithLease takes the lock for d and does not renew it: it is lost when d is
 // over unless it was released before.
 func WithLease(d time.Duration) AcquireOption {
-	return func(a *acquisition) { a.lease, a.leased = d, true }
+	return func(a *acquisition) error {
+		a.lease = d
+		return check(d >= MinTTL && d <= MaxTTL, "lease %v is not between %v and %v", d, MinTTL, MaxTTL)
+	}
 }
 
-// Shared takes the lock together with other shared holders of the name, to the
-// exclusion of exclusive ones. Backends that do not offer it return
-// ErrUnsupported.
-func Shared() AcquireOption {
-	return func(a *acquisition) { a.shared = true }
+// AtLeast keeps the name taken for d from its acquisition on, also if the lock is released
+// before: a job that is over quickly is not run again by the next replica, whose
+// clock is a little behind. With WithLease, which then must not be shorter, it
+// bounds how long the name is taken on both sides. A holder that dies frees the name as
+// ever.
+func AtLeast(d time.Duration) AcquireOption {
+	return func(a *acquisition) error {
+		a.atLeast = d
+		return check(d > 0 && d <= MaxTTL, "at least %v is not between 0 and %v", d, MaxTTL)
+	}
 }
 
-// options adds up the options of one acquisition. Most have none.
-func options(opts []AcquireOption) (acquisition, error) {
+// As sets the text by which operators recognise this one acquisition on the server,
+// instead of the Locker's own (WithOwner).
+func As(owner string) AcquireOption {
+	return func(a *acquisition) error {
+		a.owner = owner
+		return check(len(owner) <= MaxOwner, "owner of %d bytes is longer than %d", len(owner), MaxOwner)
+	}
+}
+
+// Reenter joins the lock from which ctx comes, if that is of the same name and Locker, where
+// Acquire would otherwise return ErrHeld. The new Lock has the same token; what it was
+// acquired with besides (WithLease, AtLeast, As) is that of the lock it joins. It
+// ends when it is released or when the lock that it joined ends: the name is free
+// when the first who took it lets go. A lock that is more than the one it would join
+// (exclusive in shared, more permits) is refused with ErrHeld.
+func Reenter() AcquireOption {
+	return func(a *acquisition) error { a.reenter = true; return nil }
+}
+
+// acquisition adds up the options of one acquisition.
+func (c *core) acquisition(opts []AcquireOption) (acquisition, error) {
 	if len(opts) == 0 {
-		return acquisition{}, nil
+		return acquisition{weight: driver.All, limit: driver.All, owner: c.cfg.Owner}, nil
 	}
-	a := new(acquisition)
+	a := &acquisition{weight: driver.All, limit: driver.All, owner: c.cfg.Owner}
 	for _, opt := range opts {
-		if opt == nil {
-			return *a, fmt.Errorf("%w: nil option", ErrInvalidOption)
+		err := check(opt != nil, "nil option")
+		if err == nil {
+			err = opt(a)
 		}
-		opt(a)
+		if err != nil {
+			return *a, err
+		}
 	}
-	return *a, a.check()
+	if a.lease > 0 && a.atLeast > a.lease {
+		return *a, check(false, "at least %v is longer than the lease of %v", a.atLeast, a.lease)
+	}
+	return *a, c.supports(*a)
 }
 
-func (a *acquisition) check() error {
-	if a.leased && (a.lease < MinTTL || a.lease > MaxTTL) {
-		return fmt.Errorf("%w: lease %v is not between %v and %v", ErrInvalidOption, a.lease, MinTTL, MaxTTL)
+// supports returns ErrUnsupported for what the backend does not offer.
+func (c *core) supports(a acquisition) error {
+	shared := a.weight == 1 && a.limit == driver.All
+	switch {
+	case shared && !c.traits.Shared:
+		return fmt.Errorf("%w: shared locks", ErrUnsupported)
+	case a.limit != driver.All && !c.traits.Permits:
+		return fmt.Errorf("%w: permits", ErrUnsupported)
+	case a.atLeast > 0 && !c.traits.Linger:
+		return fmt.Errorf("%w: AtLeast", ErrUnsupported)
 	}
 	return nil
 }

@@ -10,9 +10,14 @@ import (
 )
 
 // releaseBound is how long a release is tried before it becomes one of the
-// clean-ups that go on in the background. Release itself returns by its context,
+// cleanups that go on in the background. Release itself returns by its context,
 // if that ends before.
 const releaseBound = 5 * time.Second
+
+var (
+	errUnconfirmed = errors.New("release not confirmed")
+	errPanic       = errors.New("the driver panicked")
+)
 
 // Release frees the lock. It frees only this holding, never that of a successor,
 // and calling it again is harmless.
@@ -23,94 +28,145 @@ const releaseBound = 5 * time.Second
 // cancelled. In any case it returns after five seconds, or after the TTL if that
 // is shorter.
 func (l *Lock) Release(ctx context.Context) error {
-	tried, err := l.end(ctx, ErrReleased)
-	switch {
-	case err != nil:
-	case tried != nil && ctx.Err() != nil:
-		err = ended(ctx, tried) // it has had its time
-	default:
-		err = l.ending.wait(ctx)
+	c := l.lease.core
+	var done func(error)
+	if o := c.cfg.Observer; o != nil && o.Releasing != nil && l.held() {
+		ctx, done = o.Releasing(ctx, l)
 	}
+	err := l.release(ctx, ErrReleased)
 	if err != nil {
-		return l.core.fail("release", l.Name(), err)
+		err = c.fail("release", l.Name(), err)
+	}
+	if done != nil {
+		done(err)
+	}
+	return err
+}
+
+// held reports whether l has not ended.
+func (l *Lock) held() bool {
+	le := l.lease
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	return l.cause == nil
+}
+
+// release ends l with cause and, if it is the last of its lease, asks the server.
+func (l *Lock) release(ctx context.Context, cause error) error {
+	le := l.lease
+	le.look()
+	var free bool
+	if le.passes {
+		free = l.endOrPass(cause)
+	} else {
+		free = l.end(cause)
+	}
+	if free {
+		le.free(ctx)
+	}
+	le.mu.Lock()
+	frees, ended := l.frees, l.cause
+	le.mu.Unlock()
+	switch {
+	case frees:
+		return le.freed.wait(ctx)
+	case errors.Is(ended, ErrLost):
+		return ended
 	}
 	return nil
 }
 
-// end begins the release, once, with cause for the lock's context. Where the
-// driver is prompt it is asked at once, for as long as ctx allows; tried is the
-// error of that, if the release has to go on in the background.
-func (l *Lock) end(ctx context.Context, cause error) (tried, err error) {
-	l.look()
-	l.mu.Lock()
-	switch l.state {
-	case released:
-		l.mu.Unlock()
-		return nil, nil
-	case lost:
-		l.mu.Unlock()
-		return nil, l.cause
+// end ends l with cause. It reports whether its lease is to be released.
+func (l *Lock) end(cause error) (free bool) {
+	le := l.lease
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if l.cause != nil || !le.remove(l, cause) {
+		return false
 	}
-	l.become(released, cause)
-	l.mu.Unlock()
+	le.state, l.frees = ending, true
+	return true
+}
 
-	c := l.core
-	c.keeper.remove(l)
-	c.more()
-	until := time.Now().Add(min(releaseBound, l.claim.TTL))
-	if c.traits.Prompt && ctx.Err() == nil {
-		tried = l.releaseHere(ctx, until)
-		if l.settle(tried, nil) {
+// free releases the lease, whose last Lock has ended. Where the driver is prompt it is asked
+// at once, for as long as ctx allows; what is left to do is done in the background.
+func (le *lease) free(ctx context.Context) {
+	c := le.core
+	c.renewer.remove(le)
+	until := time.Now().Add(min(releaseBound, le.claim.TTL))
+	var tried error
+	if c.traits.Prompt && ctx.Err() == nil && le.downgrading.TryLock() {
+		over := false
+		defer func() {
+			le.downgrading.Unlock()
+			if !over { // the driver panicked
+				le.freed.finish(fmt.Errorf("%w: %w", errUnconfirmed, errPanic))
+				c.cleanup(&le.claim)
+				c.done()
+			}
+		}()
+		call := &callContext{Context: ctx, with: c.alive, until: until}
+		tried = le.askToFree(call)
+		call.end()
+		over = true
+		if le.settle(tried, nil) {
 			c.done()
-			return nil, nil
+			return
 		}
 	}
-	go l.release(until, tried)
-	return tried, nil
+	go le.freeInBackground(until, tried)
 }
 
-// releaseHere asks a prompt driver once, on the caller's goroutine.
-func (l *Lock) releaseHere(ctx context.Context, until time.Time) error {
-	c := l.core
-	call := &callContext{Context: ctx, with: c.alive, until: until}
-	defer call.end()
-	return c.relay(call, &l.claim)
-}
-
-// release asks the server until it answers or the time is over. failed is what
+// freeInBackground asks the server until it answers or the time is over. failed is what
 // came of an earlier request, if there was one.
-func (l *Lock) release(until time.Time, failed error) {
-	c := l.core
+func (le *lease) freeInBackground(until time.Time, failed error) {
+	c := le.core
 	defer c.done()
 	ctx, cancel := context.WithDeadline(c.alive, until)
 	defer cancel()
+	le.downgrading.Lock()
+	defer le.downgrading.Unlock()
 	pause := newBackoff()
 	if failed != nil {
 		pause.sleep(ctx)
 	}
 	for ; ; pause.sleep(ctx) {
-		err := c.driver.Release(ctx, &l.claim)
-		if l.settle(err, failed) {
+		err := safely(func() error { return le.askToFree(ctx) })
+		if le.settle(err, failed) {
 			return
 		}
 		failed = err
 		if ctx.Err() != nil {
-			c.undo(&l.claim)
-			l.ending.finish(fmt.Errorf("%w: %w", errUnconfirmed, failed))
+			c.cleanup(&le.claim)
+			le.freed.finish(fmt.Errorf("%w: %w", errUnconfirmed, failed))
 			return
 		}
 	}
 }
 
-// settle ends the release if err is the last word of the server. failed is the
-// error of an earlier request: that one may have done it, its reply lost.
-func (l *Lock) settle(err, failed error) bool {
+// askToFree sends one request to free the name, or to keep it taken as AtLeast wants it.
+func (le *lease) askToFree(ctx context.Context) error {
+	c := le.core
+	if left := le.atLeast - c.clock.Now().Sub(le.granted); le.atLeast > 0 && left > 0 {
+		return c.lingerer.Linger(ctx, &le.claim, left)
+	}
+	return c.driver.Release(ctx, &le.claim)
+}
+
+// settle ends the release if err is the last word of the server, or one that no repetition
+// will change. failed is the error of an earlier request: that one may have done it, its
+// reply lost.
+func (le *lease) settle(err, failed error) bool {
 	switch gone := errors.Is(err, driver.ErrGone); {
 	case gone && failed == nil:
-		l.ending.finish(fmt.Errorf("%w: %w", ErrLost, err))
+		le.freed.finish(fmt.Errorf("%w: %w", ErrLost, err))
 	case gone || err == nil:
-		l.ending.finish(nil)
+		le.freed.finish(nil)
+	case errors.Is(err, driver.ErrRefused):
+		le.core.cleanup(&le.claim)
+		le.freed.finish(err)
 	default:
+		le.freed.tried(err)
 		return false
 	}
 	return true

@@ -3,6 +3,7 @@ package locker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,4 +93,114 @@ func TestReleaseIsBounded(t *testing.T) {
 		time.Sleep(time.Minute)
 		closeAll(t, l)
 	})
+}
+
+// Release says what it was held up by, also when the error came before ctx ended.
+func TestReleaseSaysWhy(t *testing.T) {
+	for _, prompt := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			denied := errors.New("NOPERM")
+			s := &script{traits: driver.Traits{Prompt: prompt}, release: func(context.Context, *driver.Claim) error { return denied }}
+			l := open(t, s)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			err := acquire(t, l, "x").Release(ctx)
+			if !errors.Is(err, denied) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("prompt %v: %v", prompt, err)
+			}
+			closeAll(t, l)
+		})
+	}
+}
+
+// What no repetition mends is told at once; the cleanup goes on.
+func TestReleaseRefused(t *testing.T) {
+	for _, prompt := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{traits: driver.Traits{Prompt: prompt}, release: func(context.Context, *driver.Claim) error {
+				return fmt.Errorf("%w: NOPERM", driver.ErrRefused)
+			}}
+			l := open(t, s)
+			lock := acquire(t, l, "x")
+			begin := time.Now()
+			err := lock.Release(context.Background())
+			if took := time.Since(begin); took > 0 || !errors.Is(err, driver.ErrRefused) {
+				t.Errorf("prompt %v: %v after %v", prompt, err, took)
+			}
+			synctest.Wait()
+			if s.count("release x") != 1 || s.count("abandon x") != 1 {
+				t.Errorf("prompt %v: %v", prompt, s.calls)
+			}
+			closeAll(t, l)
+		})
+	}
+}
+
+// A driver that panics (a hook of the user's client, say) leaves nothing hanging: the caller
+// sees the panic, a second Release returns, and Close does not wait for the first.
+func TestReleasePanics(t *testing.T) {
+	for _, prompt := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{traits: driver.Traits{Prompt: prompt}, release: func(context.Context, *driver.Claim) error { panic("hook") }}
+			l := open(t, s, WithTTL(time.Second))
+			lock := acquire(t, l, "x")
+			panicked := func() (p any) {
+				defer func() { p = recover() }()
+				_ = lock.Release(context.Background())
+				return nil
+			}()
+			if prompt != (panicked != nil) {
+				t.Errorf("prompt %v: panicked with %v", prompt, panicked)
+			}
+			begin := time.Now()
+			if err := lock.Release(context.Background()); err == nil {
+				t.Error("the second release says that it worked")
+			}
+			closeAll(t, l)
+			if took := time.Since(begin); took > 0 {
+				t.Errorf("second release and Close took %v", took)
+			}
+			if s.count("abandon x") != 1 {
+				t.Errorf("calls: %v", s.calls)
+			}
+		})
+	}
+}
+
+// AtLeast: who releases early has the name stay taken for the rest, who releases late does not.
+func TestAtLeast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &lingering{script: &script{traits: driver.Traits{Linger: true, Prompt: true}}}
+		s.acquire = grant(TimeClock{})
+		cfg, _ := NewConfig[struct{}]("script", nil, WithClock(TimeClock{}))
+		l, err := New(s, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := acquire(t, l, "x", AtLeast(5*time.Second))
+		time.Sleep(2 * time.Second)
+		if err := lock.Release(context.Background()); err != nil || s.lingered != 3*time.Second || s.count("release x") != 0 {
+			t.Errorf("lingers for %v: %v, %v", s.lingered, err, s.calls)
+		}
+		lock = acquire(t, l, "y", AtLeast(time.Second))
+		time.Sleep(2 * time.Second)
+		if err := lock.Release(context.Background()); err != nil || s.count("release y") != 1 {
+			t.Errorf("%v, %v", err, s.calls)
+		}
+		acquire(t, l, "z", AtLeast(time.Minute))
+		closeAll(t, l)
+		if s.lingered != time.Minute {
+			t.Errorf("closed while held: lingers for %v", s.lingered)
+		}
+	})
+}
+
+type lingering struct {
+	*script
+	lingered time.Duration
+}
+
+func (s *lingering) Linger(_ context.Context, _ *driver.Claim, d time.Duration) error {
+	s.lingered = d
+	return nil
 }

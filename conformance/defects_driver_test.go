@@ -54,6 +54,7 @@ var driverDefects = []defect{
 		name:  "deadline much too late",
 		cases: "Loss/Frozen Loss/Cut Loss/RepliesLost Loss/Lease Loss/StoppedProcess Loss/ServerGone Loss/Do Loss/LookTellsTime Shared/Loss Loss/Deadline",
 		driver: bend(bent{
+			traits: func(t *driver.Traits) { t.Session = true }, // or the core would not believe it
 			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 				g, err := next.Acquire(ctx, c)
 				g.Until = g.Until.Add(20 * time.Second)
@@ -65,6 +66,7 @@ var driverDefects = []defect{
 		name:  "deadline counted from when the silence began",
 		cases: "Loss/Frozen",
 		driver: bend(bent{
+			traits: func(t *driver.Traits) { t.Session = true }, // or the core would not believe it
 			renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
 				next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
 					report(c, until.Add(c.TTL/2), err)

@@ -1,7 +1,11 @@
 package memory
 
 import (
+	"cmp"
 	"context"
+	"iter"
+	"slices"
+	"time"
 
 	"github.com/seed80cd6120/locker/driver"
 )
@@ -11,101 +15,154 @@ type client struct {
 	store *Store
 	link  *Link
 	clock driver.Clock // of the Locker
-	same  bool         // as that of the store
 }
 
 func (d *client) Traits() driver.Traits {
-	return driver.Traits{Backend: "memory", Fair: true, Fenced: true, Shared: true, Prompt: true, Permits: false}
+	return driver.Traits{
+		Backend: "memory", Prompt: true, Fair: true, Fenced: true, Shared: true, Permits: true,
+		Inspect: true, Evict: true, Downgrade: true, Linger: true,
+	}
 }
 
+// Acquire goes round once more when the claim was evicted from the queue, or when its
+// grant was held back until it was over.
 func (d *client) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	var p *place
-	granted := false
-	err := d.link.request(ctx, c.Wait, func() {
-		p = d.store.enter(c, d.link)
-		c.State = p
-		if granted = p.held; !granted && !c.Wait {
-			d.store.remove(p)
+	for {
+		var p *place
+		var g driver.Grant
+		err := d.link.request(ctx, c.Wait, func() error {
+			p = d.store.enter(c, d.link)
+			c.State, g = p, p.grant
+			if !p.held && !c.Wait {
+				return driver.ErrTaken
+			}
+			return nil
+		})
+		if err == nil && g.Token == 0 {
+			select {
+			case g = <-p.ready:
+				err = d.link.request(ctx, true, nil)
+			case <-ctx.Done():
+				err = cmp.Or(d.link.request(ctx, true, nil), ctx.Err())
+			}
 		}
-	})
-	switch {
-	case err != nil:
-		return driver.Grant{}, err
-	case granted:
-		return d.granted(p), nil
-	case !c.Wait:
-		return driver.Grant{}, driver.ErrTaken
-	}
-	select {
-	case <-p.ready:
-		if err := d.link.reply(ctx, true); err != nil {
+		if err != nil {
 			return driver.Grant{}, err
 		}
-		return d.granted(p), nil
-	case <-ctx.Done():
-		d.store.giveUp(p)
-		return driver.Grant{}, ctx.Err()
+		g.Until = d.until(g.Until)
+		if g.Token != 0 && (d.clock.Now() < g.Until || ctx.Err() != nil) {
+			return g, nil
+		}
 	}
 }
 
-func (d *client) granted(p *place) driver.Grant {
-	return driver.Grant{Token: p.token, Until: d.until(p.until)}
-}
-
-// until carries the end of a lease over to the clock of the Locker. That clock is
-// read first, so that the time between the two looks makes the answer too early
-// rather than too late.
+// until carries a moment of the store's clock over to that of the Locker, which is read
+// first, so that the answer is rather too early than too late.
 func (d *client) until(end driver.Instant) driver.Instant {
-	if d.same {
-		return end
-	}
 	now := d.clock.Now()
 	return now.Add(end.Sub(d.store.clock.Now()))
 }
 
 func (d *client) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	ends := make([]driver.Instant, len(claims))
-	held := make([]bool, len(claims))
-	err := d.link.request(ctx, false, func() {
+	errs := make([]error, len(claims))
+	err := d.link.request(ctx, false, func() error {
 		now := d.store.clock.Now()
 		for i, c := range claims {
-			if p, ok := c.State.(*place); ok && p.held && now < p.until {
-				p.until = now.Add(c.TTL)
-				ends[i], held[i] = p.until, true
+			p, _ := c.State.(*place)
+			if !p.holds(now) {
+				errs[i] = driver.ErrGone
+				continue
 			}
+			if !c.Lease && !p.freed {
+				p.grant.Until = now.Add(c.TTL)
+			}
+			ends[i] = p.grant.Until
 		}
+		return nil
 	})
 	for i, c := range claims {
-		switch {
-		case err != nil:
+		if err := cmp.Or(err, errs[i]); err != nil {
 			report(c, 0, err)
-		case held[i]:
+		} else {
 			report(c, d.until(ends[i]), nil)
-		default:
-			report(c, 0, driver.ErrGone)
 		}
 	}
 }
 
-func (d *client) Release(ctx context.Context, c *driver.Claim) error {
-	held := false
-	err := d.link.request(ctx, false, func() { held = d.take(c) })
-	switch {
-	case err != nil:
-		return err
-	case !held:
-		return driver.ErrGone
-	}
-	return nil
+func (d *client) Release(ctx context.Context, c *driver.Claim) error { return d.Linger(ctx, c, 0) }
+
+func (d *client) Linger(ctx context.Context, c *driver.Claim, more time.Duration) error {
+	return d.change(ctx, c, func(p *place) {
+		p.freed, p.grant.Until = true, d.store.clock.Now().Add(more)
+	})
+}
+
+func (d *client) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
+	return d.change(ctx, c, func(p *place) { p.weight = min(p.weight, weight) })
+}
+
+// change runs do if c holds its name, and settles the queue. It returns nil also when c has been released by
+// an earlier request, whose reply was lost.
+func (d *client) change(ctx context.Context, c *driver.Claim, do func(p *place)) error {
+	return d.link.request(ctx, false, func() error {
+		p, _ := c.State.(*place)
+		switch {
+		case p.holds(d.store.clock.Now()) && !p.freed:
+			do(p)
+			d.store.settle(d.store.queues[c.Name])
+		case p == nil || !p.freed:
+			return driver.ErrGone
+		}
+		return nil
+	})
 }
 
 func (d *client) Abandon(ctx context.Context, c *driver.Claim) error {
-	return d.link.request(ctx, false, func() { d.take(c) })
+	return d.link.request(ctx, false, func() error {
+		if p, ok := c.State.(*place); ok {
+			d.store.remove(p)
+		}
+		return nil
+	})
 }
 
-func (d *client) take(c *driver.Claim) (held bool) {
-	p, ok := c.State.(*place)
-	return ok && d.store.remove(p)
+func (d *client) Look(ctx context.Context, name string) (found []driver.Position, err error) {
+	err = d.link.request(ctx, false, func() error {
+		found = d.store.positions(name)
+		return nil
+	})
+	return found, err
+}
+
+func (d *client) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var names []string
+		err := d.link.request(ctx, false, func() error {
+			names = d.store.list(prefix)
+			return nil
+		})
+		for _, name := range names {
+			if err = cmp.Or(err, ctx.Err()); err != nil || !yield(name, nil) {
+				break
+			}
+		}
+		if err != nil {
+			yield("", err)
+		}
+	}
+}
+
+func (d *client) Evict(ctx context.Context, name, id string) error {
+	return d.link.request(ctx, false, func() error {
+		places := d.store.look(name)
+		i := slices.IndexFunc(places, func(p *place) bool { return p.claim.ID == id })
+		if i < 0 {
+			return driver.ErrGone
+		}
+		d.store.evict(places[i])
+		return nil
+	})
 }
 
 // Close has nothing to do: nothing was opened.

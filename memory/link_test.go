@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 )
 
 func TestTakeoverOfLockerThatIsCutOff(t *testing.T) {
@@ -147,13 +148,79 @@ func TestWaiterOutOfReachKeepsNobodyWaiting(t *testing.T) {
 		late := queue(away)
 		link.Freeze()
 		next := queue(open(t, s))
-		if n := s.Waiting("x"); n != 2 {
-			t.Errorf("%d wait, want 2", n)
+		if n := len(look(s, "x")); n != 3 {
+			t.Errorf("%d in the queue, want 3", n)
 		}
 		_ = first.Release(t.Context())
 		second := <-next
 		link.Heal()
+		synctest.Wait()
+		if q := look(s, "x"); len(q) != 2 || q[0].Token != second.Token() || q[1].Held {
+			t.Errorf("the waiter is back: %+v", q)
+		}
+		last := queue(open(t, s))
 		_ = second.Release(t.Context())
 		_ = (<-late).Release(t.Context())
+		_ = (<-last).Release(t.Context())
+	})
+}
+
+// A waiter whose grant was held back until it was over asks again.
+func TestGrantHeldBackTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStore()
+		link := &Link{store: s}
+		a, b := exclusive(), exclusive()
+		<-take(t, over(&Link{store: s}), a)
+		got := take(t, over(link), b)
+		link.Mute()
+		must(t, over(&Link{store: s}).Release(t.Context(), a))
+		held(t, s, map[*driver.Claim]bool{b: true})
+		time.Sleep(time.Minute)
+		link.Heal()
+		if g := <-got; g.Token != 3 || g.Until.Sub(locker.TimeClock{}.Now()) != b.TTL {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
+// Waiters who come while the store is away and those who were there go on in order.
+func TestOrderSurvivesOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStore()
+		d := over(&Link{store: s})
+		first, second, third := exclusive(), exclusive(), exclusive()
+		<-take(t, d, first)
+		got2, got3 := take(t, d, second), take(t, d, third)
+		s.Fail(nil)
+		late := exclusive()
+		got4 := take(t, d, late)
+		time.Sleep(time.Minute)
+		if len(look(s, "x")) != 2 || len(s.Holders()) != 0 {
+			t.Errorf("during the outage: %+v", look(s, "x"))
+		}
+		s.Heal()
+		<-got2
+		must(t, d.Release(t.Context(), second))
+		<-got3
+		must(t, d.Release(t.Context(), third))
+		<-got4
+	})
+}
+
+// Who gives up while the link is broken hears what is wrong with it.
+func TestErrorNamesTheFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStore()
+		link := &Link{store: s}
+		d := over(link)
+		<-take(t, d, exclusive())
+		away := errors.New("away")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		time.AfterFunc(time.Millisecond, func() { link.Cut(away) })
+		if _, err := d.Acquire(ctx, exclusive()); !errors.Is(err, away) {
+			t.Error(err)
+		}
 	})
 }

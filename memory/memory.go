@@ -22,7 +22,7 @@
 package memory
 
 import (
-	"reflect"
+	"slices"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
@@ -38,50 +38,37 @@ func New(opts ...locker.Option) (locker.Locker, error) {
 // The clock among them is also the one by which the store ends leases.
 func NewStore(opts ...locker.Option) *Store {
 	s := &Store{
-		opts:  append([]locker.Option{locker.WithClock(locker.TimeClock{})}, opts...),
-		names: make(map[string]*entry),
-		clock: locker.TimeClock{},
+		opts:   append([]locker.Option{locker.WithClock(locker.TimeClock{})}, opts...),
+		queues: make(map[string]*queue),
+		clock:  locker.TimeClock{},
 	}
 	if cfg, err := locker.NewConfig[struct{}]("memory", nil, s.opts...); err == nil {
 		s.clock = cfg.Clock
 	}
-	s.up = &Link{store: s}
 	return s
 }
 
 // Locker returns a further Locker on the store, as independent of the others as
 // if it were in another process.
 func (s *Store) Locker(opts ...locker.Option) (locker.Locker, error) {
-	return s.locker(s.up, opts)
+	l, _, err := s.Remote(opts...)
+	return l, err
 }
 
 // Remote is like Locker, and also returns the link over which the Locker speaks
 // to the store.
 func (s *Store) Remote(opts ...locker.Option) (locker.Locker, *Link, error) {
-	link := &Link{store: s}
-	l, err := s.locker(link, opts)
+	cfg, err := locker.NewConfig[struct{}]("memory", nil, append(slices.Clip(s.opts), opts...)...)
 	if err != nil {
 		return nil, nil, err
 	}
-	return l, link, nil
-}
-
-func (s *Store) locker(link *Link, opts []locker.Option) (locker.Locker, error) {
-	all := make([]locker.Option, 0, len(s.opts)+len(opts))
-	cfg, err := locker.NewConfig[struct{}]("memory", nil, append(append(all, s.opts...), opts...)...)
-	if err != nil {
-		return nil, err
-	}
-	return locker.New(newDriver(s, link, cfg.Clock), cfg)
+	link := &Link{store: s}
+	l, err := locker.New(&client{s, link, cfg.Clock}, cfg)
+	return l, link, err
 }
 
 // Driver returns what stands below a Locker of the store, for tests that put
 // something of their own between the two.
 func (s *Store) Driver(clock driver.Clock) driver.Driver {
-	return newDriver(s, s.up, clock)
-}
-
-func newDriver(s *Store, link *Link, clock driver.Clock) *client {
-	same := clock != nil && reflect.TypeOf(clock).Comparable() && clock == s.clock
-	return &client{store: s, link: link, clock: clock, same: same}
+	return &client{s, &Link{store: s}, clock}
 }

@@ -55,14 +55,6 @@ func (c *callContext) Err() error {
 	return nil
 }
 
-// Ends is what driver.Ends returns. A call with a deadline has to wait for its timer.
-func (c *callContext) Ends() (one, other <-chan struct{}) {
-	if !c.until.IsZero() {
-		return c.Done(), nil
-	}
-	return c.Context.Done(), c.with.Done()
-}
-
 func (c *callContext) Done() <-chan struct{} { return c.wait().Done() }
 
 // AfterFunc is what package context asks for, so that a context made of this one needs

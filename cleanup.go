@@ -8,35 +8,39 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// undoBound is how long one clean-up waits for a server before it pauses.
-const undoBound = 5 * time.Second
+// cleanupBound is how long one cleanup waits for a server before it pauses.
+const cleanupBound = 5 * time.Second
 
-// undo sees to it, in the background, that nothing is left of claim. It goes on
+// cleanup sees to it, in the background, that nothing is left of claim. It goes on
 // until the driver has said so or the Locker is closed.
-func (c *core) undo(claim *driver.Claim) {
+func (c *core) cleanup(claim *driver.Claim) {
 	c.more()
 	go func() {
 		defer c.done()
 		for pause := newBackoff(); c.alive.Err() == nil; pause.sleep(c.alive) {
 			err := c.abandon(claim)
+			if o := c.cfg.Observer; o != nil && o.Cleanup != nil {
+				o.Cleanup(claim.Name, err)
+			}
 			if err == nil {
 				return
 			}
-			c.cfg.Logger.Debug("locker: clean-up will be tried again", "backend", c.traits.Backend, "name", claim.Name, "error", err)
+			c.cfg.Logger.Debug("locker: cleanup will be tried again", "backend", c.traits.Backend, "name", claim.Name, "error", err)
 		}
 	}()
 }
 
+// abandon asks the driver once to remove what is left of claim.
 func (c *core) abandon(claim *driver.Claim) error {
 	select {
-	case c.undos <- struct{}{}:
-		defer func() { <-c.undos }()
+	case c.cleanups <- struct{}{}:
+		defer func() { <-c.cleanups }()
 	case <-c.alive.Done():
 		return c.alive.Err()
 	}
-	ctx, cancel := context.WithTimeout(c.alive, undoBound)
+	ctx, cancel := context.WithTimeout(c.alive, cleanupBound)
 	defer cancel()
-	return c.driver.Abandon(ctx, claim)
+	return safely(func() error { return c.driver.Abandon(ctx, claim) })
 }
 
 // backoff is a pause that grows.

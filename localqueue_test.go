@@ -36,11 +36,12 @@ func (m *meddler) Err() error {
 func TestTurnIsPassedOn(t *testing.T) {
 	c := open(t, &script{}).(*core)
 	defer closeAll(t, c)
-	if _, err := c.join(context.Background(), "x", acquisition{}); err != nil {
+	a := acquisition{weight: driver.All, limit: driver.All}
+	if _, err := c.join(context.Background(), "x", a); err != nil {
 		t.Fatal(err)
 	}
-	ctx := &meddler{Context: context.Background(), meddle: func() { c.leave("x") }}
-	if _, err := c.join(ctx, "x", acquisition{}); !errors.Is(err, context.Canceled) {
+	ctx := &meddler{Context: context.Background(), meddle: func() { c.leave("x", a, nil) }}
+	if _, err := c.join(ctx, "x", a); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	if len(c.queues) != 0 {

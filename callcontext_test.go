@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/seed80cd6120/locker/driver"
 )
 
 // A call ends with its caller's context, with the Locker's, at its deadline and when
@@ -70,43 +68,5 @@ func TestCallContext(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// Who waits for one of two channels learns of the end as well, and nothing is made for it.
-func TestEnds(t *testing.T) {
-	for _, end := range []string{"caller", "another", "deadline", "plain"} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			with, cancelWith := context.WithCancel(context.Background())
-			defer cancelWith()
-			c := &callContext{Context: ctx, with: with}
-			defer c.end()
-			var call context.Context = c
-			switch end {
-			case "caller":
-				time.AfterFunc(time.Second, cancel)
-			case "another":
-				time.AfterFunc(time.Second, cancelWith)
-			case "deadline":
-				c.until = time.Now().Add(time.Second)
-			case "plain":
-				call = ctx
-				time.AfterFunc(time.Second, cancel)
-			}
-			began := time.Now()
-			one, other := driver.Ends(call)
-			select {
-			case <-one:
-			case <-other:
-			}
-			if call.Err() == nil || time.Since(began) != time.Second {
-				t.Errorf("%s: %v after %v", end, call.Err(), time.Since(began))
-			}
-			if end != "deadline" && c.waited != nil {
-				t.Errorf("%s: a context was made", end)
-			}
-		})
 	}
 }

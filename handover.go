@@ -1,0 +1,118 @@
+package locker
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// spare returns how many tokens a lease could use for being handed over.
+func (c *core) spare(a acquisition) int32 {
+	if c.cfg.HandOver <= 0 || a.lease > 0 || a.atLeast > 0 || a.owner != c.cfg.Owner {
+		return 0
+	}
+	return int32(min(max(c.cfg.HandOver/time.Microsecond, 1), math.MaxInt32))
+}
+
+// openWindow makes le the lease that is handed over in the process; c.mu is held.
+func (c *core) openWindow(q *localQueue, le *lease) {
+	q.closeWindow()
+	q.window = le
+}
+
+// windowFor reports whether a has to wait for the lease in the window, or may share it;
+// c.mu is held.
+func (c *core) windowFor(q *localQueue, a acquisition) bool {
+	return q.window != nil && c.spare(a) > 0 && a.weight == q.window.claim.Weight && a.limit == q.window.claim.Limit &&
+		c.clock.Now() < q.window.window
+}
+
+// closeWindow ends the window; core.mu is held.
+func (q *localQueue) closeWindow() {
+	q.window = nil
+	if q.timer != nil {
+		q.timer.Stop()
+		q.timer = nil
+	}
+}
+
+// armWindow sees to it that those who wait go to the server when the window is over; c.mu is
+// held.
+func (c *core) armWindow(name string, q *localQueue) {
+	if q.window == nil || q.timer != nil || len(q.waiting) == 0 {
+		return
+	}
+	le := q.window
+	q.timer = time.AfterFunc(max(le.window.Sub(c.clock.Now()), 0), func() { c.closeWindow(le) })
+}
+
+// closeWindow ends the window of le, if it is open, and lets those who waited for it go to
+// the server.
+func (c *core) closeWindow(le *lease) {
+	if !le.passes {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.queues[le.claim.Name]; q != nil && q.window == le {
+		q.closeWindow()
+		c.advance(le.claim.Name, q)
+	}
+}
+
+// share returns a further Lock on a shared lease, or nil if it is no longer handed over.
+func (le *lease) share(ctx context.Context) *Lock {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.state != held || !le.passable() {
+		return nil
+	}
+	return le.pass(ctx)
+}
+
+// passable reports whether the lease may have one more Lock: it is in its window, with
+// tokens and half of its time left; le.mu is held.
+func (le *lease) passable() bool {
+	now := le.core.clock.Now()
+	return le.passes && now < le.window && le.weight == le.claim.Weight &&
+		(le.token < le.lastToken || !le.core.traits.Fenced) &&
+		le.until().Sub(now) > le.claim.TTL/2 && !le.core.isClosing()
+}
+
+// pass adds a Lock with the next token; le.mu is held.
+func (le *lease) pass(ctx context.Context) *Lock {
+	if le.core.traits.Fenced {
+		le.token++
+	}
+	l := &Lock{lease: le, caller: ctx, token: le.token}
+	le.locks = append(le.locks, l)
+	return l
+}
+
+// endOrPass ends l with cause. If that was the last Lock of its lease the lease is given to the
+// first goroutine that waits for the name in this process; if there is none, or it may not be,
+// endOrPass reports that the lease is to be released.
+func (l *Lock) endOrPass(cause error) (free bool) {
+	le := l.lease
+	c := le.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.queues[le.claim.Name]
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if l.cause != nil || !le.remove(l, cause) {
+		return false
+	}
+	if q != nil && len(q.waiting) > 0 && c.windowFor(q, q.waiting[0].a) && q.window == le && le.passable() {
+		w := q.pop()
+		w.lock = le.pass(w.ctx)
+		close(w.ready)
+		return false
+	}
+	le.state, l.frees = ending, true
+	if q != nil && q.window == le {
+		q.closeWindow()
+		c.advance(le.claim.Name, q)
+	}
+	return true
+}

@@ -1,0 +1,41 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// steady is how long a leader has to lead for the next campaign to begin without a pause.
+const steady = 10 * time.Second
+
+// Lead makes the caller campaign for name and runs fn while it leads. The context of fn ends
+// when ctx does and when the lead is lost; whoever loses it campaigns again once fn has
+// returned. Lead returns when fn returns without the lead having been lost, or nil at any time,
+// which resigns; or when campaigning fails: with ctx's error, ErrClosed, or one that no
+// waiting mends.
+func Lead(ctx context.Context, l Locker, name string, fn func(ctx context.Context, lock *Lock) error, opts ...AcquireOption) error {
+	for pause := newBackoff(); ; {
+		lock, err := l.Acquire(ctx, name, opts...)
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		resigned := false
+		err = lock.use(ctx, func(ctx context.Context, lock *Lock) error {
+			err := fn(ctx, lock)
+			resigned = err == nil
+			return err
+		})
+		switch lost := errors.Is(context.Cause(lock.Context()), ErrLost); {
+		case lost && resigned:
+			return nil
+		case !lost:
+			return err
+		}
+		if time.Since(begun) > steady {
+			pause = newBackoff()
+		}
+		pause.sleep(ctx)
+	}
+}

@@ -1,0 +1,288 @@
+package locker
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+const (
+	// lookInterval is the longest time between two comparisons of the clock with the
+	// next deadline. Timers do not run while the machine sleeps.
+	lookInterval = time.Second
+	// pace is the shortest time between two looks, however close the deadlines are. It
+	// is less than what margin takes off them.
+	pace = time.Millisecond
+	// renewals is how many calls of Renew may hang at the same time.
+	renewals = 4
+)
+
+// renewer renews all leases of one Locker and ends those whose time is over, from one
+// goroutine. A timer for each lease would cost every lock more than its share of that.
+type renewer struct {
+	core     *core
+	interval time.Duration // between renewals when all is well
+	retry    time.Duration // after one that failed
+	running  sync.Once
+	wake     chan struct{}
+
+	mu        sync.Mutex
+	held      map[*driver.Claim]*lease
+	deadlines deadlines
+	closed    bool
+	parked    bool           // nothing was held at the last look: no timer runs
+	last      driver.Instant // when to renew was last
+	next      driver.Instant // when to renew
+	look      driver.Instant // when the goroutine looks again
+	inFlight  int
+}
+
+func newRenewer(c *core) *renewer {
+	r := &renewer{
+		core:     c,
+		interval: c.cfg.TTL / 3,
+		wake:     make(chan struct{}, 1),
+		held:     make(map[*driver.Claim]*lease),
+	}
+	if check := c.traits.Check; check > 0 {
+		r.interval = min(r.interval, check)
+	}
+	r.retry = max(r.interval/4, 10*time.Millisecond)
+	return r
+}
+
+// start starts the goroutine at the first acquisition, so that a Locker that is
+// not used has none.
+func (r *renewer) start() {
+	r.running.Do(func() {
+		r.core.more()
+		r.last = r.core.clock.Now()
+		r.next = r.last.Add(r.interval)
+		go r.run()
+	})
+}
+
+// add takes a lease that was granted into care; false means that the Locker is closing.
+func (r *renewer) add(le *lease, now driver.Instant) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.held[&le.claim] = le
+	le.due = le.until()
+	heap.Push(&r.deadlines, le)
+	if r.parked {
+		r.parked = false
+		r.next = now.Add(r.interval)
+	}
+	if le.renewable() && le.until().Sub(now) < r.core.cfg.TTL/2 {
+		// To take it has taken long. What is left may not last until the others' turn.
+		r.next = min(r.next, max(now, r.last.Add(r.retry)))
+	}
+	if min(le.due, r.next) < r.look {
+		r.rouse()
+	}
+	return true
+}
+
+// reschedule looks at the deadline of le, which has become shorter, in time.
+func (r *renewer) reschedule(le *lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if le.slot >= 0 {
+		le.due = le.until()
+		heap.Fix(&r.deadlines, le.slot)
+		r.rouse()
+	}
+}
+
+// rouse has the goroutine look at once.
+func (r *renewer) rouse() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *renewer) remove(le *lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.held, &le.claim)
+	if le.slot >= 0 {
+		heap.Remove(&r.deadlines, le.slot)
+	}
+	if r.closed && len(r.held) == 0 {
+		r.rouse()
+	}
+}
+
+func (r *renewer) run() {
+	defer r.core.done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-r.wake:
+		}
+		d, ok := r.tend()
+		if !ok {
+			return
+		}
+		if d > 0 {
+			timer.Reset(d)
+		}
+	}
+}
+
+// tend ends the leases whose time is over, renews the others when it is time, and returns
+// when to do so again; 0 means when one is added. When the Locker is closing they are not
+// renewed, and not ok means that there is nothing left to do.
+func (r *renewer) tend() (again time.Duration, ok bool) {
+	now := r.core.clock.Now()
+	session := r.core.traits.Session
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.look = r.expire(now)
+	switch {
+	case r.closed:
+		return max(r.look.Sub(now), pace), len(r.held) > 0
+	case len(r.held) == 0 && !session && now >= r.next:
+		r.parked = true // after an interval, lest a Locker that is busy wakes it for each lease
+		r.look = math.MaxInt64
+		return 0, true
+	case now >= r.next:
+		r.last, r.next = now, now.Add(r.interval)
+		claims := r.renewable()
+		if (len(claims) > 0 || session) && r.inFlight < renewals {
+			r.inFlight++
+			r.core.more()
+			go r.renew(claims)
+		}
+	}
+	r.look = min(r.look, r.next)
+	return max(r.look.Sub(now), pace), true
+}
+
+// expire ends the leases whose deadline is over and returns when to look again. A lease is
+// looked at when the deadline is over that it had when it was looked at last; those
+// that were renewed meanwhile get their new place. r.mu is held.
+func (r *renewer) expire(now driver.Instant) driver.Instant {
+	for len(r.deadlines) > 0 {
+		le := r.deadlines[0]
+		if le.due > now {
+			return min(le.due, now.Add(lookInterval))
+		}
+		le.due = le.until()
+		if le.due <= now {
+			go le.look() // what follows from one loss does not delay the next
+			le.due = now.Add(lookInterval)
+		}
+		heap.Fix(&r.deadlines, 0)
+	}
+	return now.Add(lookInterval)
+}
+
+// renewable returns the claims that are to be renewed or confirmed; r.mu is held.
+func (r *renewer) renewable() []*driver.Claim {
+	claims := make([]*driver.Claim, 0, len(r.held))
+	for claim, le := range r.held {
+		if le.renewable() || r.core.traits.Check > 0 {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}
+
+// renew makes one call of the driver's Renew. It runs aside, so that one that
+// hangs keeps nobody from learning that a lock is lost.
+func (r *renewer) renew(claims []*driver.Claim) {
+	c := r.core
+	defer c.done()
+	ctx, cancel := context.WithTimeout(c.open, c.cfg.TTL/3)
+	defer cancel()
+	sent := c.clock.Now()
+	unknown := len(claims)
+	err := safely(func() error {
+		c.driver.Renew(ctx, claims, func(claim *driver.Claim, until driver.Instant, err error) {
+			if r.report(claim, until, sent, err) {
+				unknown--
+			}
+		})
+		return nil
+	})
+	if err != nil {
+		c.cfg.Logger.Error("locker: renewal", "backend", c.traits.Backend, "error", err)
+	}
+	if o := c.cfg.Observer; o != nil && o.Renewed != nil {
+		o.Renewed(len(claims), unknown, c.clock.Now().Sub(sent))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inFlight--
+	if soon := c.clock.Now().Add(r.retry); unknown > 0 && soon < r.next {
+		r.next = soon
+		r.rouse()
+	}
+}
+
+// report takes in what the server said of one claim. It reports whether that is known now.
+func (r *renewer) report(claim *driver.Claim, until, sent driver.Instant, err error) (known bool) {
+	r.mu.Lock()
+	le := r.held[claim]
+	r.mu.Unlock()
+	switch {
+	case le == nil:
+	case err == nil:
+		le.extend(until, sent)
+	case errors.Is(err, driver.ErrGone):
+		le.lose(err)
+	default:
+		le.unconfirmed(err)
+		r.core.cfg.Logger.Debug("locker: renewal failed", "backend", r.core.traits.Backend, "name", claim.Name, "error", err)
+		return false
+	}
+	return true
+}
+
+// close takes no more leases and returns those held. They are looked after until they have
+// been removed.
+func (r *renewer) close() []*lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	r.rouse()
+	return slices.Clone(r.deadlines)
+}
+
+// deadlines is a heap of leases by when to look at their deadline.
+type deadlines []*lease
+
+func (d deadlines) Len() int           { return len(d) }
+func (d deadlines) Less(i, j int) bool { return d[i].due < d[j].due }
+func (d deadlines) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].slot, d[j].slot = i, j
+}
+
+func (d *deadlines) Push(x any) {
+	le := x.(*lease)
+	le.slot = len(*d)
+	*d = append(*d, le)
+}
+
+func (d *deadlines) Pop() any {
+	last := len(*d) - 1
+	le := (*d)[last]
+	(*d)[last] = nil
+	*d = (*d)[:last]
+	le.slot = -1
+	return le
+}

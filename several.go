@@ -1,0 +1,81 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Locks are several locks that were taken together, in the order of their names.
+type Locks []*Lock
+
+// AcquireAll takes several names, or none: it waits for one after the other, in the order
+// of their bytes, each once however often it is named, so that callers who take
+// overlapping sets never wait for each other in a circle. If a lock is lost before the
+// last is there all go back, and the error is ErrLost. The options are those of each.
+func AcquireAll(ctx context.Context, l Locker, names []string, opts ...AcquireOption) (Locks, error) {
+	return takeAll(ctx, l.Acquire, names, opts)
+}
+
+// TryAcquireAll takes several names if that needs no waiting, or none: then it returns
+// ErrNotAcquired.
+func TryAcquireAll(ctx context.Context, l Locker, names []string, opts ...AcquireOption) (Locks, error) {
+	return takeAll(ctx, l.TryAcquire, names, opts)
+}
+
+func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireOption) (*Lock, error), names []string, opts []AcquireOption) (_ Locks, err error) {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	locks := make(Locks, 0, len(names))
+	all := false
+	defer func() {
+		if !all {
+			_ = locks.Release(ctx)
+		}
+	}()
+	whole, end := context.WithCancelCause(ctx) // ends also when one of them is lost
+	defer end(nil)
+	for _, name := range names {
+		lock, err := take(whole, name, opts...)
+		if err != nil {
+			return nil, err
+		}
+		locks = append(locks, lock)
+		held := lock.Context()
+		stop := context.AfterFunc(held, func() { end(context.Cause(held)) })
+		defer stop()
+	}
+	for _, lock := range locks {
+		if lock.Context().Err() != nil {
+			return nil, lock.lease.core.fail("acquire", lock.Name(), context.Cause(lock.Context()))
+		}
+	}
+	all = true
+	return locks, nil
+}
+
+// Release frees all locks. It returns the errors of those that could not be, see
+// Lock.Release.
+func (ls Locks) Release(ctx context.Context) error {
+	errs := make([]error, len(ls))
+	var wg sync.WaitGroup
+	for i, lock := range ls {
+		wg.Go(func() { errs[i] = lock.Release(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Context returns a context that ends with the first of the locks that ends, with its cause.
+// Like that of a Lock its Done and Err compare the clock. It carries the values of the
+// context given to AcquireAll.
+func (ls Locks) Context() context.Context {
+	ctx := context.Background()
+	if len(ls) > 0 {
+		ctx = context.WithoutCancel(ls[0].caller)
+	}
+	for _, lock := range ls {
+		ctx = lock.Within(ctx)
+	}
+	return ctx
+}
