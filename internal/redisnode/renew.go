@@ -9,9 +9,13 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// batch is how many holdings one script looks at: the server is kept from others for about a tenth
-// of a millisecond.
-const batch = 64
+const (
+	// batch is how many holdings one script looks at: the server is kept from others for some
+	// tenths of a millisecond.
+	batch = 64
+	// burst is how many scripts are sent in one go.
+	burst = 32
+)
 
 // Renewal is what the server said of a holding.
 type Renewal struct {
@@ -32,8 +36,8 @@ func (n *Node) Renew(ctx context.Context, claims []*Claim, report func(*Claim, R
 	var all sync.WaitGroup
 	for _, batches := range n.batches(ctx, claims) {
 		all.Go(func() {
-			for _, claims := range batches {
-				n.renew(ctx, claims, true, func(c *Claim, r Renewal, err error) {
+			for some := range slices.Chunk(batches, burst) {
+				n.renew(ctx, some, true, func(c *Claim, r Renewal, err error) {
 					mu.Lock()
 					defer mu.Unlock()
 					report(c, r, err)
@@ -68,41 +72,57 @@ func (n *Node) batches(ctx context.Context, claims []*Claim) map[string][][]*Cla
 	return all
 }
 
-// renew runs renew.lua for one batch, with the queues or without.
-func (n *Node) renew(ctx context.Context, claims []*Claim, queues bool, report func(*Claim, Renewal, error)) {
-	args := make([]any, 0, 1+4*len(claims))
-	args = append(args, 2*len(claims))
-	for _, c := range claims {
-		queue := c.queue
-		if !queues {
-			queue = c.lock // in which nobody waits
-		}
-		args = append(args, c.lock, queue)
-	}
-	for _, c := range claims {
-		ttl := millis(c.TTL)
-		if c.Lease {
-			ttl = 0
-		}
-		args = append(args, c.ID, ttl)
-	}
+// renew runs renew.lua for each of the batches, all in one go, with the queues or without.
+func (n *Node) renew(ctx context.Context, batches [][]*Claim, queues bool, report func(*Claim, Renewal, error)) {
 	sent := n.clock.Now()
-	v, _, err := n.run(ctx, n.scripts.renew, claims[0].lock, args)
-	if Word(err) == "TRYAGAIN" && queues {
-		// The slot is being moved. What is on one key still works.
+	cmds := n.sendAll(ctx, batches, queues, false)
+	for i, claims := range batches {
+		err := cmds[i].Err()
+		if Word(err) == "NOSCRIPT" {
+			cmds[i] = n.sendAll(ctx, batches[i:i+1], queues, true)[0]
+			err = cmds[i].Err()
+		}
+		if Word(err) == "TRYAGAIN" && queues {
+			// The slot is being moved. What is on one key still works.
+			n.renew(ctx, slices.Collect(slices.Chunk(claims, 1)), false, report)
+			continue
+		}
+		list, _ := cmds[i].Val().([]any)
+		for j, c := range claims {
+			r := Renewal{Sent: sent}
+			if err == nil && len(list) > 2*j+1 {
+				left, _ := list[2*j].(int64)
+				r.Held, r.Left = left >= 0, time.Duration(left)*time.Millisecond
+				r.Waiting, _ = list[2*j+1].(int64)
+			}
+			report(c, r, err)
+		}
+	}
+}
+
+func (n *Node) sendAll(ctx context.Context, batches [][]*Claim, queues, byText bool) []once {
+	cmds := make([]once, len(batches))
+	pipe := n.client.Pipeline()
+	for i, claims := range batches {
+		args := make([]any, 0, 1+4*len(claims))
+		args = append(args, 2*len(claims))
 		for _, c := range claims {
-			n.renew(ctx, []*Claim{c}, false, report)
+			queue := c.queue
+			if !queues {
+				queue = c.lock // in which nobody waits
+			}
+			args = append(args, c.lock, queue)
 		}
-		return
-	}
-	list, _ := v.([]any)
-	for i, c := range claims {
-		r := Renewal{Sent: sent}
-		if err == nil && len(list) > 2*i+1 {
-			left, _ := list[2*i].(int64)
-			r.Held, r.Left = left >= 0, time.Duration(left)*time.Millisecond
-			r.Waiting, _ = list[2*i+1].(int64)
+		for _, c := range claims {
+			ttl := millis(c.TTL)
+			if c.Lease {
+				ttl = 0
+			}
+			args = append(args, c.ID, ttl)
 		}
-		report(c, r, err)
+		cmds[i] = n.scripts.renew.call(ctx, args, byText)
+		_ = pipe.Process(ctx, cmds[i])
 	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	return cmds
 }

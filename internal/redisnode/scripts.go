@@ -3,6 +3,7 @@ package redisnode
 import (
 	"context"
 	_ "embed"
+	"fmt"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -10,8 +11,12 @@ import (
 var (
 	//go:embed lua/lib.lua
 	libLua string
+	//go:embed lua/acquire_free.lua
+	acquireFreeLua string
 	//go:embed lua/acquire.lua
 	acquireLua string
+	//go:embed lua/release_alone.lua
+	releaseAloneLua string
 	//go:embed lua/release.lua
 	releaseLua string
 	//go:embed lua/renew.lua
@@ -32,18 +37,15 @@ type scripts struct {
 }
 
 func newScripts(sharded bool) scripts {
-	head := "local SHARDED = false\n"
-	if sharded {
-		head = "local SHARDED = true\n"
-	}
-	read := func(text string) *script { return newScript(head + libLua + text) }
+	head := fmt.Sprintf("local SHARDED = %t\n", sharded)
+	now := head + "local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]\n"
 	return scripts{
-		acquire: read(acquireLua),
-		release: read(releaseLua),
-		renew:   read(renewLua),
-		lighten: read(lightenLua),
-		settle:  read(settleLua),
-		look:    read(lookLua),
+		acquire: newScript(now + acquireFreeLua + libLua + acquireLua),
+		release: newScript(now + releaseAloneLua + libLua + releaseLua),
+		renew:   newScript(now + libLua + renewLua),
+		lighten: newScript(now + libLua + lightenLua),
+		settle:  newScript(now + libLua + settleLua),
+		look:    newScript(now + libLua + lookLua),
 		check:   newScript(head + checkLua),
 	}
 }

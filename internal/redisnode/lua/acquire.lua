@@ -21,47 +21,36 @@ local id, weight, limit, spare, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5
 if now > tonumber(ARGV[6]) then return { -2, now } end
 
 local function take()
-  local token = next_token(ARGV[7])
+  local token, more = hold(id, weight, limit, spare, ttl, ARGV[8], tonumber(ARGV[7]))
   if not token then
-    return redis.error_reply('CLOCK ' .. KEYS[3] .. ' holds no token; delete it if it was not set by a lock')
+    return redis.error_reply('CLOCK ' .. clock .. ' holds no token; delete it if it was not set by a lock')
   end
-  return { 1, now, token, hold(id, weight, limit, spare, ttl, token, ARGV[8]) }
+  return { 1, now, token, more }
 end
 
-if redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[4]) == 0 then return take() end
-
--- An earlier answer or message may have been lost: then it is counted anew.
+-- An earlier answer or message may have been lost: then the time is counted anew.
 local function mine()
-  local token, rest = held(id, KEYS[1])
-  if not token then return nil end
-  if value('GET', KEYS[1]) then
-    redis.call('PEXPIRE', KEYS[1], ttl)
-  else
-    redis.call('HINCRBY', KEYS[1], 'weight', -weight)
-    add(id, weight, tonumber(ttl), rest)
-  end
-  return { 1, now, token, 0 }
+  local token, rest = held(id)
+  if token then put(id, rest, ttl, 0) end
+  return token and { 1, now, token, 0 }
 end
 
+read()
 local granted = mine()
 if granted then return granted end
-if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now } end
-
-local waiting = redis.call('LLEN', KEYS[2])
-if waiting > 0 then
+if redis.call('EXISTS', KEYS[4], queue) > 0 then
+  if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now } end
   -- A holder may have died, or lost the name. Those who wait come first.
-  grant_waiting(ARGV[7])
+  if not alone then grant_waiting(ARGV[7]) end
   granted = mine()
   if granted then return granted end
-  waiting = redis.call('LLEN', KEYS[2])
 end
-if waiting == 0 and fits(weight, limit) then return take() end
+if not alone and redis.call('EXISTS', queue) == 0 and fits(weight, limit) then return take() end
 
-local ahead = waiting
+local ahead = -1
 if ARGV[9] then
-  local place = ARGV[10] and redis.call('LPOS', KEYS[2], ARGV[9])
-  if place then ahead = place else redis.call('RPUSH', KEYS[2], ARGV[9]) end
-  redis.call('PEXPIRE', KEYS[2], PATIENCE)
+  ahead = ARGV[10] and redis.call('LPOS', queue, ARGV[9]) or redis.call('RPUSH', queue, ARGV[9]) - 1
+  redis.call('PEXPIRE', queue, PATIENCE)
 end
 local _, left, who = recount()
 return { 0, now, left, ahead, who }

@@ -1,7 +1,7 @@
 -- What the scripts have in common. A line before this text says whether the server is one of
--- a Cluster: SHARDED.
+-- a Cluster: SHARDED, and what time it is: now, in microseconds.
 --
---   KEYS[1]  lock   who holds the name. An exclusive holder alone: a string
+--   KEYS[1]  lock   who holds the name. An exclusive holder: a string
 --                     1 <id> <weight> <limit> <ttl> <since> <token> <owner>
 --                   Others: a hash with, for each holder, the field <id> and the value
 --                     1 <until> <weight> <limit> <ttl> <since> <token> <owner>
@@ -20,137 +20,121 @@ local PATIENCE = 60000             -- a queue at which no waiter looks is kept s
 local LATEST = 4102444800000000    -- a clock beyond the year 2100 was not set by these scripts
 local AHEAD = 1000                 -- the tokens of a grant are ahead of the time by so many at most
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
+local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
 local function text(number) return string.format('%.0f', number) end
 
--- Returns what a key holds; nil if it holds nothing, or something of another type.
+-- Returns what a key holds; nil if it holds nothing, and true besides if it is of another type.
 local function value(command, ...)
   local v = redis.pcall(command, ...)
-  if type(v) == 'table' and v.err then
-    if string.find(v.err, 'WRONGTYPE', 1, true) then return nil end
-    return redis.call(command, ...) -- fails for the same reason
-  end
-  return v or nil
+  if type(v) ~= 'table' or not v.err then return v or nil end
+  if string.find(v.err, 'WRONGTYPE', 1, true) then return nil, true end
+  return redis.call(command, ...) -- fails for the same reason
 end
 
--- Returns the token for the next grant: the time, so that tokens go on rising when the data was
--- lost, but always above the last one, so that they do not go back with the time; or the one
--- proposed if that is greater by less than a second. nil if the clock cannot be one.
-local function next_token(proposed)
-  local last = redis.call('EXISTS', KEYS[3]) == 0 and 0 or tonumber(value('GET', KEYS[3]))
-  if not last or last < 0 or last >= LATEST then return nil end
-  local token = math.max(now, last + 1)
-  proposed = tonumber(proposed) or 0
-  if proposed > token and proposed < token + 1000000 then return proposed end
-  return token
-end
+-- Who holds the name: the string of an exclusive holder, or else whether others do.
+local alone, among
+local function read() alone, among = value('GET', lock) end
 
--- Returns the record of the string or hash value of a holder, from its weight on.
-local function record(weight, limit, ttl, since, token, owner)
-  return weight .. ' ' .. limit .. ' ' .. ttl .. ' ' .. since .. ' ' .. token .. ' ' .. owner
-end
-
--- Writes a holder who is not alone, or need not be.
-local function add(id, weight, left, rest)
-  redis.call('HSET', KEYS[1], id, '1 ' .. text(now + left * 1000) .. ' ' .. rest)
-  redis.call('HINCRBY', KEYS[1], 'weight', weight)
-  if redis.call('PTTL', KEYS[1]) < left then redis.call('PEXPIRE', KEYS[1], left) end
-end
-
--- Makes a claim a holder of the name, which has room for it. Returns how many tokens above its
--- own are its, too.
-local function hold(id, weight, limit, spare, ttl, token, owner)
-  spare = math.max(0, math.min(spare, now + AHEAD - token))
-  redis.call('SET', KEYS[3], text(token + spare))
-  local rest = record(weight, limit, ttl, text(now), text(token), owner)
-  if tonumber(weight) == ALL then
-    redis.call('SET', KEYS[1], '1 ' .. id .. ' ' .. rest, 'NX', 'PX', ttl)
-  else
-    add(id, weight, tonumber(ttl), rest)
-  end
-  return spare
-end
-
--- Returns the token and the rest of the record of a claim if it holds the name under this key.
-local function held(id, lock)
-  local v = value('GET', lock)
-  if not v then
+-- Returns the token of a claim if it holds the name, its record from the weight on, and when its
+-- time is over, if that of the key does not say so.
+local function held(id)
+  local v
+  if among then
     v = value('HGET', lock, id)
-  elseif string.sub(v, 1, 35) ~= '1 ' .. id .. ' ' then
-    return nil
+  elseif alone and string.sub(alone, 1, 35) == '1 ' .. id .. ' ' then
+    v = alone
   end
-  local rest, token = string.match(v or '', '^1 %x+ (%d+ %d+ %d+ %d+ (%d+) .*)$')
-  return tonumber(token), rest
+  if not v then return nil end
+  local ends, rest, token = string.match(v, '^1 (%x+) (%d+ %d+ %d+ %d+ (%d+) .*)$')
+  return tonumber(token), rest, among and tonumber(ends)
 end
 
--- Removes a holder; returns whether it was one.
-local function remove(id)
-  if not held(id, KEYS[1]) then return false end
-  if value('GET', KEYS[1]) then
-    redis.call('DEL', KEYS[1])
-    return true
+-- Writes the record of a holder, who has so many milliseconds left, and by how much the weight of
+-- all has become greater.
+local function put(id, rest, left, more)
+  if alone then
+    redis.call('SET', lock, '1 ' .. id .. ' ' .. rest, 'PX', left)
+    return
   end
-  local weight = string.match(redis.call('HGET', KEYS[1], id), '^1 %d+ (%d+)')
-  redis.call('HDEL', KEYS[1], id)
-  if redis.call('HINCRBY', KEYS[1], 'weight', -weight) <= 0 or redis.call('HLEN', KEYS[1]) <= 1 then
-    redis.call('DEL', KEYS[1])
-  end
-  return true
+  redis.call('HSET', lock, id, '1 ' .. text(now + left * 1000) .. ' ' .. rest)
+  redis.call('HINCRBY', lock, 'weight', more)
+  if redis.call('PTTL', lock) < tonumber(left) then redis.call('PEXPIRE', lock, left) end
 end
 
--- Counts the holders' weights anew, without those whose time is over. No holding may last for
--- longer than its ttl from now on, which it would after the server's clock was set back. Returns
--- the weight of all and for how many milliseconds the first of them will stay, -1 if that is not
--- known, and who holds the name alone.
+-- Counts the weights of all holders anew, without those whose time is over. No holding may last for
+-- longer than its ttl from now on, as it would after the server's clock was set back. Returns the sum,
+-- for how many milliseconds the first of them will stay, -1 if that is not known, and the id of
+-- an exclusive holder.
 local function recount()
-  local left = redis.call('PTTL', KEYS[1])
-  if left == -2 then return 0, 0, '' end
-  local v = value('GET', KEYS[1])
-  local fields = v and {} or value('HGETALL', KEYS[1])
-  if v or not fields then
-    local id, ttl = string.match(v or '', '^1 (%x+) %d+ %d+ (%d+) ')
+  local left = redis.call('PTTL', lock)
+  if not among then
+    if not alone then return 0, 0, '' end
+    local id, ttl = string.match(alone, '^1 (%x+) %d+ %d+ (%d+) ')
     if id and (left > tonumber(ttl) or left == -1) then
-      redis.call('PEXPIRE', KEYS[1], ttl)
       left = tonumber(ttl)
+      redis.call('PEXPIRE', lock, left)
     end
     return ALL, left, id or ''
   end
+  local fields = value('HGETALL', lock)
+  if not fields then return ALL, left, '' end
   local sum, first, last = 0, -1, 0
   for i = 1, #fields, 2 do
     local id, v = fields[i], fields[i + 1]
     local ends, rest, weight, ttl = string.match(v, '^1 (%d+) ((%d+) %d+ (%d+) .*)$')
+    local stays = ends and math.ceil((ends - now) / 1000)
     if not ends then
       if id ~= 'weight' then sum = sum + ALL end
-    elseif tonumber(ends) <= now then
-      redis.call('HDEL', KEYS[1], id)
+    elseif stays <= 0 then
+      redis.call('HDEL', lock, id)
     else
-      local stays = math.ceil((ends - now) / 1000)
       if stays > tonumber(ttl) then
         stays = tonumber(ttl)
-        redis.call('HSET', KEYS[1], id, '1 ' .. text(now + stays * 1000) .. ' ' .. rest)
+        put(id, rest, ttl, 0)
       end
       if first < 0 or stays < first then first = stays end
       last, sum = math.max(last, stays), sum + weight
     end
   end
   if sum == 0 then
-    redis.call('DEL', KEYS[1])
+    redis.call('DEL', lock)
+    among = false
     return 0, 0, ''
   end
-  redis.call('HSET', KEYS[1], 'weight', text(sum))
-  if last > 0 and sum < ALL then redis.call('PEXPIRE', KEYS[1], last) end
+  redis.call('HSET', lock, 'weight', text(sum))
+  if sum < ALL then redis.call('PEXPIRE', lock, last) end
   return sum, first, ''
 end
 
 -- Reports whether a claim may hold the name beside those who do.
 local function fits(weight, limit)
-  if redis.call('EXISTS', KEYS[1]) == 0 then return true end
-  local sum = value('HGET', KEYS[1], 'weight')
-  if sum and tonumber(sum) > 0 and sum + weight <= tonumber(limit) then return true end
-  if not sum and value('GET', KEYS[1]) then return false end
-  return recount() + weight <= tonumber(limit)
+  if alone then return false end
+  if not among then return true end
+  local sum = tonumber(value('HGET', lock, 'weight'))
+  if not sum or sum <= 0 or sum + weight > tonumber(limit) then sum = recount() end
+  return sum + weight <= tonumber(limit)
+end
+
+-- Makes a claim, for which there is room, a holder of the name. Returns its token and how many above
+-- that are its, too; nil if the clock cannot be one. The token is the time, so that tokens go on
+-- rising when the data was lost, but always above the last one, so that they do not go back with the
+-- time; or the one proposed if that is greater by less than a second.
+local function hold(id, weight, limit, spare, ttl, owner, proposed)
+  local last = tonumber(redis.call('GET', clock) or 0)
+  if not last or last < 0 or last >= LATEST then return nil end
+  local token = math.max(now, last + 1)
+  if proposed > token and proposed < token + 1000000 then token = proposed end
+  spare = math.max(0, math.min(spare, now + AHEAD - token))
+  redis.call('SET', clock, token + spare)
+  local record = string.format('%s %s %s %.0f %.0f %s', weight, limit, ttl, now, token, owner)
+  if tonumber(weight) == ALL then
+    alone = '1 ' .. id .. ' ' .. record
+    redis.call('SET', lock, alone, 'NX', 'PX', ttl)
+  else
+    put(id, record, ttl, weight)
+    among = true
+  end
+  return token, spare
 end
 
 -- Tells those who listen to a channel. Errors (of a user who may not publish) are found by
@@ -159,33 +143,27 @@ local function tell(channel, news)
   redis.pcall(SHARDED and 'SPUBLISH' or 'PUBLISH', channel, news)
 end
 
--- Reports whether somebody listens to a channel, those not counted who listen to a pattern.
-local function listens(channel)
-  local heard = redis.call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return heard[2] > 0
-end
-
 -- Reads an entry of the queue.
 local function parse(entry)
   return string.match(entry, '^1 (%x+) (%d+) (%d+) (%d+) (%d+) %d+ (%S+) (.*)$')
 end
 
 -- Grants the name to as many from the head of the queue as fit, and tells each: "granted <id>
--- <token> <spare> <now> <lock>". One to whom nobody listens is gone and passed over. What cannot be
--- granted (there is no memory, the clock is none) stays in the queue, where its waiter looks.
+-- <token> <spare> <now> <lock>". One to whom nobody listens (those who listen to a pattern do not
+-- count) is gone and passed over. What cannot be granted, because there is no memory or the clock
+-- is none, stays in the queue: its waiter is told when it looks.
 local function grant_waiting(proposed)
   while true do
-    local entry = value('LINDEX', KEYS[2], 0)
+    local entry = value('LINDEX', queue, 0)
     if not entry then return end
     local id, weight, limit, spare, ttl, channel, owner = parse(entry)
     if not id or not fits(weight, limit) then return end
-    if listens(channel) then
-      local token = next_token(proposed)
-      local ok, more = pcall(hold, id, weight, limit, spare, ttl, token, owner)
-      if not token or not ok then return end
-      tell(channel, 'granted ' .. id .. ' ' .. text(token) .. ' ' .. text(more) .. ' ' .. text(now) .. ' ' .. KEYS[1])
+    if redis.call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', channel)[2] > 0 then
+      local ok, token, more = pcall(hold, id, weight, limit, spare, ttl, owner, tonumber(proposed))
+      if not ok or not token then return end
+      tell(channel, string.format('granted %s %.0f %.0f %.0f %s', id, token, more, now, lock))
     end
-    redis.call('LPOP', KEYS[2])
+    redis.call('LPOP', queue)
   end
 end
 

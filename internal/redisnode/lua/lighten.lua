@@ -6,19 +6,18 @@
 --
 -- Answers 1, or 0 if the claim does not hold the name.
 
-local id, weight = ARGV[1], ARGV[2]
-local token, rest = held(id, KEYS[1])
+read()
+local token, rest, ends = held(ARGV[1])
 if not token then return 0 end
 local old, tail = string.match(rest, '^(%d+)( .*)$')
-if tonumber(weight) < tonumber(old) then
-  local left = redis.call('PTTL', KEYS[1])
-  if value('GET', KEYS[1]) then
-    redis.call('DEL', KEYS[1])
-  else
-    left = math.ceil((string.match(redis.call('HGET', KEYS[1], id), '^1 (%d+)') - now) / 1000)
-    redis.call('HINCRBY', KEYS[1], 'weight', -old)
+local more = ARGV[2] - old
+if more < 0 then
+  local left = ends and math.ceil((ends - now) / 1000) or redis.call('PTTL', lock)
+  if alone then
+    redis.call('DEL', lock)
+    alone, among, more = nil, true, ARGV[2]
   end
-  add(id, weight, math.max(left, 1), weight .. tail)
+  put(ARGV[1], ARGV[2] .. tail, math.max(left, 1), more)
 end
-grant_waiting()
+grant_waiting(0)
 return 1

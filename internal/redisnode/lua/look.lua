@@ -6,6 +6,6 @@
 -- list of fields and values, the queue}.
 
 return {
-  now, redis.call('PTTL', KEYS[1]), value('GET', KEYS[1]) or '',
-  value('HGETALL', KEYS[1]) or {}, value('LRANGE', KEYS[2], 0, -1) or {},
+  now, redis.call('PTTL', lock), value('GET', lock) or '',
+  value('HGETALL', lock) or {}, value('LRANGE', queue, 0, -1) or {},
 }

@@ -13,29 +13,26 @@
 
 local id, linger = ARGV[1], tonumber(ARGV[2])
 local answer = 0
-if ARGV[5] and redis.call('LREM', KEYS[2], 0, ARGV[5]) > 0 then answer = 2 end
+if ARGV[5] and redis.call('LREM', queue, 0, ARGV[5]) > 0 then answer = 2 end
 local stray = math.ceil((ARGV[4] - now) / 1000) + 1
 if stray > 0 then redis.call('SET', KEYS[4], '', 'PX', stray) end
 
-if linger == 0 then
-  if remove(id) then answer = 1 end
-else
-  local token, rest = held(id, KEYS[1])
-  if token then
-    answer = 1
-    -- The ttl becomes what is left: nobody may cut it short, and nobody wait for longer.
-    local weight, limit, tail = string.match(rest, '^(%d+) (%d+) %d+ (.*)$')
-    rest = weight .. ' ' .. limit .. ' ' .. ARGV[2] .. ' ' .. tail
-    if value('GET', KEYS[1]) then
-      redis.call('SET', KEYS[1], '1 ' .. id .. ' ' .. rest, 'PX', linger)
-    else
-      redis.call('HINCRBY', KEYS[1], 'weight', -weight)
-      add(id, weight, linger, rest)
-    end
-    local first, _, _, _, _, channel = parse(value('LINDEX', KEYS[2], 0) or '')
-    if first then tell(channel, 'look ' .. first .. ' ' .. ARGV[2]) end
+read()
+local token, rest = held(id)
+if token then
+  answer = 1
+  local weight, limit, tail = string.match(rest, '^(%d+) (%d+) %d+ (.*)$')
+  if linger > 0 then
+    -- The ttl becomes what is left, so that nobody cuts it short.
+    put(id, weight .. ' ' .. limit .. ' ' .. linger .. ' ' .. tail, linger, 0)
+    local first, _, _, _, _, channel = parse(value('LINDEX', queue, 0) or '')
+    if first then tell(channel, 'look ' .. first .. ' ' .. linger) end
+  elseif alone or redis.call('HINCRBY', lock, 'weight', -weight) <= 0 then
+    redis.call('DEL', lock)
+    alone, among = nil, false
+  else
+    redis.call('HDEL', lock, id)
   end
 end
-
 grant_waiting(ARGV[3])
 return answer

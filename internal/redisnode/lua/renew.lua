@@ -11,19 +11,18 @@
 
 local answer = {}
 for i = 1, #KEYS, 2 do
-  local lock, id, ttl = KEYS[i], ARGV[i], tonumber(ARGV[i + 1])
-  local token, rest = held(id, lock)
+  lock = KEYS[i]
+  read()
+  local id, ttl = ARGV[i], tonumber(ARGV[i + 1])
+  local token, rest, ends = held(id)
   local left = -1
   if token then
-    left = redis.call('PTTL', lock)
-    local ends = string.match(value('HGET', lock, id) or '', '^1 (%d+)')
-    if ends then left = math.ceil((ends - now) / 1000) end
+    left = ends and math.ceil((ends - now) / 1000) or redis.call('PTTL', lock)
     if ends and left <= 0 then
       left = -1 -- its time is over, although others keep the key
     elseif ttl > 0 and (left * 6 < ttl * 5 or left > ttl) then
+      if ends then put(id, rest, ttl, 0) else redis.call('PEXPIRE', lock, ttl) end
       left = ttl
-      if ends then redis.call('HSET', lock, id, '1 ' .. text(now + ttl * 1000) .. ' ' .. rest) end
-      if not ends or redis.call('PTTL', lock) < ttl then redis.call('PEXPIRE', lock, ttl) end
     end
   end
   answer[i], answer[i + 1] = left, value('LLEN', KEYS[i + 1]) or 0
