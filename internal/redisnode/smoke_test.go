@@ -55,7 +55,7 @@ func TestSmoke(t *testing.T) {
 	for name, err := range n.Names(ctx, "") {
 		t.Log(name, err)
 	}
-	t.Log(n.Settle(ctx, b, time.Now().UnixMicro()+1e6))
+	t.Log(n.Settle(ctx, b, time.Now().UnixMicro()+1e6, 0))
 	t.Log(n.Release(ctx, a, 0, 0))
 	t.Log(n.Evict(ctx, "x", b.ID))
 	t.Log(n.Release(ctx, b, 0, 0))

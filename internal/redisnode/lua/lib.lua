@@ -18,7 +18,7 @@
 local ALL = 2147483647             -- weight and limit of an exclusive claim
 local PATIENCE = 60000             -- a queue at which no waiter looks is kept so many milliseconds
 local LATEST = 4102444800000000    -- a clock beyond the year 2100 was not set by these scripts
-local AHEAD = 1000                 -- the tokens of a grant are ahead of the time by so many at most
+local AHEAD = 1000                 -- the tokens of a grant are ahead of the time, or of the one proposed, by so many at most
 
 local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
 local function text(number) return string.format('%.0f', number) end
@@ -59,6 +59,16 @@ local function put(id, rest, left, more)
   redis.call('HSET', lock, id, '1 ' .. text(now + left * 1000) .. ' ' .. rest)
   redis.call('HINCRBY', lock, 'weight', more)
   if redis.call('PTTL', lock) < tonumber(left) then redis.call('PEXPIRE', lock, left) end
+end
+
+-- Ends the holding of a claim of this weight.
+local function remove(id, weight)
+  if alone or redis.call('HINCRBY', lock, 'weight', -weight) <= 0 then
+    redis.call('DEL', lock)
+    alone, among = nil, false
+  else
+    redis.call('HDEL', lock, id)
+  end
 end
 
 -- Counts the weights of all holders anew, without those whose time is over. No holding may last for
@@ -123,8 +133,9 @@ local function hold(id, weight, limit, spare, ttl, owner, proposed)
   local last = tonumber(redis.call('GET', clock) or 0)
   if not last or last < 0 or last >= LATEST then return nil end
   local token = math.max(now, last + 1)
-  if proposed > token and proposed < token + 1000000 then token = proposed end
-  spare = math.max(0, math.min(spare, now + AHEAD - token))
+  local from = now
+  if proposed > token and proposed < token + 1000000 then token, from = proposed, proposed end
+  spare = math.max(0, math.min(spare, from + AHEAD - token))
   redis.call('SET', clock, token + spare)
   local record = string.format('%s %s %s %.0f %.0f %s', weight, limit, ttl, now, token, owner)
   if tonumber(weight) == ALL then
