@@ -7,7 +7,7 @@ if ARGV[2] == '2147483647' and now <= tonumber(ARGV[6]) and
   local token, proposed = now, tonumber(ARGV[7])
   if proposed > now and proposed < now + 1000000 then token = proposed end
   if last and last < token then
-    local spare = math.min(ARGV[4], 1000)
+    local spare = math.max(0, math.min(ARGV[4], math.min(token, now + 100000) + 1000 - token))
     local record = string.format('1 %s %s %s %s %.0f %.0f %s', ARGV[1], ARGV[2], ARGV[3], ARGV[5], now, token, ARGV[8])
     redis.call('SET', KEYS[3], token + spare)
     redis.call('SET', KEYS[1], record, 'NX', 'PX', ARGV[5])

@@ -19,6 +19,7 @@ local ALL = 2147483647             -- weight and limit of an exclusive claim
 local PATIENCE = 60000             -- a queue at which no waiter looks is kept so many milliseconds
 local LATEST = 4102444800000000    -- a clock beyond the year 2100 was not set by these scripts
 local AHEAD = 1000                 -- the tokens of a grant are ahead of the time, or of the one proposed, by so many at most
+local LEAD = 100000                -- one that was proposed has spare ones if it is ahead by less
 
 local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
 local function text(number) return string.format('%.0f', number) end
@@ -134,7 +135,7 @@ local function hold(id, weight, limit, spare, ttl, owner, proposed)
   if not last or last < 0 or last >= LATEST then return nil end
   local token = math.max(now, last + 1)
   local from = now
-  if proposed > token and proposed < token + 1000000 then token, from = proposed, proposed end
+  if proposed > token and proposed < token + 1000000 then token, from = proposed, math.min(proposed, now + LEAD) end
   spare = math.max(0, math.min(spare, from + AHEAD - token))
   redis.call('SET', clock, token + spare)
   local record = string.format('%s %s %s %.0f %.0f %s', weight, limit, ttl, now, token, owner)
