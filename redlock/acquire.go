@@ -3,257 +3,244 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
-const (
-	// coarse is what is taken off every validity because Redis counts whole
-	// milliseconds.
-	coarse = 2 * time.Millisecond
-	// tokenTries is how many times a token is raised before the votes are given
-	// back. Each time somebody else has raised a clock of the bucket meanwhile.
-	tokenTries = 4
-)
+// tokenTries is how many times a token is raised. Each time somebody else has raised the clock of
+// the bucket meanwhile.
+const tokenTries = 4
 
-// Acquire asks once or waits.
+// question is how the nodes are asked for a name.
+type question struct {
+	wait  bool  // queue where it is taken
+	yield bool  // let those go first who are older, also where it is granted
+	token int64 // that a node gives if it can
+}
+
+// Acquire implements [driver.Driver].
 func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, error) {
-	c := b.newClaim(dc, b.tokens.stamp())
-	b.join(c)
-	grant, err := b.ask(ctx, c)
-	if err != nil {
-		b.leave(c)
-	}
-	return grant, err
-}
-
-// ask begins with a plain bid where that is likely to be enough.
-func (b *backend) ask(ctx context.Context, c *claim) (grant driver.Grant, err error) {
-	if c.plain {
-		grant, _, err = b.bid(ctx, c, false, true)
-		if err == nil || ctx.Err() != nil {
-			return grant, err
+	b.warned.Do(func() {
+		for _, n := range b.nodes {
+			n.CheckEviction()
+		}
+	})
+	c := b.newClaim(dc)
+	if !c.Wait || !b.listening(c) {
+		b.ask(ctx, c, question{})
+		g, err := b.grant(ctx, c)
+		if err == nil {
+			return g, nil
+		}
+		if ctx.Err() != nil {
+			return driver.Grant{}, because(ctx.Err(), err)
+		}
+		if !c.Wait {
+			return driver.Grant{}, b.refused(ctx, c, err)
 		}
 	}
-	if c.Wait {
-		w := waiter{b: b, c: c, err: err}
-		return w.wait(ctx)
-	}
-	return b.try(ctx, c)
+	return b.wait(ctx, c)
 }
 
-// try asks once. What the nodes gave is given back if it was too little.
-func (b *backend) try(ctx context.Context, c *claim) (driver.Grant, error) {
-	grant, replies, err := b.bid(ctx, c, false, false)
-	if err == nil {
-		return grant, nil
+// refused returns driver.ErrTaken if enough nodes said that another has the name, when what the
+// others have granted has been given back.
+func (b *backend) refused(ctx context.Context, c *claim, err error) error {
+	held, refused := b.count(c)
+	if refused == 0 || refused+held < b.quorum {
+		return err
 	}
-	undo := b.clean(c)
-	taken, yes := count(replies)
-	if ctx.Err() != nil || taken == 0 || taken+yes < b.quorum {
-		return driver.Grant{}, failed(ctx, err)
+	if err := b.end(c, 0).cleaned(ctx); err != nil {
+		return err
 	}
-	// Another has it, or at least some of it. Who asks next should not find ours.
-	var ours nodeSet
-	for i, rep := range replies {
-		if rep.yes {
-			ours = ours.with(i)
+	return driver.ErrTaken
+}
+
+// ask puts the question to the first majority, and to the others if it is not unanimous. It returns
+// when a majority has granted or refused the name, all have answered or had their time, or ctx has
+// ended.
+func (b *backend) ask(ctx context.Context, c *claim, q question) {
+	first, rest := b.order(c.Name)
+	q.token = b.time() + lead
+	c.forget()
+	answers := make(chan struct{}, len(b.nodes))
+	put := func(nodes []int) {
+		for _, i := range nodes {
+			b.working.Go(func() {
+				b.askNode(c, c.votes[i], q)
+				answers <- struct{}{}
+			})
 		}
 	}
-	undo.wait(ctx, b.bound, ours)
-	if ctx.Err() != nil {
-		return driver.Grant{}, failed(ctx, err)
-	}
-	return driver.Grant{}, driver.ErrTaken
-}
-
-// failed is what to say after err, which is nil if ctx ended before there was
-// anything to complain of. The core adds that ctx has ended.
-func failed(ctx context.Context, err error) error {
-	if err == nil {
-		return ctx.Err()
-	}
-	return err
-}
-
-func count(replies []reply) (taken, yes int) {
-	for _, rep := range replies {
-		if rep.yes {
-			yes++
-		} else if rep.err == nil {
-			taken++
+	put(first)
+	hurry := time.NewTimer(slowAfter)
+	defer hurry.Stop()
+	for open := len(first); open > 0; {
+		select {
+		case <-answers:
+			open--
+		case <-hurry.C:
+			for _, i := range first {
+				c.mu.Lock()
+				slow := !c.votes[i].answered && c.votes[i].err == nil
+				c.mu.Unlock()
+				if slow {
+					b.nodes[i].slow.Store(true)
+				}
+			}
+			put(rest)
+			open, rest = open+len(rest), nil
+		case <-ctx.Done():
+			return
+		}
+		held, refused := b.count(c)
+		if held >= b.quorum || refused >= b.quorum && !q.yield {
+			return
+		}
+		if open == 0 {
+			put(rest)
+			open, rest = len(rest), nil
 		}
 	}
-	return taken, yes
 }
 
-// expectsFree: the first question for a lock may be a plain SET NX, which costs the nodes
-// less than the script. If it is refused the script has to follow, which knows the queue,
-// and whether who has the lock has been withdrawn. And should it come late it leaves what
-// others have to clear away, so it is not sent where an answer may fail to come.
-func (b *backend) expectsFree() bool {
-	return !b.fenced && !b.crowd.Expected() && !slices.ContainsFunc(b.nodes, (*node).slow)
+// askNode asks one node.
+func (b *backend) askNode(c *claim, v *vote, q question) {
+	v.calls.Lock()
+	defer v.calls.Unlock()
+	c.mu.Lock()
+	now := b.clock.Now()
+	skip := c.over || now < v.barred
+	if v.begun == 0 {
+		v.begun = now
+	}
+	c.mu.Unlock()
+	if skip {
+		return
+	}
+	var a redisnode.Answer
+	v.at.Yield = q.yield
+	err := b.request(v.node, func(ctx context.Context) (err error) {
+		a, err = v.Acquire(ctx, v.at, q.wait && v.Listening(v.at), q.token)
+		return err
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v.heard(a, err)
+	if err != nil && q.yield && v.at.Unanswered() {
+		v.barred, v.held = b.clock.Now().Add(barred), false
+	}
 }
 
-// bid asks all nodes for the lock: one round when our guess of the token is above
-// the clocks of a majority, and otherwise a second one for the token. A plain bid has
-// no token and stands in no queue.
-func (b *backend) bid(ctx context.Context, c *claim, queue, plain bool) (driver.Grant, []reply, error) {
+// grant returns the grant of a claim that a majority votes for: at once if they have written the same
+// token, not long ago, and otherwise after a second round in which they do.
+func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
+	if held, _ := b.count(c); held < b.quorum {
+		return driver.Grant{}, b.failure(c)
+	}
+	if err := c.mutex(b.ballots(c)).TryLockContext(ctx); err != nil {
+		return driver.Grant{}, fmt.Errorf("%w: %w", err, b.failure(c))
+	}
+	for try := 0; ; try++ {
+		token, spare, until := b.agreed(c)
+		if until.Sub(b.clock.Now()) > c.TTL/2 {
+			c.mu.Lock()
+			c.token, c.spare = token, min(spare, int64(c.Spare))
+			g := driver.Grant{Token: token, Spare: c.spare, Until: until}
+			c.spread = time.AfterFunc(spreadAfter, func() { b.spread(c) })
+			c.mu.Unlock()
+			return g, nil
+		}
+		if try == tokenTries {
+			return driver.Grant{}, fmt.Errorf("the nodes did not agree on a token, %d times: %w", try, b.failure(c))
+		}
+		if err := b.settle(ctx, c); err != nil {
+			return driver.Grant{}, err
+		}
+	}
+}
+
+// settle is the second round: it has the nodes that vote for the claim write one token for it, which
+// is greater than all that they know, and count the TTL anew. It returns an error if too few still
+// vote for it.
+func (b *backend) settle(ctx context.Context, c *claim) error {
+	now := b.time()
+	token := max(c.highest()+1, now+lead)
+	spare := int64(min(c.Spare, maxSpare))
+	if token > now+2*lead {
+		spare = 0
+	}
 	start := b.clock.Now()
-	var token int64
-	text := ""
-	if b.fenced {
-		token = b.tokens.guess()
-		text = strconv.FormatInt(token, 10)
+	answers := make(chan bool, len(b.nodes))
+	open, yes := 0, 0
+	ballots := b.ballots(c)
+	for i, v := range c.votes {
+		if !ballots[i].yes {
+			continue
+		}
+		ballots[i] = ballot{extend: true}
+		open++
+		b.working.Go(func() { answers <- b.settleNode(c, v, token, spare, start) })
 	}
-	q := &round{script: bidScript, plain: plain, queue: queue, judge: judgeBid, heard: b.lateVote(c)}
-	if plain {
-		q.args = c.plainBid()
-	} else {
-		q.args = c.bidFor(text, queue)
-	}
-	r := b.put(c, q)
-	won := r.wait(ctx)
-	b.crowd.Met(!won)
-	replies := r.replies()
-	b.learn(token, replies)
-	if !won || r.mutex().TryLockContext(ctx) != nil {
-		return driver.Grant{}, replies, failed(ctx, b.quorumError(replies))
-	}
-	written := 0
-	for _, rep := range replies {
-		if rep.yes && !rep.low {
-			written++
+	for ; open > 0 && yes < b.quorum; open-- {
+		select {
+		case ok := <-answers:
+			if ok {
+				yes++
+			}
+		case <-ctx.Done():
+			return because(ctx.Err(), b.failure(c))
 		}
 	}
-	if !b.fenced || written >= b.quorum {
-		grant, err := b.grant(c, start, token)
-		return grant, replies, err
-	}
-	grant, err := b.confirm(ctx, c, max(token, highest(replies)))
-	return grant, replies, err
-}
-
-// lateVote rouses a waiter of which another node turned out to be free after it
-// had been decided that too few were.
-func (b *backend) lateVote(c *claim) func(int, reply) {
-	if !c.Wait {
-		return nil
-	}
-	return func(i int, rep reply) {
-		if rep.yes {
-			c.wake(func() { c.late = c.late.with(i) })
-		}
-	}
-}
-
-// confirm writes a token above floor on the nodes that gave us the lock, and
-// counts their time anew. A majority of such writes is what makes a holder.
-func (b *backend) confirm(ctx context.Context, c *claim, floor int64) (driver.Grant, error) {
-	var replies []reply
-	for try := range tokenTries {
-		start := b.clock.Now()
-		var token int64
-		text := ""
-		if b.fenced {
-			token = max(floor+1+int64(try)*100, b.tokens.guess())
-			text = strconv.FormatInt(token, 10)
-		}
-		r := b.put(c, &round{
-			script: confirmScript,
-			args:   confirmScript.call([]string{c.lock, c.clock}, c.head, c.ttl, text),
-			judge:  judgeConfirm,
-		})
-		won := r.wait(ctx)
-		replies = r.replies()
-		if won {
-			won, _ = r.mutex().ExtendContext(ctx)
-		}
-		if won {
-			return b.grant(c, start, token)
-		}
-		b.learn(token, replies)
-		floor = max(token, highest(replies))
-		if _, yes := count(replies); yes < b.quorum || ctx.Err() != nil {
-			break
-		}
-	}
-	return driver.Grant{}, failed(ctx, fmt.Errorf("no token: %w", b.quorumError(replies)))
-}
-
-func (b *backend) learn(token int64, replies []reply) {
-	for _, rep := range replies {
-		if rep.low {
-			b.tokens.refused(token, rep.clock, rep.now)
-		} else if rep.now != 0 {
-			b.tokens.heard(rep.now)
-		}
-	}
-}
-
-func highest(replies []reply) int64 {
-	var clock int64
-	for _, rep := range replies {
-		clock = max(clock, rep.clock, rep.now)
-	}
-	return clock
-}
-
-// grant is the holding that began to count at start, if any of it is left.
-func (b *backend) grant(c *claim, start driver.Instant, token int64) (driver.Grant, error) {
-	until := start.Add(c.TTL - coarse)
-	if b.clock.Now() >= until {
-		return driver.Grant{}, fmt.Errorf("a majority said yes, but only after the TTL of %v was over", c.TTL)
+	if held, _ := b.count(c); held < b.quorum {
+		return b.failure(c)
 	}
 	c.mu.Lock()
-	c.token = token
+	for i, v := range c.votes {
+		ballots[i] = ballot{extend: true, yes: v.held && v.token == token, err: v.err}
+	}
 	c.mu.Unlock()
-	return driver.Grant{Token: token, Until: until}, nil
-}
-
-func judgeBid(v any) reply {
-	switch v := v.(type) {
-	case nil: // to a plain one
-		return reply{}
-	case string:
-		if v == "OK" {
-			return reply{yes: true}
-		}
-	case int64:
-		if v == 1 {
-			return reply{yes: true}
-		}
-		return reply{err: errWithdrawn}
-	case []any:
-		if len(v) == 3 && v[0] == int64(2) {
-			clock, _ := v[1].(int64)
-			now, _ := v[2].(int64)
-			return reply{yes: true, low: true, clock: clock, now: now}
-		}
-		if len(v) == 4 {
-			holder, _ := v[1].(string)
-			left, _ := v[2].(int64)
-			now, _ := v[3].(int64)
-			return reply{holder: holder, left: time.Duration(left) * time.Millisecond, now: now}
-		}
+	if yes < b.quorum {
+		return nil // it is tried again with a greater one
 	}
-	return reply{err: strange(v)}
-}
-
-func judgeConfirm(v any) reply {
-	switch v := v.(type) {
-	case int64:
-		return reply{yes: v == 1}
-	case []any:
-		if len(v) == 2 {
-			clock, _ := v[1].(int64)
-			return reply{yes: true, low: true, clock: clock}
-		}
+	if ok, err := c.mutex(ballots).ExtendContext(ctx); !ok {
+		return fmt.Errorf("no majority for a token: %w", err)
 	}
-	return reply{err: strange(v)}
+	return nil
 }
 
-func strange(v any) error { return fmt.Errorf("unexpected answer %v (%T)", v, v) }
+// settleNode has one node write the token, and reports whether it has.
+func (b *backend) settleNode(c *claim, v *vote, token, spare int64, start driver.Instant) bool {
+	v.calls.Lock()
+	defer v.calls.Unlock()
+	c.mu.Lock()
+	over := c.over
+	c.mu.Unlock()
+	if over {
+		return false
+	}
+	var settled bool
+	var clock int64
+	err := b.request(v.node, func(ctx context.Context) (err error) {
+		settled, clock, err = v.Settle(ctx, v.at, token, spare)
+		if err == driver.ErrGone {
+			clock, err = -1, nil
+		}
+		return err
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v.err = err
+	switch {
+	case err != nil:
+	case settled:
+		v.token, v.spare, v.since = token, spare, start
+	case clock < 0:
+		v.held = false
+	default:
+		v.token = max(v.token, clock)
+		v.spare = 0
+	}
+	return settled
+}

@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
@@ -89,6 +91,7 @@ func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string, ad
 			return dial(strings.Split(address, ","), slices.Concat(added, opts)...)
 		},
 		Fenced:     len(added) == 0,
+		Shared:     true,
 		Durable:    true,
 		TTL:        time.Second,
 		IdleRate:   1,
@@ -186,16 +189,18 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis, added []locke
 // destroy deletes the keys of whoever holds name now, and of nobody who gets it while
 // this is going on.
 func destroy(ctx context.Context, nodes []goredis.UniversalClient, name string) error {
-	const script = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
+	const script = `local v = redis.call('type', KEYS[1]).ok == 'string' and redis.call('get', KEYS[1])
+if not v or string.sub(v, 3, 34) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
 	votes := make(map[string]int)
 	holder := ""
 	for _, c := range nodes {
-		value, err := c.Get(ctx, lockKey(name)).Result()
-		if err != nil && !errors.Is(err, goredis.Nil) {
-			return err
+		value, _ := c.Get(ctx, lockKey(name)).Result() // of shared holders all are deleted
+		if len(value) < 34 {
+			continue
 		}
-		if votes[value]++; value != "" && votes[value] > votes[holder] {
-			holder = value
+		id := value[2:34]
+		if votes[id]++; votes[id] > votes[holder] {
+			holder = id
 		}
 	}
 	for _, c := range nodes {
@@ -207,8 +212,12 @@ func destroy(ctx context.Context, nodes []goredis.UniversalClient, name string) 
 }
 
 func lockKey(name string) string {
-	return "redlock:{" + bucketText(bucketOf(name)) + "}:lock:" + name
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	return fmt.Sprintf("redlock:{q%02x}:lock:%s", h.Sum32()>>24, name)
 }
+
+func queueKey(name string) string { return strings.Replace(lockKey(name), ":lock:", ":queue:", 1) }
 
 // leftovers are the locks and queues on one server. The clocks stay by design, and
 // the marks of withdrawn claims go by themselves.
@@ -220,7 +229,7 @@ func leftovers(ctx context.Context, c goredis.UniversalClient, text string) ([]s
 			return nil, err
 		}
 		for _, k := range keys {
-			if (strings.Contains(k, ":lock:") || strings.Contains(k, ":wait:")) && strings.Contains(k, text) {
+			if (strings.Contains(k, ":lock:") || strings.Contains(k, ":queue:")) && strings.Contains(k, text) {
 				left = append(left, k)
 			}
 		}

@@ -127,7 +127,7 @@ func newDriver(t testing.TB, nodes []string, opts ...locker.Option) *backend {
 
 func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...locker.Option) *backend {
 	t.Helper()
-	var s settings
+	s := settings{prefix: DefaultPrefix}
 	cfg, err := locker.NewConfig("redlock", &s, opts...)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...lock
 func newDriverClaim(name string, ttl time.Duration, wait bool) *driver.Claim {
 	return &driver.Claim{
 		Name: name, ID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()),
-		Owner: "test", TTL: ttl, Wait: wait, Lost: func(error) {},
+		Owner: "test", Weight: driver.All, Limit: driver.All, TTL: ttl, Wait: wait, Lost: func(error) {},
 	}
 }
 

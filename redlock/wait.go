@@ -3,327 +3,272 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 const (
-	// longest is how long a waiter sleeps at most before it looks whether it has been
-	// forgotten, and looks how many times it asks one node only before it asks all
-	// again. The nodes forget a queue of which they hear nothing for 15 s (see the
-	// scripts), more than all of it together: that is what becomes of waiters who died.
-	longest = 3 * time.Second
-	looks   = 3
+	// fallback is how often a waiter looks at least, whatever it was told. The servers keep a queue
+	// three times as long at which no waiter has looked.
+	fallback = 20 * time.Second
+	// stragglers is how long the other nodes are waited for when one has granted the name, or has
+	// confirmed the subscription.
+	stragglers = 10 * time.Millisecond
+	// splits is how many times in a row a waiter asks again soon because nobody has a majority.
+	splits = 4
 )
 
-// spread is over how long those who wait for the same moment are scattered.
-const spread = 100 * time.Millisecond
-
-// waiter is one Acquire that waits. It bids at all nodes, which puts it in the
-// queue of those that others hold, and then sleeps until there is a reason to bid
-// again: it is told that the lock was handed to it or that it should look, or the
-// time of the holder must be over.
-//
-// Whatever message is lost, and whatever a node says or does not say, it bids again by
-// itself: every sleep ends when it is due, which is at most longest away and is set
-// anew by all that comes before a sleep; the sleep is followed by a bid, or by a look at one
-// node, of which there are only so many in a row; and bids and looks, and the listening
-// to nodes, end with the nodes' bound. A bid depends on nothing that was heard before.
-type waiter struct {
-	b *backend
-	c *claim
-
-	holder    string    // who had the most votes when we last bid
-	beaten    bool      // holder has a majority
-	listening bool      // when we last bid: without it nobody could hand the lock to us
-	due       time.Time // when to look without being told
-	splits    int       // bids in a row after which nobody had a majority
-	outages   int       // bids in a row that too few nodes answered
-	looks     int       // at one node only, in a row
-	next      int       // the node to look at next
-	err       error     // of the last bid
+// listening reports whether enough nodes tell news already.
+func (b *backend) listening(c *claim) bool {
+	first, _ := b.order(c.Name)
+	return !slices.ContainsFunc(first, func(i int) bool { return !c.votes[i].Listening(c.votes[i].at) })
 }
 
-func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	w.looks = rand.N(looks + 1) // so that not all who wait ask all nodes at the same time
-	for {
-		grant, err := w.bid(ctx)
-		if err != nil || grant.Until != 0 {
-			return grant, err
+// wait queues at the nodes until a majority has granted the name.
+func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
+	listen, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, v := range c.votes {
+		v.Join(v.at, func(e redisnode.Event) { b.hear(listen, c, v, e) })
+		defer v.Leave(v.at)
+	}
+	b.subscribe(listen, c)
+	var failed error
+	w := waiter{b: b, claim: c}
+	for q := (question{wait: true}); ; {
+		if held, _ := b.count(c); held < b.quorum || q.yield {
+			b.ask(ctx, c, q)
 		}
-		if !w.listening && w.b.bell.listen(ctx) {
-			continue // into the queues
+		g, err := b.grant(ctx, c)
+		if err == nil {
+			return g, nil
 		}
-		for again := false; !again; {
-			timer.Reset(time.Until(w.due))
-			select {
-			case <-w.c.mail:
-			case <-timer.C:
-			case <-ctx.Done():
-				return driver.Grant{}, failed(ctx, w.err)
-			}
-			if grant, again = w.stir(ctx); grant.Until != 0 {
-				return grant, nil
-			}
+		if ctx.Err() == nil || failed == nil {
+			failed = err
+		}
+		pause := w.next()
+		if ctx.Err() != nil {
+			return driver.Grant{}, because(ctx.Err(), failed)
+		}
+		if err := b.vain(c); err != nil {
+			return driver.Grant{}, err
+		}
+		q.yield = w.sleep(ctx, pause)
+		if ctx.Err() != nil {
+			return driver.Grant{}, because(ctx.Err(), failed)
 		}
 	}
 }
 
-// bid asks all nodes. With neither a grant nor an error the waiter is to sleep
-// until it is due.
-func (w *waiter) bid(ctx context.Context) (driver.Grant, error) {
-	b, c := w.b, w.c
-	had := c.beginAnew()
-	w.listening = b.bell.listening()
-	grant, replies, err := b.bid(ctx, c, w.listening, false)
-	if err == nil {
-		return grant, nil
-	}
-	hopelessly := 0
-	for i, rep := range replies {
-		if rep.err != nil && rep.err != b.nodes[i].unasked && hopeless(rep.err) {
-			hopelessly++
-		}
-	}
-	if ctx.Err() != nil && w.err != nil && !b.anySaid(replies) {
-		err = w.err // what was in the way before says more
-	}
-	if ctx.Err() != nil || len(b.nodes)-hopelessly < b.quorum {
-		return driver.Grant{}, failed(ctx, err)
-	}
-	w.err = err
-	pause := w.weigh(replies, had)
-	if !w.listening {
-		pause = min(pause, time.Second)
-	}
-	w.due = time.Now().Add(pause)
-	return driver.Grant{}, nil
-}
-
-// anySaid reports whether any node has said anything.
-func (b *backend) anySaid(replies []reply) bool {
-	for i, rep := range replies {
-		if n := b.nodes[i]; rep.err != n.late && rep.err != n.unasked && rep.err != n.unsent {
-			return true
-		}
-	}
-	return false
-}
-
-// weigh decides what becomes of the votes we have, which are too few, and how
-// long to sleep. Before the bid we had those of some nodes.
-func (w *waiter) weigh(replies []reply, had nodeSet) time.Duration {
-	var ours nodeSet
-	var left time.Duration
-	rivals := make(map[string]int)
-	first := true
-	taken, most := 0, 0
-	for i, rep := range replies {
+// vain returns an error if too many nodes say what no waiting mends.
+func (b *backend) vain(c *claim) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := &QuorumError{Nodes: len(c.votes)}
+	for _, v := range c.votes {
 		switch {
-		case rep.yes:
-			ours = ours.with(i)
-		case rep.err == nil:
-			taken++
-			left = max(left, rep.left)
-			first = first && w.c.head < rep.holder
-			if rivals[rep.holder]++; rivals[rep.holder] > most {
-				most, w.holder = rivals[rep.holder], rep.holder
-			}
+		case hopeless(v.err):
+			e.Errs = append(e.Errs, v.err)
+		case v.deaf != nil:
+			e.Errs = append(e.Errs, v.deaf)
 		}
 	}
-	w.c.mu.Lock()
-	w.c.ours = ours
-	w.c.late &^= ours // they have been counted
-	w.c.mu.Unlock()
-	w.beaten = most >= w.b.quorum
-	if taken >= w.b.quorum && ours|had == 0 {
-		// To stand in the queue of a majority is enough to be handed that majority.
-		w.c.bids(nil)
+	if len(e.Errs) > len(c.votes)-b.quorum {
+		return e
 	}
+	return nil
+}
+
+// hear takes news from a node; it does not block.
+func (b *backend) hear(listen context.Context, c *claim, v *vote, e redisnode.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case taken+ours.len() < w.b.quorum:
+	case e.Granted:
+		v.told(e)
+		c.handed = true
+	case e.In > 0:
+		c.in = e.In
+	case e.Received == 0: // the subscription was interrupted
+		c.look = true
+		b.working.Go(func() { b.ready(listen, c, v) })
+	default:
+		c.evicted = true
+	}
+	c.rouse()
+}
+
+// subscribe waits until the nodes tell news, but for most of them not for long.
+func (b *backend) subscribe(listen context.Context, c *claim) {
+	bound := time.NewTimer(b.bound)
+	defer bound.Stop()
+	up := make(chan struct{}, len(c.votes))
+	for _, v := range c.votes {
+		if v.silent.Load() || v.Listening(v.at) {
+			up <- struct{}{}
+			continue
+		}
+		b.working.Go(func() {
+			b.ready(listen, c, v)
+			up <- struct{}{}
+		})
+	}
+	for n := range c.votes {
+		if n == b.quorum {
+			bound.Reset(stragglers)
+		}
+		select {
+		case <-up:
+		case <-bound.C:
+			return
+		case <-listen.Done():
+			return
+		}
+	}
+	c.mu.Lock()
+	c.look = false
+	c.mu.Unlock()
+}
+
+// ready waits until a node tells news, and then has the claim queue there, too.
+func (b *backend) ready(listen context.Context, c *claim, v *vote) {
+	c.mu.Lock()
+	again := v.listening
+	v.listening = true
+	c.mu.Unlock()
+	if again {
+		return
+	}
+	err := v.wrap(v.Ready(listen, v.at))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v.listening = false
+	switch {
+	case listen.Err() != nil:
+	case err == nil:
+		c.look = true
+		c.rouse()
+	case hopeless(err):
+		v.deaf = err
+		b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", v.name, "error", err)
+		c.look = true
+		c.rouse()
+	}
+}
+
+// waiter decides when a claim that waits looks again.
+type waiter struct {
+	*claim
+	b       *backend
+	outages int // looks in a row that too few nodes answered
+	splits  int // looks in a row after which nobody seemed to have a majority
+	yield   bool
+}
+
+// next returns how long to sleep after what the nodes have said.
+func (w *waiter) next() time.Duration {
+	held, refused := w.b.count(w.claim)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rivals := make(map[string]int)
+	most := 0
+	var lefts []time.Duration // until the node may be ours
+	for _, v := range w.votes {
+		switch {
+		case v.held:
+			lefts = append(lefts, 0)
+		case v.answered:
+			if v.said.Who != "" {
+				rivals[v.said.Who]++
+				most = max(most, rivals[v.said.Who])
+			}
+			left := v.said.Left
+			if left < 0 || left > fallback {
+				left = fallback + rand.N(fallback/4)
+			}
+			lefts = append(lefts, left+jitter(v.said.Ahead))
+		}
+	}
+	w.yield = false
+	if held+refused < w.b.quorum {
 		w.outages++
-		w.yield()
-		return backoff(50*time.Millisecond, time.Second, w.outages)
-	case ours != 0 && most < w.b.quorum && first && w.splits < 3:
-		// The votes are split, as far as we can see. Whoever came first keeps its
-		// votes and the others give it theirs, and tell it. In case one of them has
-		// died, or has a majority that we cannot see, it asks again, but not for ever.
-		w.outages = 0
+		w.yield = held > 0
+		return backoff(redisnode.MinPause, redisnode.MaxPause, w.outages)
+	}
+	w.outages = 0
+	if held > 0 && most < w.b.quorum && w.splits < splits {
+		// Those who hold the name on too few nodes leave them to the oldest who waits there.
 		w.splits++
-		return backoff(5*time.Millisecond, 50*time.Millisecond, w.splits)
+		w.yield = true
+		return backoff(stragglers/2, 4*stragglers, w.splits)
 	}
-	w.outages, w.splits = 0, 0
-	if !w.beaten {
-		w.yield()
-	}
-	// Somebody has a majority without the nodes that we have. We keep these: given
-	// back, they would go round among those who wait.
-	return w.until(left)
+	w.splits = 0
+	slices.Sort(lefts)
+	return lefts[w.b.quorum-1]
 }
 
-// yield gives the votes we have to those who wait.
-func (w *waiter) yield() {
-	w.c.mu.Lock()
-	ours := w.c.ours
-	w.c.mu.Unlock()
-	w.b.yield(w.c, ours)
+// sleep returns when there is a reason to ask or a majority has granted the name, with whether to
+// yield.
+func (w *waiter) sleep(ctx context.Context, pause time.Duration) (yield bool) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	yield = w.yield
+	for {
+		select {
+		case <-timer.C:
+			return yield
+		case <-ctx.Done():
+			return yield
+		case <-w.news:
+		}
+		if held, _ := w.b.count(w.claim); held >= w.b.quorum {
+			return false
+		}
+		w.mu.Lock()
+		look, handed, evicted, in := w.look, w.handed, w.evicted, w.in
+		w.look, w.handed, w.evicted, w.in = false, false, false, 0
+		w.mu.Unlock()
+		switch {
+		case look:
+			return yield
+		case handed:
+			yield = true // if the other nodes do not follow
+			timer.Reset(stragglers)
+		case evicted:
+			w.requeue()
+			timer.Reset(stragglers) // until the other nodes have been told
+		case in > 0:
+			timer.Reset(in + jitter(0))
+		}
+	}
 }
 
-// until is how long to sleep when the holder has so much time left.
-func (w *waiter) until(left time.Duration) time.Duration {
-	return min(max(left, 0)+time.Millisecond+rand.N(spread), longest)
+// requeue has the claim queue anew, at the end.
+func (w *waiter) requeue() {
+	since := w.b.time()
+	w.b.working.Go(func() {
+		for _, v := range w.votes {
+			v.calls.Lock()
+			v.at.Since = since
+			v.calls.Unlock()
+		}
+	})
+}
+
+// jitter returns how long after the end of a holding a waiter looks. The first in the queue looks
+// at once. The others leave it the time to, but within a second one of them stands in for it.
+func jitter(ahead int64) time.Duration {
+	if ahead == 0 {
+		return 5*time.Millisecond + rand.N(20*time.Millisecond)
+	}
+	return 300*time.Millisecond + rand.N(400*time.Millisecond)
 }
 
 // backoff is a random time of which the bounds double with each failure in a row.
 func backoff(first, most time.Duration, failures int) time.Duration {
 	d := min(first<<min(failures-1, 10), most)
 	return d/2 + rand.N(d/2+1)
-}
-
-// stir finds out why the sleep has ended. It returns a grant, or whether to bid
-// at all nodes again.
-func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
-	b, c := w.b, w.c
-	c.mu.Lock()
-	has, token := c.handed.len() >= b.quorum, int64(0)
-	if c.written.len() >= b.quorum {
-		token = c.handToken
-	}
-	again = c.look || c.late != 0 && !w.beaten
-	c.ours |= c.late
-	again = again || (c.ours|c.handed).len() >= b.quorum
-	stirred := c.stirred
-	c.look, c.late, c.stirred = false, 0, 0
-	c.mu.Unlock()
-	switch {
-	case has:
-		grant, err := w.accept(ctx, token)
-		return grant, err != nil
-	case again:
-		return grant, true
-	}
-	for i := range b.nodes {
-		if stirred.has(i) && w.news(ctx, i) {
-			return grant, true
-		}
-	}
-	return grant, !time.Now().Before(w.due) && w.look(ctx)
-}
-
-// look asks a node whether the holder still has the lock. It returns whether to ask
-// all of them.
-func (w *waiter) look(ctx context.Context) (again bool) {
-	i := w.witness()
-	if w.looks++; w.looks > looks {
-		w.looks, i = 0, -1
-	}
-	return i < 0 || w.outages > 0 || w.splits > 0 || !w.b.bell.listening() || w.news(ctx, i)
-}
-
-// news asks node i, and says whether its answer is a reason to ask all of them. No answer
-// is none: then the waiter is due as before, and asks somebody else.
-func (w *waiter) news(ctx context.Context, i int) bool {
-	rep := w.b.glance(ctx, w.c, i)
-	switch {
-	case rep.err != nil:
-		return false
-	case rep.yes:
-		return !w.c.has(i)
-	case rep.holder != w.holder:
-		return true
-	}
-	w.due = time.Now().Add(w.until(rep.left))
-	return false
-}
-
-// witness is a node that answers and that may know of the holder, each time another; -1
-// if there is none.
-func (w *waiter) witness() int {
-	for range w.b.nodes {
-		i := w.next % len(w.b.nodes)
-		w.next++
-		if !w.b.nodes[i].weak() && !w.c.has(i) {
-			return i
-		}
-	}
-	return -1
-}
-
-// accept takes a lock that was handed over to us. All nodes count our TTL from a
-// moment after our first request, so if that is not long ago nothing has to be
-// asked.
-func (w *waiter) accept(ctx context.Context, token int64) (grant driver.Grant, err error) {
-	fresh := w.b.clock.Now().Sub(w.c.began) < w.c.TTL/3
-	if fresh && (token > 0 || !w.b.fenced) {
-		grant, err = w.b.grant(w.c, w.c.began, token)
-	} else {
-		grant, err = w.b.confirm(ctx, w.c, token)
-	}
-	if err == nil {
-		w.b.spread(w.c)
-	}
-	return grant, err
-}
-
-// spread takes the lock also on the nodes in whose queue we have not stood, unless it is
-// released before.
-func (b *backend) spread(c *claim) {
-	c.bids(nil)
-	if rest := allNodes(len(b.nodes)) &^ c.traces(); rest != 0 {
-		b.put(c, &round{
-			script: bidScript,
-			queue:  true,
-			args:   c.bidFor("", true),
-			judge:  judgeBid,
-			rest:   rest,
-		})
-	}
-}
-
-// glance bids at one node.
-func (b *backend) glance(ctx context.Context, c *claim, i int) reply {
-	g := &single{b: b, c: c, done: make(chan reply, 1)}
-	req := &request{job: g, c: c, i: i}
-	c.asking(i)
-	b.nodes[i].submit(req)
-	bound := time.NewTimer(b.bound)
-	defer bound.Stop()
-	select {
-	case rep := <-g.done:
-		return rep
-	case <-bound.C:
-	case <-ctx.Done():
-	}
-	if req.cancel() {
-		c.asked(i, notSent, true)
-	}
-	return reply{err: b.nodes[i].late}
-}
-
-// single is a bid at one node.
-type single struct {
-	b    *backend
-	c    *claim
-	done chan reply
-}
-
-func (g *single) command(i int) (*script, []any) {
-	// No token: if the lock turns out to be free all nodes are asked anyway.
-	return bidScript, g.c.bidFor("", true)
-}
-
-func (g *single) answered(i int, v any, err error, sent bool) {
-	rep := reply{err: err, sent: sent}
-	if err == nil {
-		rep = judgeBid(v)
-	}
-	g.c.asked(i, rep, true)
-	g.done <- rep
-	if rep.yes {
-		g.c.wake(func() { g.c.late = g.c.late.with(i) })
-	}
 }
