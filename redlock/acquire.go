@@ -83,7 +83,7 @@ func (b *backend) ask(ctx context.Context, c *claim, q question) {
 		case <-hurry.C:
 			for _, i := range first {
 				c.mu.Lock()
-				slow := !c.votes[i].answered && c.votes[i].err == nil
+				slow := open == 1 && !c.votes[i].answered && c.votes[i].err == nil
 				c.mu.Unlock()
 				if slow {
 					b.nodes[i].slow.Store(true)

@@ -7,6 +7,7 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -175,4 +177,24 @@ func keysOf(t testing.TB, nodes []string, name string) (left []string) {
 func eitherWay(t *testing.T, run func(*testing.T, ...locker.Option)) {
 	t.Run("fenced", func(t *testing.T) { run(t) })
 	t.Run("unfenced", func(t *testing.T) { run(t, WithoutFencing()) })
+}
+
+// waits waits until n claims stand each in the queues of a majority of the nodes.
+func waits(t testing.TB, nodes []goredis.UniversalClient, name string, n int) {
+	t.Helper()
+	eventually.Within(t, 30*time.Second, "all wait", func() bool {
+		places := make(map[string]int)
+		for _, c := range nodes {
+			for _, entry := range c.LRange(within(t, 5*time.Second), queueKey(name), 0, -1).Val() {
+				places[strings.Fields(entry)[1]]++
+			}
+		}
+		queued := 0
+		for _, k := range places {
+			if k > len(nodes)/2 {
+				queued++
+			}
+		}
+		return queued >= n
+	})
 }
