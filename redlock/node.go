@@ -15,10 +15,6 @@ import (
 // slowAfter is how long a node may take before the others are asked, too.
 const slowAfter = 20 * time.Millisecond
 
-// lead is by how many microseconds a token that we propose is ahead of the nodes' time, to make up
-// for the way of the request.
-const lead = 50_000
-
 // node is one of the servers.
 type node struct {
 	*redisnode.Node
@@ -28,38 +24,28 @@ type node struct {
 	probing atomic.Bool
 }
 
-// wrap says which node it was.
-func (n *node) wrap(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("node %s: %w", n.name, err)
-}
-
-// request makes a request to the node and learns from whether there was an answer in time.
+// request makes a request to the node, which has the node timeout to answer.
 func (b *backend) request(n *node, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(b.life, b.bound)
 	defer cancel()
+	start := time.Now()
 	err := f(ctx)
-	b.heard(n, err, ctx.Err() != nil)
-	return n.wrap(err)
+	b.heard(n, time.Since(start), err)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", n.name, err)
+	}
+	return nil
 }
 
-// heard notes whether the node has answered, late if err is none of its own.
-func (b *backend) heard(n *node, err error, late bool) {
-	switch answered := err == nil || redisnode.Word(err) != ""; {
-	case answered:
-		n.slow.Store(false)
-		if n.silent.CompareAndSwap(true, false) {
-			b.log.Info("locker: redlock: a node answers again", "node", n.name)
-		}
-	case late && b.life.Err() == nil:
-		n.slow.Store(true)
-		if n.silent.CompareAndSwap(false, true) {
-			b.log.Warn("locker: redlock: a node does not answer", "node", n.name, "waited", b.bound)
-		}
-	default:
-		n.slow.Store(true)
+// heard notes how the node has answered, after took.
+func (b *backend) heard(n *node, took time.Duration, err error) {
+	answered := err == nil || redisnode.Word(err) != ""
+	n.slow.Store(!answered || took > slowAfter)
+	switch {
+	case answered && n.silent.CompareAndSwap(true, false):
+		b.log.Info("locker: redlock: a node answers again", "node", n.name)
+	case !answered && took >= b.bound && b.life.Err() == nil && n.silent.CompareAndSwap(false, true):
+		b.log.Warn("locker: redlock: a node does not answer", "node", n.name, "waited", took)
 	}
 }
 
@@ -102,6 +88,43 @@ func (b *backend) probe(n *node) {
 			return err
 		})
 	})
+}
+
+// each calls f for the first nodes, all at once, and for the others when these are done or take
+// long. It returns when enough says so, which is asked after each, all are done, or ctx has ended.
+func (b *backend) each(ctx context.Context, first, rest []int, f func(i int), enough func() bool) {
+	done := make(chan struct{}, len(b.nodes))
+	open := 0
+	put := func(nodes []int) {
+		for _, i := range nodes {
+			b.working.Go(func() {
+				f(i)
+				done <- struct{}{}
+			})
+		}
+		open += len(nodes)
+	}
+	put(first)
+	hurry := time.NewTimer(slowAfter)
+	defer hurry.Stop()
+	for open > 0 {
+		hurried := false
+		select {
+		case <-done:
+			open--
+		case <-hurry.C:
+			hurried = true
+		case <-ctx.Done():
+			return
+		}
+		if enough() {
+			return
+		}
+		if open == 0 || hurried {
+			put(rest)
+			rest = nil
+		}
+	}
 }
 
 // time returns about what time it is on the nodes, in microseconds: their median, so that one whose

@@ -86,7 +86,6 @@ type backend struct {
 	log    *slog.Logger
 	bound  time.Duration
 	fenced bool
-	warned sync.Once
 
 	working underway.Group  // requests without an answer, and what is to be given back
 	closing context.Context // nothing is tried again
@@ -187,7 +186,7 @@ func (b *backend) Close(ctx context.Context) error {
 	errs := make([]error, len(b.nodes))
 	var all sync.WaitGroup
 	for i, n := range b.nodes {
-		all.Go(func() { errs[i] = n.wrap(n.Node.Close(ctx)) })
+		all.Go(func() { errs[i] = n.Close(ctx) })
 	}
 	all.Wait()
 	return errors.Join(errs...)

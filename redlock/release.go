@@ -10,155 +10,42 @@ import (
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
+var errSilent = errors.New("does not answer")
+
 // ending is the end of a claim on all nodes. It goes on in the background until each has answered,
 // or has no reason any more to know of the claim.
 type ending struct {
+	*claim
 	b       *backend
-	c       *claim
-	changed chan struct{} // closed and replaced, guarded by claim.mu, as is
-	nodes   []endAt
-	next    int64 // the token that the nodes propose to who comes next
+	until   driver.Instant // the name stays taken until then
+	next    int64          // the token that is proposed for who comes next
+	nodes   []told         // guarded by claim.mu
+	changed chan struct{}
 }
 
-// endAt is what one node has said to the end of the claim.
-type endAt struct {
-	done bool // it has been told, or its time is over
-	yes  bool // the claim held the name
+// told is what one node has said to the end of the claim.
+type told struct {
+	done bool // it has answered, or its time is over
+	held bool // the claim held the name
 	err  error
 }
 
-// end begins to end the claim, if that has not begun. The name stays taken for linger more where the
-// claim holds it.
-func (b *backend) end(c *claim, linger time.Duration) *ending {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ending != nil {
-		return c.ending
-	}
-	e := &ending{b: b, c: c, changed: make(chan struct{}), nodes: make([]endAt, len(c.votes))}
-	c.ending, c.over = e, true
-	if c.spread != nil {
-		c.spread.Stop()
-	}
-	until := b.clock.Now().Add(linger)
-	e.next = max(c.token+c.spare+1, b.time()+lead)
-	for i, v := range c.votes {
-		if v.begun == 0 {
-			e.nodes[i].done = true
-			v.Forget(v.at)
-			continue
-		}
-		b.working.Go(func() { e.run(i, v, until) })
-	}
-	return e
-}
+// Release implements [driver.Driver].
+func (b *backend) Release(ctx context.Context, dc *driver.Claim) error { return b.Linger(ctx, dc, 0) }
 
-// run tells one node again and again.
-func (e *ending) run(i int, v *vote, until driver.Instant) {
-	b, c := e.b, e.c
-	last := max(until, b.clock.Now()).Add(c.TTL + barred)
-	for pause := redisnode.MinPause; ; pause = min(2*pause, redisnode.MaxPause) {
-		at := e.tell(v, until)
-		at.done = at.err == nil || b.clock.Now() > last || b.closing.Err() != nil
-		c.mu.Lock()
-		e.nodes[i] = at
-		close(e.changed)
-		e.changed = make(chan struct{})
-		c.mu.Unlock()
-		if at.done {
-			return
-		}
-		select {
-		case <-time.After(pause):
-		case <-b.closing.Done():
-		}
-	}
-}
-
-// tell tells one node.
-func (e *ending) tell(v *vote, until driver.Instant) (at endAt) {
-	b, c := e.b, e.c
-	v.calls.Lock()
-	defer v.calls.Unlock()
-	c.mu.Lock()
-	held := v.held
-	c.mu.Unlock()
-	at.err = b.request(v.node, func(ctx context.Context) error {
-		if !held {
-			return v.Abandon(ctx, v.at)
-		}
-		linger := max(0, until.Sub(b.clock.Now()))
-		err := v.Release(ctx, v.at, linger, e.next)
-		at.yes = err == nil
-		if err == driver.ErrGone {
-			return nil
-		}
-		return err
-	})
-	return at
-}
-
-// wait returns when decided says so, or ctx ends, or every node has been told once; with what
-// decided said.
-func (e *ending) wait(ctx context.Context, decided func(yes, no int, rest []error) (bool, error)) error {
-	for {
-		yes, no := 0, 0
-		var rest []error
-		tried := true
-		e.c.mu.Lock()
-		for i, at := range e.nodes {
-			switch {
-			case at.yes:
-				yes++
-			case at.done && at.err == nil:
-				no++
-			case at.err != nil:
-				rest = append(rest, at.err)
-			case e.c.votes[i].silent.Load():
-				rest = append(rest, e.c.votes[i].wrap(errSilent))
-			default:
-				tried = false
-			}
-		}
-		changed := e.changed
-		e.c.mu.Unlock()
-		ok, err := decided(yes, no, rest)
-		if ok || tried {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return because(ctx.Err(), err)
-		}
-	}
-}
-
-var errSilent = errors.New("does not answer")
-
-// Release implements [driver.Driver]. It returns when a majority has said that the claim held the
+// Linger implements [driver.Lingerer]. It returns when a majority has said that the claim held the
 // name; the other nodes are told in the background.
-func (b *backend) Release(ctx context.Context, dc *driver.Claim) error {
-	return b.end(stateOf(dc), 0).released(ctx)
-}
-
-// Linger implements [driver.Lingerer].
 func (b *backend) Linger(ctx context.Context, dc *driver.Claim, d time.Duration) error {
-	return b.end(stateOf(dc), d).released(ctx)
-}
-
-func (e *ending) released(ctx context.Context) error {
-	b := e.b
-	return e.wait(ctx, func(yes, no int, rest []error) (bool, error) {
+	return b.finish(stateOf(dc), d).wait(ctx, func(held, gone int, rest []error) (bool, error) {
 		switch {
-		case yes >= b.quorum:
+		case held >= b.quorum:
 			return true, nil
-		case no >= b.quorum:
+		case gone >= b.quorum:
 			return true, driver.ErrGone
-		case yes > 0 && yes+no >= b.quorum:
+		case held > 0 && held+gone >= b.quorum:
 			return false, nil // if the others do not answer
 		}
-		return false, &QuorumError{Nodes: len(b.nodes), Yes: yes, No: no, Errs: rest}
+		return false, &QuorumError{Nodes: len(b.nodes), Yes: held, No: gone, Errs: rest}
 	})
 }
 
@@ -169,15 +56,112 @@ func (b *backend) Abandon(ctx context.Context, dc *driver.Claim) error {
 	if c == nil {
 		return nil // it never asked
 	}
-	return b.end(c, 0).cleaned(ctx)
-}
-
-func (e *ending) cleaned(ctx context.Context) error {
-	b := e.b
-	return e.wait(ctx, func(yes, no int, rest []error) (bool, error) {
-		if clean := yes + no; clean == len(b.nodes) || clean >= b.quorum && clean+len(rest) == len(b.nodes) {
+	return b.finish(c, 0).wait(ctx, func(held, gone int, rest []error) (bool, error) {
+		clean, all := held+gone, len(b.nodes)
+		if clean == all || clean >= b.quorum && clean+len(rest) == all {
 			return true, nil
 		}
-		return false, fmt.Errorf("not yet given back everywhere: %w", &QuorumError{Nodes: len(b.nodes), Yes: yes + no, Errs: rest})
+		return false, fmt.Errorf("not yet given back everywhere: %w", &QuorumError{Nodes: all, Yes: clean, Errs: rest})
 	})
+}
+
+// finish begins to end the claim, if that has not begun. The name stays taken for d more.
+func (b *backend) finish(c *claim, d time.Duration) *ending {
+	now := b.clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.end != nil {
+		return c.end
+	}
+	e := &ending{claim: c, b: b, until: now.Add(d), nodes: make([]told, len(c.votes)), changed: make(chan struct{}, 1)}
+	e.next = max(c.grant.Token+c.grant.Spare+1, b.time()+lead)
+	c.end = e
+	if c.spread != nil {
+		c.spread.Stop()
+	}
+	for i, v := range c.votes {
+		if v.begun == 0 {
+			e.nodes[i].done = true
+			v.Forget(v.at)
+			continue
+		}
+		b.working.Go(func() { e.run(i, v, now.Add(d+c.TTL+barred)) })
+	}
+	return e
+}
+
+// run tells one node again and again, but no longer than until last.
+func (e *ending) run(i int, v *vote, last driver.Instant) {
+	for pause := redisnode.MinPause; ; pause = min(2*pause, redisnode.MaxPause) {
+		said := e.tell(v)
+		said.done = said.err == nil || e.b.clock.Now() > last || e.b.closing.Err() != nil
+		e.mu.Lock()
+		e.nodes[i] = said
+		e.mu.Unlock()
+		select {
+		case e.changed <- struct{}{}:
+		default:
+		}
+		if said.done {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-e.b.closing.Done():
+		}
+	}
+}
+
+// tell tells one node.
+func (e *ending) tell(v *vote) (said told) {
+	v.calls.Lock()
+	defer v.calls.Unlock()
+	e.mu.Lock()
+	held := v.held
+	e.mu.Unlock()
+	said.err = e.b.request(v.node, func(ctx context.Context) (err error) {
+		if !held {
+			return v.Abandon(ctx, v.at)
+		}
+		err = v.Release(ctx, v.at, max(0, e.until.Sub(e.b.clock.Now())), e.next)
+		if said.held = err == nil; err == driver.ErrGone {
+			return nil
+		}
+		return err
+	})
+	return said
+}
+
+// wait returns what decided says, as soon as it is certain, every node has been told once, or ctx has
+// ended. Silent nodes are not waited for.
+func (e *ending) wait(ctx context.Context, decided func(held, gone int, rest []error) (bool, error)) error {
+	for {
+		held, gone, all := 0, 0, true
+		var rest []error
+		e.mu.Lock()
+		for i, said := range e.nodes {
+			switch {
+			case said.err != nil:
+				rest = append(rest, said.err)
+			case said.held:
+				held++
+			case said.done:
+				gone++
+			case e.votes[i].silent.Load():
+				rest = append(rest, fmt.Errorf("node %s: %w", e.votes[i].name, errSilent))
+			default:
+				all = false
+			}
+		}
+		e.mu.Unlock()
+		if ok, err := decided(held, gone, rest); ok || all {
+			return err
+		} else if ctx.Err() != nil {
+			return because(ctx.Err(), err)
+		}
+		select {
+		case <-e.changed:
+		case <-ctx.Done():
+		}
+	}
 }

@@ -13,16 +13,32 @@ import (
 // renewal is what the nodes have said of one holding.
 type renewal struct {
 	untils []driver.Instant // of the nodes where it is held
-	no     int
+	gone   int
 	errs   []error
 	known  bool
+}
+
+// decide returns what is known of the holding, or known not to become known.
+func (b *backend) decide(r *renewal) (until driver.Instant, err error, ok bool) {
+	n := len(b.nodes)
+	switch {
+	case len(r.untils) >= b.quorum:
+		slices.Sort(r.untils)
+		return r.untils[len(r.untils)-b.quorum], nil, true
+	case r.gone > n-b.quorum:
+		return 0, driver.ErrGone, true
+	case len(r.untils)+r.gone+len(r.errs) == n:
+		return 0, &QuorumError{Nodes: n, Yes: len(r.untils), No: r.gone, Errs: r.errs}, true
+	}
+	return 0, nil, false
 }
 
 // Renew implements [driver.Driver]. Each node is asked for the holdings that it has, all in one
 // request. What a majority says is reported at once.
 func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	var mu sync.Mutex
-	all := make(map[*driver.Claim]*renewal, len(claims))
+	open := len(claims)
+	all := make(map[*driver.Claim]*renewal, open)
 	at := make([][]*redisnode.Claim, len(b.nodes))
 	for _, dc := range claims {
 		c, r := stateOf(dc), &renewal{}
@@ -32,78 +48,51 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 			if v.held {
 				at[i] = append(at[i], v.at)
 			} else {
-				r.no++
+				r.gone++
 			}
 		}
 		c.mu.Unlock()
 	}
-	left := len(claims)
-	done := make(chan struct{})
-	decide := func(dc *driver.Claim, r *renewal) { // wants mu
-		if r.known {
-			return
-		}
-		until, err := driver.Instant(0), error(nil)
-		switch {
-		case len(r.untils) >= b.quorum:
-			slices.Sort(r.untils)
-			until = r.untils[len(r.untils)-b.quorum]
-		case r.no > len(b.nodes)-b.quorum:
-			err = driver.ErrGone
-		case len(r.untils)+r.no+len(r.errs) == len(b.nodes):
-			err = &QuorumError{Nodes: len(b.nodes), Yes: len(r.untils), No: r.no, Errs: r.errs}
-		default:
-			return
-		}
-		r.known = true
-		report(dc, until, err)
-		if left--; left == 0 {
-			close(done)
-		}
-	}
-	heard := func(n *node, c *redisnode.Claim, a redisnode.Renewal, err error) {
+	hear := func(n *node, c *redisnode.Claim, a redisnode.Renewal, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		r := all[c.Claim]
 		switch {
 		case err != nil:
-			r.errs = append(r.errs, n.wrap(err))
+			r.errs = append(r.errs, err)
 		case !a.Held:
-			r.no++
+			r.gone++
 		default:
 			r.untils = append(r.untils, a.Sent.Add(min(a.Left, c.TTL)-coarse))
 			if a.Waiting > 0 && c.Wanted != nil {
 				c.Wanted()
 			}
 		}
-		decide(c.Claim, r)
-	}
-	mu.Lock()
-	for dc, r := range all {
-		decide(dc, r)
-	}
-	mu.Unlock()
-	for i, n := range b.nodes {
-		if len(at[i]) == 0 {
-			continue
+		if until, err, ok := b.decide(r); ok && !r.known && open > 0 {
+			r.known = true
+			open--
+			report(c.Claim, until, err)
 		}
-		b.working.Go(func() {
-			start := time.Now()
-			var last error
-			n.Renew(ctx, at[i], func(c *redisnode.Claim, a redisnode.Renewal, err error) {
-				last = err
-				heard(n, c, a, err)
-			})
-			b.heard(n, last, time.Since(start) > b.bound)
+	}
+	var nodes []int
+	for i := range at {
+		if len(at[i]) > 0 {
+			nodes = append(nodes, i)
+		}
+	}
+	b.each(ctx, nodes, nil, func(i int) {
+		start, last := time.Now(), error(nil)
+		b.nodes[i].Renew(ctx, at[i], func(c *redisnode.Claim, a redisnode.Renewal, err error) {
+			last = err
+			hear(b.nodes[i], c, a, err)
 		})
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
+		b.heard(b.nodes[i], time.Since(start), last)
+	}, func() bool {
 		mu.Lock()
-		for _, r := range all {
-			r.known = true // nothing is reported any more
-		}
-		mu.Unlock()
-	}
+		defer mu.Unlock()
+		return open <= 0
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	open = 0 // nothing is reported any more
 }
