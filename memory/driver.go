@@ -49,43 +49,45 @@ func (d *client) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 		if err != nil {
 			return driver.Grant{}, err
 		}
-		g.Until = d.until(g.Until)
-		if g.Token != 0 && (d.clock.Now() < g.Until || ctx.Err() != nil) {
+		now, offset := d.times()
+		g.Until = g.Until.Add(offset)
+		if g.Token != 0 && (now < g.Until || ctx.Err() != nil) {
 			return g, nil
 		}
 	}
 }
 
-// until carries a moment of the store's clock over to that of the Locker, which is read
-// first, so that the answer is rather too early than too late.
-func (d *client) until(end driver.Instant) driver.Instant {
-	now := d.clock.Now()
-	return now.Add(end.Sub(d.store.clock.Now()))
+// times returns the time on the Locker's clock, and what to add to a moment of the
+// store's clock to have it on that one. The Locker's is read first, so that the end of
+// a holding is rather too early than too late.
+func (d *client) times() (now driver.Instant, offset time.Duration) {
+	now = d.clock.Now()
+	return now, now.Sub(d.store.clock.Now())
 }
 
 func (d *client) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	ends := make([]driver.Instant, len(claims))
 	errs := make([]error, len(claims))
 	err := d.link.request(ctx, false, func() error {
-		now := d.store.clock.Now()
 		for i, c := range claims {
 			p, _ := c.State.(*place)
-			if !p.holds(now) {
+			if !p.holds(d.store.now) {
 				errs[i] = driver.ErrGone
 				continue
 			}
 			if !c.Lease && !p.freed {
-				p.grant.Until = now.Add(c.TTL)
+				p.grant.Until = d.store.now.Add(c.TTL)
 			}
 			ends[i] = p.grant.Until
 		}
 		return nil
 	})
+	_, offset := d.times()
 	for i, c := range claims {
 		if err := cmp.Or(err, errs[i]); err != nil {
 			report(c, 0, err)
 		} else {
-			report(c, d.until(ends[i]), nil)
+			report(c, ends[i].Add(offset), nil)
 		}
 	}
 }
@@ -94,7 +96,7 @@ func (d *client) Release(ctx context.Context, c *driver.Claim) error { return d.
 
 func (d *client) Linger(ctx context.Context, c *driver.Claim, more time.Duration) error {
 	return d.change(ctx, c, func(p *place) {
-		p.freed, p.grant.Until = true, d.store.clock.Now().Add(more)
+		p.freed, p.grant.Until = true, d.store.now.Add(more)
 	})
 }
 
@@ -108,7 +110,7 @@ func (d *client) change(ctx context.Context, c *driver.Claim, do func(p *place))
 	return d.link.request(ctx, false, func() error {
 		p, _ := c.State.(*place)
 		switch {
-		case p.holds(d.store.clock.Now()) && !p.freed:
+		case p.holds(d.store.now) && !p.freed:
 			do(p)
 			d.store.settle(d.store.queues[c.Name])
 		case p == nil || !p.freed:

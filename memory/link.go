@@ -56,7 +56,7 @@ var (
 )
 
 func (s *Store) set(f *fault, kind kind, err error) {
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
 	if f.over != nil {
 		close(f.over)
@@ -88,7 +88,7 @@ func (l *Link) reachable() bool {
 // do it only waits for a reply. With patience it waits for as long as ctx allows.
 func (l *Link) request(ctx context.Context, patience bool, do func() error) (err error) {
 	for {
-		l.store.mu.Lock()
+		l.store.lock()
 		f := *l.fault()
 		if do != nil && l.reachable() {
 			l.store.requests++

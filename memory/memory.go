@@ -17,6 +17,10 @@
 //	store.Destroy("orders/42") // an operator deletes the lock under its holder
 //	store.Fail(err)            // the server is away until store.Heal()
 //
+// Its Lockers can do all that package locker has: every kind of claim, in the strict order of
+// arrival, inspection, eviction, downgrade, AtLeast and hand-over. What is held ends with
+// the process. A held name takes about 150 bytes, and no timer while nobody waits for it.
+//
 // Time is that of package time unless [locker.WithClock] says otherwise, so that
 // inside a testing/synctest bubble leases of hours end in no time at all.
 package memory

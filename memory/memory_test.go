@@ -39,7 +39,7 @@ func remote(t *testing.T, s *Store, opts ...locker.Option) (locker.Locker, *Link
 }
 
 func look(s *Store, name string) []driver.Position {
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
 	return s.positions(name)
 }

@@ -43,13 +43,13 @@ func (s *Store) enter(c *driver.Claim, link *Link) *place {
 		q = &queue{name: c.Name}
 		s.queues[c.Name] = q
 	}
-	p := &place{claim: c, link: link, weight: c.Weight}
+	p := &place{claim: c, link: link, weight: c.Weight, since: s.now}
 	q.places = append(q.places, p)
 	s.settle(q)
 	switch {
 	case p.held:
 	case c.Wait:
-		p.since, p.ready = s.clock.Now(), make(chan driver.Grant, 1)
+		p.ready = make(chan driver.Grant, 1)
 	default:
 		s.remove(p)
 	}
@@ -83,8 +83,7 @@ func (s *Store) evict(p *place) {
 // its place, but does not count, so that it keeps nobody waiting; whoever is granted
 // from behind it comes to stand ahead of it, so that it counts them when it is back.
 func (s *Store) settle(q *queue) {
-	now := s.clock.Now()
-	q.places = slices.DeleteFunc(q.places, func(p *place) bool { return p.held && !p.holds(now) })
+	q.places = slices.DeleteFunc(q.places, func(p *place) bool { return p.held && !p.holds(s.now) })
 
 	var ahead int64
 	var next *place // the holder whose time is over first
@@ -99,7 +98,7 @@ func (s *Store) settle(q *queue) {
 			}
 			continue
 		case driver.Fits(ahead, p.weight, p.claim.Limit):
-			s.grant(p, now)
+			s.grant(p)
 			if away >= 0 {
 				copy(q.places[away+1:i+1], q.places[away:i])
 				q.places[away] = p
@@ -119,7 +118,7 @@ func (s *Store) settle(q *queue) {
 	}
 	switch {
 	case waits && next != nil:
-		s.arm(q, next.grant.Until.Sub(now))
+		s.arm(q, next.grant.Until.Sub(s.now))
 	case q.timer != nil:
 		q.timer.Stop()
 	}
@@ -128,11 +127,11 @@ func (s *Store) settle(q *queue) {
 	}
 }
 
-func (s *Store) grant(p *place, now driver.Instant) {
+func (s *Store) grant(p *place) {
 	spare := int64(p.claim.Spare)
-	p.grant = driver.Grant{Token: s.token + 1, Spare: spare, Until: now.Add(p.claim.TTL)}
+	p.grant = driver.Grant{Token: s.token + 1, Spare: spare, Until: s.now.Add(p.claim.TTL)}
 	s.token += 1 + spare
-	p.held, p.since = true, now
+	p.held, p.since = true, s.now
 	if p.ready != nil {
 		p.ready <- p.grant
 	}
@@ -157,7 +156,7 @@ func (s *Store) arm(q *queue, d time.Duration) {
 	}
 	name := q.name
 	q.timer = time.AfterFunc(d, func() {
-		s.mu.Lock()
+		s.lock()
 		defer s.unlock()
 		if q := s.queues[name]; q != nil {
 			s.settle(q)

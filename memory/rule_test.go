@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,12 +70,22 @@ func (m model) waits() bool { return slices.ContainsFunc(m, func(s *seat) bool {
 type taker struct {
 	*driver.Claim
 	giveUp       context.CancelFunc
-	back, seen   bool // from Acquire; by check after that
+	acquired     chan struct{} // closed when Acquire has returned grant and err
 	grant        driver.Grant
 	err          error
-	lost, wanted int
+	lost, wanted atomic.Int32
 	evicted      bool // while it held
 	over         bool // it makes no more calls
+	seen         bool // its grant has been checked
+}
+
+func (k *taker) back() bool {
+	select {
+	case <-k.acquired:
+		return true
+	default:
+		return false
+	}
 }
 
 // world is the driver beside the model.
@@ -118,7 +129,7 @@ func TestRule(t *testing.T) {
 }
 
 func (w *world) acquire(t *rapid.T) {
-	k := &taker{Claim: &driver.Claim{
+	k := &taker{acquired: make(chan struct{}), Claim: &driver.Claim{
 		Name: name, ID: fmt.Sprintf("%032x", len(w.takers)),
 		Weight: driver.All, Limit: driver.All,
 		Spare: rapid.Int32Range(0, 9).Draw(t, "spare"),
@@ -126,7 +137,7 @@ func (w *world) acquire(t *rapid.T) {
 		Lease: rapid.Bool().Draw(t, "lease"),
 		Wait:  rapid.IntRange(0, 3).Draw(t, "wait") > 0,
 	}}
-	k.Lost, k.Wanted = func(error) { k.lost++ }, func() { k.wanted++ }
+	k.Lost, k.Wanted = func(error) { k.lost.Add(1) }, func() { k.wanted.Add(1) }
 	switch rapid.SampledFrom([]string{"exclusive", "shared", "permits"}).Draw(t, "kind") {
 	case "shared":
 		k.Weight = 1
@@ -138,7 +149,7 @@ func (w *world) acquire(t *rapid.T) {
 	ctx, k.giveUp = context.WithCancel(context.Background())
 	go func() {
 		k.grant, k.err = w.Acquire(ctx, k.Claim)
-		k.back = true
+		close(k.acquired)
 	}()
 	w.takers = append(w.takers, k)
 	s := &seat{Claim: k.Claim, weight: k.Weight}
@@ -156,7 +167,7 @@ func (w *world) acquire(t *rapid.T) {
 
 // pick chooses one of those who have calls to make: granted, or still in Acquire.
 func (w *world) pick(t *rapid.T, granted bool) *taker {
-	some := slices.DeleteFunc(slices.Clone(w.takers), func(k *taker) bool { return k.over || k.back != granted })
+	some := slices.DeleteFunc(slices.Clone(w.takers), func(k *taker) bool { return k.over || k.back() != granted })
 	if len(some) == 0 {
 		t.Skip("nobody")
 	}
@@ -190,7 +201,7 @@ func (w *world) release(t *rapid.T) {
 func (w *world) renew(t *rapid.T) {
 	var claims []*driver.Claim
 	for _, k := range w.takers {
-		if !k.over && k.back && rapid.Bool().Draw(t, "renewed") {
+		if !k.over && k.back() && rapid.Bool().Draw(t, "renewed") {
 			claims = append(claims, k.Claim)
 		}
 	}
@@ -268,17 +279,17 @@ func (w *world) check(t *rapid.T) {
 	for _, k := range w.takers {
 		s := w.find(k.ID)
 		switch {
-		case s != nil && s.held != k.back:
-			t.Fatalf("%s holds: %v, back from Acquire: %v", k.ID, s.held, k.back)
-		case k.back && k.err == nil && !k.seen:
+		case s != nil && s.held != k.back():
+			t.Fatalf("%s holds: %v, back from Acquire: %v", k.ID, s.held, k.back())
+		case k.back() && k.err == nil && !k.seen:
 			grants = append(grants, k.grant)
 			k.seen = true
 		}
-		if s != nil && s.held && !k.over && (w.waits() && k.wanted == 0 || k.wanted > 1) {
-			t.Fatalf("%s was told %d times that it is wanted", k.ID, k.wanted)
+		if s != nil && s.held && !k.over && (w.waits() && k.wanted.Load() == 0 || k.wanted.Load() > 1) {
+			t.Fatalf("%s was told %d times that it is wanted", k.ID, k.wanted.Load())
 		}
-		if k.evicted != (k.lost == 1) || k.lost > 1 {
-			t.Fatalf("%s evicted: %v, told %d times of a loss", k.ID, k.evicted, k.lost)
+		if k.evicted != (k.lost.Load() == 1) || k.lost.Load() > 1 {
+			t.Fatalf("%s evicted: %v, told %d times of a loss", k.ID, k.evicted, k.lost.Load())
 		}
 	}
 	slices.SortFunc(grants, func(a, b driver.Grant) int { return int(a.Token - b.Token) })

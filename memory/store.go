@@ -18,6 +18,7 @@ type Store struct {
 	opts  []locker.Option
 
 	mu       sync.Mutex
+	now      driver.Instant    // while it is locked
 	queues   map[string]*queue // those that are not empty
 	token    int64             // the greatest given, spare ones included
 	requests int64
@@ -34,6 +35,11 @@ type news struct {
 
 // tell has the owner of p told, once the store is unlocked.
 func (s *Store) tell(p *place, tell func()) { s.news = append(s.news, news{p.link, tell}) }
+
+func (s *Store) lock() {
+	s.mu.Lock()
+	s.now = s.clock.Now()
+}
 
 // unlock unlocks the store and delivers the news.
 func (s *Store) unlock() {
@@ -63,15 +69,14 @@ func (s *Store) look(name string) []*place {
 
 func (s *Store) positions(name string) []driver.Position {
 	var all []driver.Position
-	now := s.clock.Now()
 	for _, p := range s.look(name) {
 		c := p.claim
 		pos := driver.Position{
 			Name: c.Name, ID: c.ID, Owner: c.Owner, Weight: p.weight, Limit: c.Limit,
-			Held: p.held, Token: p.grant.Token, Since: time.Now().Add(p.since.Sub(now)),
+			Held: p.held, Token: p.grant.Token, Since: time.Now().Add(p.since.Sub(s.now)),
 		}
 		if p.held {
-			pos.Left = p.grant.Until.Sub(now)
+			pos.Left = p.grant.Until.Sub(s.now)
 		}
 		all = append(all, pos)
 	}
@@ -88,7 +93,7 @@ func (s *Store) list(prefix string) []string {
 // hand, and reports whether anybody held it. The holders are told as soon as they can be
 // reached; the next waiter gets the name.
 func (s *Store) Destroy(name string) bool {
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
 	holders := slices.DeleteFunc(s.look(name), func(p *place) bool { return !p.held })
 	for _, p := range holders {
@@ -99,7 +104,7 @@ func (s *Store) Destroy(name string) bool {
 
 // Holders returns those who hold any name, in the order of the names.
 func (s *Store) Holders() []driver.Position {
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
 	var all []driver.Position
 	for _, name := range s.list("") {
@@ -110,7 +115,7 @@ func (s *Store) Holders() []driver.Position {
 
 // Names returns the names that are held or waited for, in order.
 func (s *Store) Names() []string {
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
 	return s.list("")
 }
@@ -120,7 +125,7 @@ func (s *Store) Len() int { return len(s.Names()) }
 
 // Requests returns the number of requests that the store has handled.
 func (s *Store) Requests() int64 {
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
 	return s.requests
 }

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -56,7 +55,7 @@ func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (d
 	pause := redisnode.MinPause
 	for {
 		if err := b.node.Ready(ctx, c); err != nil {
-			return driver.Grant{}, because(err, failed)
+			return driver.Grant{}, because(ctx, err, failed)
 		}
 		a, err := b.node.Acquire(ctx, c, true, 0)
 		switch {
@@ -66,7 +65,7 @@ func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (d
 			failed, pause = nil, redisnode.MinPause
 			timer.Reset(nextLook(a))
 		case ctx.Err() != nil || !redisnode.Transient(err):
-			return driver.Grant{}, because(err, failed)
+			return driver.Grant{}, because(ctx, err, failed)
 		default:
 			failed = err
 			timer.Reset(pause/2 + rand.N(pause/2))
@@ -85,7 +84,7 @@ func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (d
 				}
 			case <-timer.C:
 			case <-ctx.Done():
-				return driver.Grant{}, because(ctx.Err(), failed)
+				return driver.Grant{}, because(ctx, ctx.Err(), failed)
 			}
 		}
 	}
@@ -137,10 +136,11 @@ func grant(c *redisnode.Claim, token, spare int64, began driver.Instant) driver.
 	return driver.Grant{Token: token, Spare: spare, Until: began.Add(c.TTL)}
 }
 
-// because adds to the end of a wait what was in the way, if anything was.
-func because(end, failed error) error {
-	if failed == nil || end == failed {
-		return end
+// because returns why a wait has ended with err: what was in the way, if ctx has ended. The core adds
+// that it has.
+func because(ctx context.Context, err, failed error) error {
+	if ctx.Err() != nil && failed != nil {
+		return failed
 	}
-	return fmt.Errorf("%w: %w", end, failed)
+	return err
 }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -25,6 +26,11 @@ func key(kind, name string) string {
 	h := fnv.New32a()
 	h.Write([]byte(name))
 	return fmt.Sprintf("%s:{%02x}:%s:%s", DefaultPrefix, h.Sum32()>>24, kind, name)
+}
+
+// clockKey is the key of the clock of the name's bucket.
+func clockKey(name string) string {
+	return strings.TrimSuffix(key("clock", name), ":"+name)
 }
 
 func lockKey(name string) string  { return key("lock", name) }
@@ -171,3 +177,8 @@ func breakSaving(ctx context.Context, admin *goredis.Client) error {
 	}
 	return ctx.Err()
 }
+
+// tries and releases match the requests that ask for a name without waiting, and that release one, by
+// how many words they have.
+func tries(request []byte) bool    { return bytes.HasPrefix(request, []byte("*15\r\n")) }
+func releases(request []byte) bool { return bytes.HasPrefix(request, []byte("*11\r\n")) }

@@ -36,7 +36,7 @@ func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, 
 	case err == nil:
 		return g, nil
 	case ctx.Err() != nil:
-		return driver.Grant{}, because(ctx.Err(), err)
+		return driver.Grant{}, err
 	case c.Wait:
 		return b.wait(ctx, c)
 	}
@@ -139,7 +139,7 @@ func (b *backend) settle(ctx context.Context, c *claim) error {
 	}, func() bool { return int(written.Load()) >= b.quorum })
 	switch {
 	case ctx.Err() != nil:
-		return because(ctx.Err(), b.failure(c))
+		return b.failure(c)
 	case int(written.Load()) < b.quorum:
 		return b.locked(ctx, c)
 	}

@@ -31,11 +31,3 @@ func (e *QuorumError) Error() string {
 
 // Unwrap gives errors.Is and errors.As the errors of the nodes.
 func (e *QuorumError) Unwrap() []error { return e.Errs }
-
-// because adds to the end of a call what was in the way, if anything was.
-func because(end, failed error) error {
-	if failed == nil {
-		return end
-	}
-	return fmt.Errorf("%w: %w", end, failed)
-}

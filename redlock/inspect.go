@@ -38,10 +38,7 @@ func (b *backend) all(ctx context.Context, f func(ctx context.Context, i int) er
 	}, func() bool { return false })
 	mu.Lock()
 	defer mu.Unlock()
-	if ctx.Err() != nil {
-		return 0, 0, because(ctx.Err(), new(e))
-	}
-	if e.Yes+e.No < b.quorum {
+	if ctx.Err() != nil || e.Yes+e.No < b.quorum {
 		err = new(e)
 	}
 	return e.Yes, e.No, err

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -31,10 +30,13 @@ func (b *backend) request(n *node, f func(ctx context.Context) error) error {
 	start := time.Now()
 	err := f(ctx)
 	b.heard(n, time.Since(start), err)
-	if err != nil {
-		return fmt.Errorf("node %s: %w", n.name, err)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && redisnode.Word(err) == "":
+		return fmt.Errorf("node %s: no answer within %v", n.name, b.bound)
 	}
-	return nil
+	return fmt.Errorf("node %s: %w", n.name, err)
 }
 
 // heard notes how the node has answered, after took.
@@ -136,10 +138,4 @@ func (b *backend) time() int64 {
 	}
 	slices.Sort(all)
 	return all[len(all)/2]
-}
-
-// hopeless reports whether no waiting mends err.
-func hopeless(err error) bool {
-	return err != nil && !redisnode.Transient(err) &&
-		!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -41,7 +42,7 @@ func (b *backend) extended(ctx context.Context, c *claim, token int64) error {
 	}
 	c.mu.Unlock()
 	if ok, err := c.mutex(ballots(c, nodes, true)).ExtendContext(ctx); !ok {
-		return because(err, b.failure(c))
+		return fmt.Errorf("no majority for a token: %w", err)
 	}
 	return nil
 }

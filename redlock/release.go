@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,7 +158,7 @@ func (e *ending) wait(ctx context.Context, decided func(held, gone int, rest []e
 		if ok, err := decided(held, gone, rest); ok || all {
 			return err
 		} else if ctx.Err() != nil {
-			return because(ctx.Err(), err)
+			return cmp.Or(err, ctx.Err())
 		}
 		select {
 		case <-e.changed:

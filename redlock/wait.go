@@ -39,7 +39,7 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 			return g, nil
 		}
 		if ctx.Err() == nil || failed == nil {
-			failed = err
+			failed = err // what was in the way before ctx ended says more
 		}
 		if err := b.vain(c); err != nil {
 			return driver.Grant{}, err
@@ -58,7 +58,7 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 			c.lookIn(b.untilFree(c), false)
 		}
 		if err := b.sleep(ctx, c); err != nil {
-			return driver.Grant{}, because(err, failed)
+			return driver.Grant{}, failed
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (b *backend) vain(c *claim) error {
 	e := &QuorumError{Nodes: len(c.votes)}
 	for _, v := range c.votes {
 		switch {
-		case hopeless(v.err):
+		case v.err != nil && !redisnode.Transient(v.err):
 			e.Errs = append(e.Errs, v.err)
 		case v.deaf != nil:
 			e.Errs = append(e.Errs, v.deaf)

@@ -24,7 +24,7 @@ var transient = []string{
 }
 
 // refusals are the first words of errors that no repetition mends.
-var refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "WRONGTYPE", "CLOCK"}
+var refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "WRONGTYPE"}
 
 // Word returns the first word of the error that the server answered, "" if err is none. Servers
 // before version 7 put the errors of a script's commands inside another.
@@ -43,6 +43,8 @@ func Word(err error) string {
 		return "BUSY"
 	case strings.Contains(text, "a non local key in a cluster node"):
 		return "TRYAGAIN" // the slot moves just now
+	case strings.Contains(text, "The user executing the script can't"):
+		return "NOPERM"
 	case strings.Contains(text, "unauthenticated multibulk"):
 		return "NOAUTH" // as the server puts it when the request is long
 	}
@@ -61,6 +63,9 @@ func Transient(err error) bool {
 // Ineffective reports whether err says that the request has had no effect and will have none:
 // the server said so, or it was never sent.
 func Ineffective(err error) bool {
+	if errors.As(err, new(unconnected)) {
+		return false
+	}
 	var dial *net.OpError
 	return Word(err) != "" && !begun(err) || errors.As(err, &dial) && dial.Op == "dial" ||
 		errors.Is(err, goredis.ErrPoolTimeout) || errors.Is(err, goredis.ErrPoolExhausted) ||
@@ -70,12 +75,16 @@ func Ineffective(err error) bool {
 // begun reports whether err ended a script that may have written something.
 func begun(err error) bool { return strings.Contains(err.Error(), "user_script") }
 
-// explain wraps an error that no repetition mends in [driver.ErrRefused].
+// explain wraps an error that no repetition mends in [driver.ErrRefused]. It must not be nil.
 func explain(err error) error {
-	if slices.Contains(refusals, Word(err)) || untrusted(err) {
-		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
+	w := Word(err)
+	if !slices.Contains(refusals, w) && !untrusted(err) {
+		return err
 	}
-	return err
+	if w == "NOAUTH" && !strings.HasPrefix(err.Error(), w) {
+		err = fmt.Errorf("NOAUTH, no password was given: %w", err)
+	}
+	return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 }
 
 // untrusted reports whether TLS refused to go on.

@@ -2,21 +2,42 @@ package redisnode
 
 import (
 	"context"
+	"net"
 	"reflect"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"weak"
 
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// hookWatch is a hook that does nothing but find out whether the client has others. Those added
-// before it call it; those added after it are what it is to call.
+// hookWatch is a hook that does nothing but find out whether the client has others, and remember why
+// it could not connect: the client tells that only after several attempts, for which the caller may not
+// have the time. Hooks added before it call it; those added after it are what it is to call.
 type hookWatch struct {
 	before bool
 	after  atomic.Bool
+	dial   atomic.Pointer[failedDial]
+}
+
+type failedDial struct {
+	at  time.Time
+	err error
+}
+
+// failedSince returns why it was not possible to connect at some time after t, nil if it was or nobody
+// tried.
+func (w *hookWatch) failedSince(t time.Time) error {
+	if w == nil {
+		return nil
+	}
+	if f := w.dial.Load(); f != nil && f.at.After(t) {
+		return f.err
+	}
+	return nil
 }
 
 // none reports whether the client has no other hooks.
@@ -28,7 +49,15 @@ type probe struct {
 	direct bool // nothing was between
 }
 
-func (w *hookWatch) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+func (w *hookWatch) DialHook(next goredis.DialHook) goredis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err != nil {
+			w.dial.Store(&failedDial{time.Now(), err})
+		}
+		return conn, err
+	}
+}
 
 func (w *hookWatch) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return next

@@ -1,10 +1,11 @@
 package redisnode
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,19 +16,14 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-var (
-	alone = regexp.MustCompile(`(?s)^1 ([0-9a-f]{32}) (\d+) (\d+) (\d+) (\d+) (\d+) (.*)$`)
-	among = regexp.MustCompile(`(?s)^1 (\d+) (\d+) (\d+) (\d+) (\d+) (\d+) (.*)$`)
-	waits = regexp.MustCompile(`(?s)^1 ([0-9a-f]{32}) (\d+) (\d+) (\d+) (\d+) (\d+) (\S+) (.*)$`)
-)
-
-// Look returns the claims of name as the node knows them: holders and then waiters.
+// Look returns the claims of name as the node knows them: holders, in the order of their tokens, and
+// then waiters.
 func (n *Node) Look(ctx context.Context, name string) ([]driver.Position, error) {
-	positions, _, err := n.look(ctx, name)
-	return positions, err
+	all, _, err := n.look(ctx, name)
+	return all, err
 }
 
-// look returns also the entries of the queue by their IDs.
+// look returns also the entries of the queue, by ID.
 func (n *Node) look(ctx context.Context, name string) ([]driver.Position, map[string]string, error) {
 	c := n.Claim(&driver.Claim{Name: name})
 	v, _, err := n.run(ctx, n.scripts.look, c.lock, []any{2, c.lock, c.queue})
@@ -41,39 +37,41 @@ func (n *Node) look(ctx context.Context, name string) ([]driver.Position, map[st
 	now, _ := list[0].(int64)
 	left, _ := list[1].(int64)
 	var all []driver.Position
-	if text, _ := list[2].(string); text != "" {
-		p := driver.Position{Name: name, Held: true, Left: max(0, time.Duration(left)*time.Millisecond), Weight: driver.All, Limit: driver.All}
-		if f := alone.FindStringSubmatch(text); f != nil {
-			p.ID, p.Owner = f[1], f[7]
-			p.Weight, p.Limit, p.Since, p.Token = weight(f[2]), weight(f[3]), moment(f[5]), number(f[6])
+	if text := list[2].(string); text != "" {
+		p := driver.Position{Name: name, Held: true, Weight: driver.All, Limit: driver.All, Left: max(0, time.Duration(left)*time.Millisecond)}
+		if f := split(text, 8); f != nil {
+			p.ID, p.Weight, p.Limit, p.Since, p.Token, p.Owner = f[1], weight(f[2]), weight(f[3]), moment(f[5]), number(f[6]), f[7]
 		}
 		all = append(all, p)
 	}
-	fields, _ := list[3].([]any)
-	for i := 0; i+1 < len(fields); i += 2 {
-		id, _ := fields[i].(string)
-		text, _ := fields[i+1].(string)
-		f := among.FindStringSubmatch(text)
+	for pair := range slices.Chunk(list[3].([]any), 2) {
+		f := split(pair[1].(string), 8)
 		if f == nil || number(f[1]) <= now {
 			continue
 		}
 		all = append(all, driver.Position{
-			Name: name, ID: id, Owner: f[7], Held: true, Weight: weight(f[2]), Limit: weight(f[3]),
-			Since: moment(f[5]), Token: number(f[6]), Left: time.Duration(number(f[1])-now) * time.Microsecond,
+			Name: name, ID: pair[0].(string), Held: true, Weight: weight(f[2]), Limit: weight(f[3]), Since: moment(f[5]),
+			Token: number(f[6]), Owner: f[7], Left: time.Duration(number(f[1])-now) * time.Microsecond,
 		})
 	}
+	slices.SortFunc(all, func(a, b driver.Position) int { return cmp.Compare(a.Token, b.Token) })
 	entries := make(map[string]string)
-	queue, _ := list[4].([]any)
-	for _, entry := range queue {
-		text, _ := entry.(string)
-		if f := waits.FindStringSubmatch(text); f != nil {
-			entries[f[1]] = text
-			all = append(all, driver.Position{
-				Name: name, ID: f[1], Owner: f[8], Weight: weight(f[2]), Limit: weight(f[3]), Since: moment(f[6]),
-			})
+	for _, entry := range list[4].([]any) {
+		if f := split(entry.(string), 9); f != nil {
+			entries[f[1]] = entry.(string)
+			all = append(all, driver.Position{Name: name, ID: f[1], Weight: weight(f[2]), Limit: weight(f[3]), Since: moment(f[6]), Owner: f[8]})
 		}
 	}
 	return all, entries, nil
+}
+
+// split returns the words of a record, which has n; nil if it is none of this version. See lua/lib.lua.
+func split(record string, n int) []string {
+	f := strings.SplitN(record, " ", n)
+	if len(f) < n || f[0] != "1" {
+		return nil
+	}
+	return f
 }
 
 func number(text string) int64 {
@@ -100,21 +98,16 @@ func (n *Node) Evict(ctx context.Context, name, id string) error {
 	case answer == 0 && !lost:
 		return driver.ErrGone
 	case answer == 2:
-		channel := waits.FindStringSubmatch(entries[id])[7]
-		return n.tell(ctx, channel, "look "+id)
+		channel := split(entries[id], 9)[7]
+		_, err = n.aside(ctx, func() (any, error) {
+			if n.cluster != nil {
+				return nil, n.client.SPublish(ctx, channel, "look "+id).Err()
+			}
+			return nil, n.client.Publish(ctx, channel, "look "+id).Err()
+		})
+		return err
 	}
 	return nil
-}
-
-// tell publishes news on a channel.
-func (n *Node) tell(ctx context.Context, channel, news string) error {
-	_, err := n.aside(ctx, func() (any, error) {
-		if n.cluster != nil {
-			return nil, n.client.SPublish(ctx, channel, news).Err()
-		}
-		return nil, n.client.Publish(ctx, channel, news).Err()
-	})
-	return err
 }
 
 // Names returns the names that begin with prefix and are held or waited for.

@@ -49,6 +49,7 @@ type Node struct {
 	scripts scripts
 	subs    *subscriptions
 
+	dials   *hookWatch     // of a client that is not one of a Cluster, or nil
 	brisk   atomic.Bool    // the server was quick to answer last time
 	quick   sync.Map       // *goredis.Client to *pinnedConn
 	working underway.Group // what runs in the background
@@ -86,6 +87,9 @@ func Open(client goredis.UniversalClient, o Options) (*Node, error) {
 	}
 	if sharded {
 		n.cluster = client.(cluster)
+	}
+	if c, ok := client.(*goredis.Client); ok {
+		n.dials = watchHooks(c, c)
 	}
 	n.life, n.die = context.WithCancel(context.Background())
 	n.subs = newSubscriptions(n)

@@ -2,6 +2,7 @@ package redisnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -72,19 +73,22 @@ func (n *Node) aside(ctx context.Context, call func() (any, error)) (any, error)
 		n.brisk.Store(err == nil && time.Since(began) < brisk)
 		results <- result{v, err}
 	})
+	var r result
 	select {
-	case r := <-results:
-		return r.v, r.err
+	case r = <-results:
 	case <-ctx.Done():
+		grace := time.NewTimer(parting)
+		defer grace.Stop()
+		select {
+		case r = <-results:
+		case <-grace.C:
+			r.err = fmt.Errorf("no answer in time: %w", ctx.Err())
+		}
 	}
-	grace := time.NewTimer(parting)
-	defer grace.Stop()
-	select {
-	case r := <-results:
-		return r.v, r.err
-	case <-grace.C:
-		return nil, fmt.Errorf("no answer in time: %w", ctx.Err())
+	if why := n.dials.failedSince(began); why != nil && r.err != nil && errors.Is(r.err, ctx.Err()) {
+		r.err = unconnected{why}
 	}
+	return r.v, r.err
 }
 
 // safely makes an error of a panic in call, which a hook or a dialer of the caller's may raise.
@@ -123,3 +127,9 @@ func (n *Node) inPlace(ctx context.Context, key string) processor {
 	p, _ := n.quick.LoadOrStore(node, newPinnedConn(node))
 	return p.(*pinnedConn)
 }
+
+// unconnected is the error of a request whose context has ended, and while which it was not possible to
+// connect. It may have been sent all the same, on a connection that there was.
+type unconnected struct{ error }
+
+func (u unconnected) Unwrap() error { return u.error }

@@ -1,6 +1,7 @@
 package redisnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,6 @@ import (
 )
 
 const (
-	// unused is how long a subscription outlives its last waiter.
-	unused = 5 * time.Second
 	// silent is how long the server may say nothing before it is asked whether it is there, and
 	// pong how long it may take to answer that.
 	silent = 30 * time.Second
@@ -40,7 +39,7 @@ type Event struct {
 }
 
 // subscriptions are the channels on which the claims of one node are told news: one channel, in a
-// Cluster one for each bucket in which something waits. In a Cluster the channels of one server
+// Cluster one for each bucket in which something has waited. In a Cluster the channels of one server
 // share a connection.
 type subscriptions struct {
 	n *Node
@@ -51,7 +50,7 @@ type subscriptions struct {
 	claims   map[string]*Claim // those that have waited and have not ended
 }
 
-// channel is one subscription, from its first waiter until some time after its last.
+// channel is one subscription, from its first waiter on.
 type channel struct {
 	name, key string // key is one of the bucket's, to find the server
 	waiters   map[*Claim]struct{}
@@ -60,7 +59,6 @@ type channel struct {
 	ended     bool  // it was given up
 	err       error // why it is not up
 	changed   chan struct{}
-	since     driver.Instant // when the last waiter left
 }
 
 // line is a connection on which a server tells us news. go-redis would repair it silently; here it
@@ -100,20 +98,11 @@ func (n *Node) Join(c *Claim, tell func(Event)) {
 
 // Leave ends what Join began. Until Forget the claim is known as one that may hold its name.
 func (n *Node) Leave(c *Claim) {
-	s := n.subs
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ch := c.sub
-	if ch == nil {
-		return
-	}
-	delete(ch.waiters, c)
-	c.sub, c.tell = nil, nil
-	if len(ch.waiters) == 0 && !ch.ended {
-		idle := ch.since == 0 // otherwise a look at it is due already
-		if ch.since = n.clock.Now(); idle {
-			time.AfterFunc(unused, func() { s.retire(ch) })
-		}
+	n.subs.mu.Lock()
+	defer n.subs.mu.Unlock()
+	if c.sub != nil {
+		delete(c.sub.waiters, c)
+		c.sub, c.tell = nil, nil
 	}
 }
 
@@ -134,7 +123,7 @@ func (n *Node) Listening(c *Claim) bool {
 }
 
 // Ready waits until the server has confirmed that it will tell c, which has joined, news. It
-// returns an error if that cannot be, or ctx has ended, and then why it was not so until now.
+// returns an error if that cannot be, or ctx has ended: then what is in the way, if that is known.
 func (n *Node) Ready(ctx context.Context, c *Claim) error {
 	for {
 		n.subs.mu.Lock()
@@ -154,10 +143,7 @@ func (n *Node) Ready(ctx context.Context, c *Claim) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			if err == nil {
-				err = errors.New("the subscription is not confirmed")
-			}
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
+			return cmp.Or(err, ctx.Err())
 		}
 	}
 }
@@ -169,33 +155,14 @@ func (ch *channel) change(up bool, err error) {
 	ch.changed = make(chan struct{})
 }
 
-// end gives a channel up: those who come later begin anew. It wants mu.
-func (s *subscriptions) end(ch *channel, why error) {
-	if ch.ended {
-		return
+// failed notes why a channel is not up; it reports whether to try again. A channel for which no
+// repetition helps is given up: those who come later begin anew. It wants mu.
+func (s *subscriptions) failed(ch *channel, err error) bool {
+	if ch.ended = !Transient(err) || s.n.life.Err() != nil; ch.ended {
+		delete(s.channels, ch.name)
 	}
-	ch.ended = true
-	delete(s.channels, ch.name)
-	ch.change(false, why)
-	ln := ch.line
-	if ln == nil {
-		return
-	}
-	ch.line = nil
-	for _, other := range s.channels {
-		if other.line == ln {
-			s.n.working.Go(func() { _ = ln.unsubscribe(ch.name, s.n.cluster != nil) })
-			return
-		}
-	}
-	s.hangUp(ln)
-}
-
-func (ln *line) unsubscribe(name string, sharded bool) error {
-	if sharded {
-		return ln.pubsub.SUnsubscribe(ln.ctx, name)
-	}
-	return ln.pubsub.Unsubscribe(ln.ctx, name)
+	ch.change(false, err)
+	return !ch.ended
 }
 
 // hangUp closes a line. It wants mu.
@@ -207,46 +174,24 @@ func (s *subscriptions) hangUp(ln *line) {
 	s.n.working.Go(func() { _ = ln.pubsub.Close() })
 }
 
-// retire ends a channel that nobody has used for a while.
-func (s *subscriptions) retire(ch *channel) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rest := ch.since.Add(unused).Sub(s.n.clock.Now())
-	switch {
-	case ch.ended:
-	case len(ch.waiters) > 0:
-		ch.since = 0
-	case rest > 0:
-		time.AfterFunc(rest, func() { s.retire(ch) })
-	default:
-		s.end(ch, context.Canceled)
-	}
-}
-
 // close ends all subscriptions.
 func (s *subscriptions) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, ch := range s.channels {
-		s.end(ch, context.Canceled)
+	for _, ln := range s.lines {
+		s.hangUp(ln)
 	}
 }
 
-// attach subscribes to a channel after a pause, and again until that has succeeded; what the
-// server says to it comes to read.
+// attach subscribes to a channel after a pause, and again until that has succeeded. What the server
+// says to it comes to receive.
 func (s *subscriptions) attach(ch *channel, pause time.Duration) {
 	for {
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-s.n.life.Done():
-			timer.Stop()
-			return
 		}
 		ln, err := s.line(ch)
-		if ln == nil && err == nil {
-			return // it has ended
-		}
 		if err == nil {
 			if s.n.cluster != nil {
 				err = ln.pubsub.SSubscribe(ln.ctx, ch.name)
@@ -259,9 +204,7 @@ func (s *subscriptions) attach(ch *channel, pause time.Duration) {
 			return
 		}
 		s.mu.Lock()
-		if ch.line == ln {
-			ch.line = nil
-		}
+		ch.line = nil
 		if ln != nil {
 			s.hangUp(ln)
 		}
@@ -274,20 +217,7 @@ func (s *subscriptions) attach(ch *channel, pause time.Duration) {
 	}
 }
 
-// failed notes why a channel is not up; it reports whether to try again. It wants mu.
-func (s *subscriptions) failed(ch *channel, err error) bool {
-	if ch.ended {
-		return false
-	}
-	if !Transient(err) || s.n.life.Err() != nil {
-		s.end(ch, err)
-		return false
-	}
-	ch.change(false, err)
-	return true
-}
-
-// line returns the connection to the server of a channel; nil if the channel has ended.
+// line returns the connection to the server of a channel.
 func (s *subscriptions) line(ch *channel) (*line, error) {
 	server, subscribe := "", s.n.client.Subscribe
 	if s.n.cluster != nil {
@@ -299,8 +229,8 @@ func (s *subscriptions) line(ch *channel) (*line, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ch.ended {
-		return nil, nil
+	if err := s.n.life.Err(); err != nil {
+		return nil, err
 	}
 	ln := s.lines[server]
 	if ln == nil {
@@ -361,15 +291,8 @@ func (s *subscriptions) receive(ln *line) error {
 		case *goredis.Message:
 			s.hear(m.Payload)
 		case *goredis.Subscription:
-			if strings.HasSuffix(m.Kind, "unsubscribe") {
-				s.mu.Lock()
-				ch := s.channels[m.Channel]
-				moved := ch != nil && ch.line == ln
-				s.mu.Unlock()
-				if moved {
-					return errors.New("the server has ended the subscription")
-				}
-				continue
+			if strings.HasSuffix(m.Kind, "unsubscribe") { // the slot has moved
+				return errors.New("the server has ended the subscription")
 			}
 			s.n.working.Go(func() { s.confirm(ln, m.Channel) })
 		}
@@ -391,7 +314,7 @@ func (s *subscriptions) confirm(ln *line, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case ch.ended || ch.line != ln:
+	case ch.line != ln:
 	case err == nil:
 		ch.change(true, nil)
 	case s.failed(ch, fmt.Errorf("test the subscription (PUBSUB, PUBLISH): %w", err)):

@@ -25,9 +25,6 @@ if now > tonumber(ARGV[6]) then return { -2, now } end
 
 local function take()
   local token, more = hold(id, weight, limit, spare, ttl, ARGV[8], tonumber(ARGV[7]))
-  if not token then
-    return redis.error_reply('CLOCK ' .. clock .. ' holds no token; delete it if it was not set by a lock')
-  end
   return { 1, now, token, more }
 end
 
@@ -80,10 +77,11 @@ if redis.call('EXISTS', KEYS[4], queue) > 0 then
 end
 if not alone and redis.call('EXISTS', queue) == 0 and fits(weight, limit) then return take() end
 
+local _, left, who = recount()
+if among and left == -1 then redis.call('HLEN', lock) end -- fails if it is of a type that no lock is
 local ahead = -1
 if ARGV[9] then
   ahead = ARGV[10] ~= '' and redis.call('LPOS', queue, ARGV[9]) or join()
   redis.call('PEXPIRE', queue, PATIENCE)
 end
-local _, left, who = recount()
 return { 0, now, left, ahead, who }

@@ -112,8 +112,10 @@ local function recount()
     among = false
     return 0, 0, ''
   end
-  redis.call('HSET', lock, 'weight', text(sum))
-  if sum < ALL then redis.call('PEXPIRE', lock, last) end
+  if sum < ALL then
+    redis.call('HSET', lock, 'weight', text(sum))
+    redis.call('PEXPIRE', lock, last)
+  end
   return sum, first, ''
 end
 
@@ -121,20 +123,19 @@ end
 local function fits(weight, limit)
   if alone then return false end
   if not among then return true end
-  local sum = tonumber(value('HGET', lock, 'weight'))
+  local sum = tonumber((value('HGET', lock, 'weight')))
   if not sum or sum <= 0 or sum + weight > tonumber(limit) then sum = recount() end
   return sum + weight <= tonumber(limit)
 end
 
 -- Makes a claim, for which there is room, a holder of the name. Returns its token and how many above
--- that are its, too; nil if the clock cannot be one. The token is the time, so that tokens go on
--- rising when the data was lost, but always above the last one, so that they do not go back with the
--- time; or the one proposed if that is greater by less than a second.
+-- that are its, too. The token is the time, so that tokens go on rising when the data was lost, but
+-- always above the last one, so that they do not go back with the time; or the one proposed if that is
+-- greater by less than a second. A clock that cannot be one counts as lost.
 local function hold(id, weight, limit, spare, ttl, owner, proposed)
-  local last = tonumber(redis.call('GET', clock) or 0)
-  if not last or last < 0 or last >= LATEST then return nil end
-  local token = math.max(now, last + 1)
-  local from = now
+  local last = tonumber((value('GET', clock))) or 0
+  local token, from = now, now
+  if last >= now and last < LATEST then token = last + 1 end
   if proposed > token and proposed < token + 1000000 then token, from = proposed, math.min(proposed, now + LEAD) end
   spare = math.max(0, math.min(spare, from + AHEAD - token))
   redis.call('SET', clock, token + spare)
@@ -162,18 +163,22 @@ end
 
 -- Grants the name to as many from the head of the queue as fit, and tells each: "granted <id>
 -- <token> <spare> <now> <lock>". One to whom nobody listens (those who listen to a pattern do not
--- count) is gone and passed over. What cannot be granted, because there is no memory or the clock
--- is none, stays in the queue: its waiter is told when it looks.
+-- count) is gone and passed over, as is what is no entry of any version. What cannot be granted,
+-- because there is no memory, stays in the queue: its waiter is told when it looks.
 local function grant_waiting(proposed)
   while true do
     local entry = value('LINDEX', queue, 0)
     if not entry then return end
     local id, weight, limit, spare, ttl, channel, owner = parse(entry)
-    if not id or not fits(weight, limit) then return end
-    if redis.call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', channel)[2] > 0 then
-      local ok, token, more = pcall(hold, id, weight, limit, spare, ttl, owner, tonumber(proposed))
-      if not ok or not token then return end
-      tell(channel, string.format('granted %s %.0f %.0f %.0f %s', id, token, more, now, lock))
+    if id then
+      if not fits(weight, limit) then return end
+      if redis.call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', channel)[2] > 0 then
+        local ok, token, more = pcall(hold, id, weight, limit, spare, ttl, owner, tonumber(proposed))
+        if not ok then return end
+        tell(channel, string.format('granted %s %.0f %.0f %.0f %s', id, token, more, now, lock))
+      end
+    elseif string.find(entry, '^%d+ ') then
+      return
     end
     redis.call('LPOP', queue)
   end

@@ -13,7 +13,7 @@
 
 local id, linger = ARGV[1], tonumber(ARGV[2])
 local answer = 0
-if ARGV[5] and redis.call('LREM', queue, 0, ARGV[5]) > 0 then answer = 2 end
+if ARGV[5] and (value('LREM', queue, 0, ARGV[5]) or 0) > 0 then answer = 2 end
 local stray = math.ceil((ARGV[4] - now) / 1000) + 1
 if stray > 0 then redis.call('SET', KEYS[4], '', 'PX', stray) end
 
@@ -31,5 +31,5 @@ if token then
     remove(id, weight)
   end
 end
-grant_waiting(ARGV[3])
+pcall(grant_waiting, ARGV[3]) -- whatever stands in the way of that, the name is released
 return answer

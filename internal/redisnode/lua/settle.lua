@@ -13,7 +13,8 @@
 read()
 local own, rest = held(ARGV[1])
 if not own then return { 0, 0 } end
-local token, last = tonumber(ARGV[2]), tonumber(redis.call('GET', clock) or 0) or LATEST
+local token, last = tonumber(ARGV[2]), tonumber((value('GET', clock))) or 0
+if last >= LATEST then last = 0 end
 if own ~= token and last >= token then return { 2, last } end
 if last < token then redis.call('SET', clock, token + ARGV[4]) end
 local weight, limit, since, owner = string.match(rest, '^(%d+) (%d+) %d+ (%d+) %d+ (.*)$')

@@ -1,0 +1,63 @@
+package redisnode
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// answer is an error of the server.
+type answer string
+
+func (a answer) Error() string { return string(a) }
+func (answer) RedisError()     {}
+
+var _ goredis.Error = answer("")
+
+// What an error says: whether it may go away, whether the request had no effect, whether it will never be
+// permitted.
+func TestErrors(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	for _, row := range []struct {
+		err                             error
+		word                            string
+		transient, ineffective, refused bool
+	}{
+		{answer("LOADING Redis is loading"), "LOADING", true, true, false},
+		{answer("READONLY You can't write"), "READONLY", true, true, false},
+		{answer("ERR max number of clients reached"), "BUSY", true, true, false},
+		{answer("ERR Error running script (call to f_1): @user_script:1: -NOREPLICAS Not enough"), "NOREPLICAS", true, false, false},
+		{answer("NOREPLICAS Not enough good replicas script: 1, on @user_script:3."), "NOREPLICAS", true, false, false},
+		{answer("NOPERM this user"), "NOPERM", false, true, true},
+		{answer("ERR The user executing the script can't run this command or subcommand script: 1, on @user_script:1."), "NOPERM", false, false, true},
+		{answer("ERR Protocol error: unauthenticated multibulk length"), "NOAUTH", false, true, true},
+		{answer("WRONGTYPE Operation"), "WRONGTYPE", false, true, true},
+		{io.EOF, "", true, false, false},
+		{dial, "", true, true, false},
+		{unconnected{dial}, "", true, false, false},
+		{goredis.ErrClosed, "", false, true, false},
+		{goredis.ErrPoolTimeout, "", true, true, false},
+		{context.DeadlineExceeded, "", false, false, false},
+		{&tls.CertificateVerificationError{Err: errors.New("x")}, "", false, true, true},
+		{x509.UnknownAuthorityError{}, "", false, true, true},
+		{x509.HostnameError{Certificate: &x509.Certificate{}}, "", false, true, true},
+		{x509.CertificateInvalidError{Cert: &x509.Certificate{}}, "", false, true, true},
+		{tls.RecordHeaderError{Msg: "x"}, "", false, true, true},
+		{tls.AlertError(42), "", false, true, true},
+	} {
+		err := fmt.Errorf("wrapped: %w", row.err)
+		if Word(err) != row.word || Transient(err) != row.transient || Ineffective(err) != row.ineffective ||
+			errors.Is(explain(err), driver.ErrRefused) != row.refused || !errors.Is(explain(err), row.err) {
+			t.Errorf("%v: %q, transient %v, ineffective %v, refused: %v", err, Word(err), Transient(err), Ineffective(err), explain(err))
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package redisnode
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// hook does something before every request.
+type hook struct{ do func() }
+
+func (hook) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+func (hook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+func (h hook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		h.do()
+		return next(ctx, cmd)
+	}
+}
+
+// Requests are made in place only where no hook is, whenever it was added; hooks see all requests.
+func TestHooks(t *testing.T) {
+	for _, when := range []string{"never", "before", "after", "later"} {
+		var seen atomic.Int64
+		h := hook{func() { seen.Add(1) }}
+		client := connect(t, servers.SharedRedis(t).Addr())
+		if when == "before" {
+			client.AddHook(h)
+		}
+		n, other := open(t, client), open(t, client)
+		if when == "after" {
+			client.AddHook(h)
+		}
+		for range 20 {
+			takeAndRelease(t, n)
+			takeAndRelease(t, other)
+		}
+		if when == "later" {
+			client.AddHook(h)
+		}
+		before := seen.Load()
+		for range 20 {
+			takeAndRelease(t, n)
+		}
+		got := seen.Load() - before
+		if want := when != "never"; want && got < 40 || !want && got != 0 {
+			t.Errorf("%s: it saw %d of 40 requests", when, got)
+		}
+		n.brisk.Store(true)
+		if in := n.inPlace(context.Background(), "x") != nil; in != (when == "never") {
+			t.Errorf("%s: in place: %v", when, in)
+		}
+	}
+}
+
+func takeAndRelease(t testing.TB, n *Node) {
+	t.Helper()
+	c := n.exclusive(t.Name())
+	ctx := within(t, 20*time.Second)
+	if a, err := n.Acquire(ctx, c, false, 0); err != nil || !a.Granted {
+		t.Fatal(a, err)
+	}
+	if err := n.Release(ctx, c, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A hook that sleeps, also if it begins to after a while, does not make calls outlive their context; one
+// that panics is an error and leaves nothing hanging.
+func TestHooksThatMisbehave(t *testing.T) {
+	var sleep, panics atomic.Bool
+	client := connect(t, servers.SharedRedis(t).Addr())
+	client.AddHook(hook{func() {
+		if sleep.Load() {
+			time.Sleep(400 * time.Millisecond)
+		}
+		if panics.Load() {
+			panic("a hook")
+		}
+	}})
+	n := open(t, client)
+	for range 20 {
+		takeAndRelease(t, n)
+	}
+	c := n.exclusive(t.Name())
+	sleep.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := n.Acquire(ctx, c, false, 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 350*time.Millisecond {
+		t.Errorf("it came back after %v", took)
+	}
+	sleep.Store(false)
+	if err := n.Abandon(within(t, 20*time.Second), c); err != nil {
+		t.Error(err)
+	}
+	c = n.exclusive(t.Name())
+	if _, err := n.Acquire(within(t, 20*time.Second), c, false, 0); err != nil {
+		t.Fatal(err)
+	}
+	panics.Store(true)
+	if err := n.Release(within(t, 20*time.Second), c, 0, 0); err == nil {
+		t.Error("no error of a panic")
+	}
+	panics.Store(false)
+	if err := n.Release(within(t, 20*time.Second), c, 0, 0); err != nil {
+		t.Error(err)
+	}
+}

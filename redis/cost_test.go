@@ -1,0 +1,192 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func requestsAt(t testing.TB, r *servers.Redis) int64 {
+	t.Helper()
+	n, err := r.Requests(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A free name is taken and released by two requests.
+func TestTwoRequests(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	l := open(t, connect(t, r.Addr()))
+	name := freshName(t)
+	release(t, acquire(t, l, name))
+	for what, do := range map[string]func(context.Context, string, ...locker.AcquireOption) (*locker.Lock, error){"try": l.TryAcquire, "acquire": l.Acquire} {
+		before := requestsAt(t, r)
+		for range 20 {
+			lock, err := do(within(t, 20*time.Second), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			release(t, lock)
+		}
+		// On a machine that stands still for a while a request is sent again.
+		if n := requestsAt(t, r) - before; n < 40 || n > 44 {
+			t.Errorf("%s: %d requests for 20 times, want 40", what, n)
+		}
+	}
+}
+
+// Whatever is waited for in one Locker, the server tells it on one connection.
+func TestOneSubscription(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
+	ctx := within(t, 60*time.Second)
+	var held []*locker.Lock
+	var waiters []*waiting
+	for range 20 {
+		name := freshName(t)
+		held = append(held, acquire(t, a, name))
+		waiters = append(waiters, wants(ctx, b, name))
+		queued(t, admin, name, 1)
+	}
+	subscribed, err := admin.Do(ctx, "CLIENT", "LIST", "TYPE", "pubsub").Text()
+	if err != nil || strings.Count(subscribed, "\n") != 1 {
+		t.Errorf("connections that the server tells something on: %q, %v", subscribed, err)
+	}
+	for i, lock := range held {
+		release(t, lock)
+		release(t, waiters[i].holds(t, slack))
+	}
+}
+
+// Waiters cost the server next to nothing, and no more than a release each when
+// they have their turn.
+func TestHundredWaiters(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	name := freshName(t)
+	lock := acquire(t, open(t, connect(t, r.Addr())), name)
+	ctx := within(t, 60*time.Second)
+	var wg sync.WaitGroup
+	for range n {
+		l := open(t, connect(t, r.Addr()))
+		wg.Go(func() {
+			lock, err := l.Acquire(ctx, name)
+			if err == nil {
+				err = lock.Release(ctx)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	queued(t, admin, name, n)
+	// Those who came early may still look once because their subscription is new.
+	for before := requestsAt(t, r); ; {
+		time.Sleep(300 * time.Millisecond)
+		now := requestsAt(t, r)
+		if now-before <= 5 {
+			break
+		}
+		before = now
+	}
+	const window = 15 * time.Second // each looks once in that time
+	before := requestsAt(t, r)
+	time.Sleep(window)
+	idle := requestsAt(t, r) - before
+	if each := float64(idle) / window.Seconds() / n; each >= 0.1 {
+		t.Errorf("%.2f requests a second for each waiter", each)
+	}
+	before = requestsAt(t, r)
+	release(t, lock)
+	wg.Wait()
+	drained := requestsAt(t, r) - before
+	if each := float64(drained) / n; each > 2.5 {
+		t.Errorf("%.2f requests for each waiter until all had their turn", each)
+	}
+	t.Logf("idle: %d requests in %v; drain: %d", idle, window, drained)
+}
+
+// Ten thousand locks of one Locker are renewed in time, without a goroutine each.
+func TestTenThousandHeld(t *testing.T) {
+	t.Parallel()
+	const n = 10000
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	l := open(t, connect(t, r.Addr()), locker.WithTTL(5*time.Second))
+	ctx := within(t, 60*time.Second)
+	held := make([]*locker.Lock, n)
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := w; i < n; i += 8 {
+				var err error
+				if held[i], err = l.Acquire(ctx, fmt.Sprint(t.Name(), i)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	if g := runtime.NumGoroutine(); g > 1000 {
+		t.Errorf("%d goroutines", g)
+	}
+	eventually.Is(t, "all renewed", renewal(t, held...))
+}
+
+// After Close nothing is left on the client: no goroutine, no connection; and the
+// subscription does not outlive its last waiter by much.
+func TestNothingLeftOnTheClient(t *testing.T) {
+	r := servers.SharedRedis(t)
+	before := goleak.IgnoreCurrent()
+	client := connect(t, r.Addr())
+	a, b := open(t, client), open(t, client)
+	name := freshName(t)
+	for range 3 {
+		lock := acquire(t, a, name)
+		w := wants(within(t, 20*time.Second), b, name)
+		queued(t, client, name, 1)
+		gaveUp, cancel := context.WithCancel(context.Background())
+		other := wants(gaveUp, b, name)
+		cancel()
+		<-other.done
+		release(t, lock)
+		release(t, w.holds(t, slack))
+	}
+	channels := func() int {
+		all, _ := client.PubSubChannels(context.Background(), DefaultPrefix+":wake:*").Result()
+		return len(all)
+	}
+	if n := channels(); n == 0 {
+		t.Error("no subscription: the test shows nothing")
+	}
+	acquire(t, a, name)
+	ctx := within(t, 20*time.Second)
+	for _, l := range []locker.Locker{a, b} {
+		if err := l.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	nothingLeft(t, client, name)
+	client.Close()
+	goleak.VerifyNone(t, before)
+}

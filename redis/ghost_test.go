@@ -1,0 +1,222 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/redisnode"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// Nothing comes later of what was given up.
+
+// Row 25: cancelled at any moment of the exchange, nothing stays.
+func TestCancelledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	p := front(t, r.Addr())
+	p.Delay(2*time.Millisecond, 2*time.Millisecond)
+	var lockers []locker.Locker
+	for range 4 {
+		l := open(t, connect(t, p.Addr()))
+		lockers = append(lockers, l, l, l)
+	}
+	name := freshName(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var last int64
+	granted := 0
+	for i, l := range lockers {
+		wg.Go(func() {
+			for range 20 {
+				ctx, cancel := context.WithCancel(context.Background())
+				time.AfterFunc(rand.N(40*time.Millisecond), cancel)
+				var lock *locker.Lock
+				var err error
+				if i%4 == 0 {
+					lock, err = l.TryAcquire(ctx, name)
+				} else {
+					lock, err = l.Acquire(ctx, name)
+				}
+				if err == nil {
+					mu.Lock()
+					granted++
+					if lock.Token() <= last {
+						t.Errorf("token %d after %d", lock.Token(), last)
+					}
+					last = lock.Token()
+					mu.Unlock()
+					if err := lock.Release(context.Background()); err != nil {
+						t.Error(err)
+					}
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	nothingLeft(t, admin, name)
+	t.Logf("%d of 240 were granted", granted)
+	release(t, acquire(t, lockers[0], name))
+}
+
+// Row 22: the server stalls. The holder loses its lock at the deadline; waiters go on
+// after.
+func TestServerStalls(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	const ttl = 1500 * time.Millisecond
+	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(ttl)), open(t, connect(t, r.Addr()), locker.WithTTL(10*time.Second))
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	w := wants(within(t, 60*time.Second), b, name)
+	queued(t, admin, name, 1)
+	began := time.Now()
+	if err := r.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-lock.Context().Done():
+		if took := time.Since(began); took > ttl+slack {
+			t.Errorf("lost after %v", took)
+		}
+	case <-time.After(ttl + slack):
+		t.Error("the holder was not told")
+	}
+	if err := r.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	next := w.holds(t, 3*time.Second+slack)
+	if next.Token() <= lock.Token() {
+		t.Errorf("token %d after %d", next.Token(), lock.Token())
+	}
+	if err := lock.Release(within(t, 10*time.Second)); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("release after the loss: %v", err)
+	}
+	release(t, next)
+}
+
+// A message that comes late gives no more than what is left: the waiter asks how
+// long it may hold.
+func TestMessageThatComesLate(t *testing.T) {
+	t.Parallel()
+	b := opened(t, idle(t))
+	c := b.node.Claim(claim("x", 10*time.Second, true))
+	now := b.clock.Now()
+	const second = 1_000_000
+	at := func(s float64) driver.Instant { return now.Add(time.Duration(s * float64(time.Second))) }
+	for what, row := range map[string]struct {
+		a    redisnode.Answer
+		e    redisnode.Event
+		want driver.Instant // 0: ask
+	}{
+		"on time":                         {redisnode.Answer{Sent: at(-5), Now: 100 * second}, redisnode.Event{Now: 105 * second, Received: now}, at(10)},
+		"a second late":                   {redisnode.Answer{Sent: at(-5), Now: 100 * second}, redisnode.Event{Now: 104 * second, Received: now}, at(9)},
+		"half the time is over":           {redisnode.Answer{Sent: at(-9), Now: 100 * second}, redisnode.Event{Now: 103 * second, Received: now}, 0},
+		"from before the last look":       {redisnode.Answer{Sent: at(-1), Now: 100 * second}, redisnode.Event{Now: 99 * second, Received: now}, 0},
+		"the server's clock jumped ahead": {redisnode.Answer{Sent: at(-1), Now: 100 * second}, redisnode.Event{Now: 900 * second, Received: now}, at(10)},
+	} {
+		g, ok := b.told(c, row.a, row.e)
+		if ok != (row.want != 0) || ok && g.Until != row.want {
+			t.Errorf("%s: until %v, %v", what, g.Until.Sub(now), ok)
+		}
+	}
+}
+
+// Row 41: connections are cut all the time under load.
+func TestConnectionsCutUnderLoad(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	p := front(t, r.Addr())
+	ctx := within(t, 60*time.Second)
+	name := freshName(t)
+	stop := make(chan struct{})
+	var wg, cutter sync.WaitGroup
+	cutter.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(50 * time.Millisecond):
+				p.Cut()
+			}
+		}
+	})
+	var mu sync.Mutex
+	inside, granted, last := 0, 0, int64(0)
+	end := time.Now().Add(2 * time.Second)
+	var lockers []locker.Locker
+	for range 6 {
+		l := open(t, connect(t, p.Addr()))
+		lockers = append(lockers, l, l)
+	}
+	for _, l := range lockers {
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				lock, err := l.Acquire(ctx, name)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if inside++; inside > 1 {
+					t.Error("two holders")
+				}
+				if lock.Token() <= last {
+					t.Errorf("token %d after %d", lock.Token(), last)
+				}
+				last = lock.Token()
+				granted++
+				inside--
+				mu.Unlock()
+				if err := lock.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	cutter.Wait()
+	nothingLeft(t, admin, name)
+	if granted < 50 {
+		t.Errorf("only %d acquisitions", granted)
+	}
+	t.Logf("%d acquisitions", granted)
+}
+
+// Who is told that the name is taken, after an earlier sending of the request had no answer, leaves
+// nothing that could take it later.
+func TestTakenAfterALostRequest(t *testing.T) {
+	t.Parallel()
+	r := servers.SharedRedis(t)
+	admin := connect(t, r.Addr())
+	p := front(t, r.Addr())
+	a, b := opened(t, admin), opened(t, connect(t, p.Addr()))
+	warm := claim(freshName(t), time.Minute, false)
+	must(t, b, warm)
+	free(t, b, warm)
+	h := claim(freshName(t), time.Minute, false)
+	must(t, a, h)
+	c := claim(h.Name, time.Minute, false)
+	p.SwallowReply(tries, 0)
+	taken(t, b, c)
+	if n := p.Stats().Swallowed; n != 1 {
+		t.Fatalf("%d replies were lost, want 1", n)
+	}
+	gone := strings.TrimSuffix(clockKey(h.Name), "clock") + "gone:" + c.ID
+	if left := admin.PTTL(context.Background(), gone).Val(); left <= 0 {
+		t.Errorf("no tombstone is left: a late request of the claim would take the name (%v)", left)
+	}
+	free(t, a, h)
+}

@@ -1,0 +1,653 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// shared is a claim of a reader that does not wait, permits one of k of n permits.
+func shared(name string) *driver.Claim { return permits(name, 1, driver.All) }
+
+func permits(name string, k, n int32) *driver.Claim {
+	c := claim(name, time.Minute, false)
+	c.Weight, c.Limit = k, n
+	return c
+}
+
+func must(t testing.TB, b *backend, c *driver.Claim) driver.Grant {
+	t.Helper()
+	g, err := b.Acquire(within(t, 20*time.Second), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func taken(t testing.TB, b *backend, c *driver.Claim) {
+	t.Helper()
+	if g, err := b.Acquire(within(t, 20*time.Second), c); err != driver.ErrTaken {
+		t.Fatalf("%+v, %v, want ErrTaken", g, err)
+	}
+}
+
+func free(t testing.TB, b *backend, c *driver.Claim) {
+	t.Helper()
+	if err := b.Release(within(t, 20*time.Second), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asked is an Acquire of a claim that waits.
+func asked(t testing.TB, b *backend, c *driver.Claim) <-chan driver.Grant {
+	c.Wait = true
+	ctx := within(t, 60*time.Second)
+	granted := make(chan driver.Grant, 1)
+	go func() {
+		g, err := b.Acquire(ctx, c)
+		if err != nil {
+			t.Error(err)
+		}
+		granted <- g
+	}()
+	return granted
+}
+
+func soon(t testing.TB, what string, granted <-chan driver.Grant) driver.Grant {
+	t.Helper()
+	select {
+	case g := <-granted:
+		return g
+	case <-time.After(time.Second + slack):
+		t.Fatal(what + ": not granted")
+		return driver.Grant{}
+	}
+}
+
+// The lock of an exclusive holder is what everybody expects: a string with a time to live.
+func TestExclusiveIsAString(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	c := claim(freshName(t), 10*time.Second, false)
+	g := must(t, b, c)
+	v := admin.Get(context.Background(), lockKey(c.Name)).Val()
+	want := fmt.Sprintf(`^1 %s %d %d 10000 \d{16} %d test$`, c.ID, c.Weight, c.Limit, g.Token)
+	if !regexp.MustCompile(want).MatchString(v) {
+		t.Errorf("the lock is %q", v)
+	}
+	if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left <= 0 || left > 10*time.Second {
+		t.Errorf("it stays for %v", left)
+	}
+	free(t, b, c)
+	nothingLeft(t, admin, c.Name)
+}
+
+// Readers hold together, a writer alone, in the order of arrival.
+func TestSharedAndExclusive(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	name := freshName(t)
+	r1, r2, r3, w := shared(name), shared(name), shared(name), claim(name, time.Minute, true)
+	must(t, b, r1)
+	must(t, b, r2)
+	writer := asked(t, b, w)
+	queued(t, admin, name, 1)
+	taken(t, b, shared(name)) // behind the writer
+	third := asked(t, b, r3)
+	queued(t, admin, name, 2)
+	free(t, b, r1)
+	queued(t, admin, name, 2)
+	free(t, b, r2)
+	g := soon(t, "writer", writer)
+	queued(t, admin, name, 1)
+	free(t, b, w)
+	if after := soon(t, "reader", third); after.Token <= g.Token {
+		t.Errorf("token %d after %d", after.Token, g.Token)
+	}
+	free(t, b, r3)
+	nothingLeft(t, admin, name)
+}
+
+// As many hold permits as there are, and a release grants as many as fit.
+func TestPermits(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	name := freshName(t)
+	a, c := permits(name, 3, 5), permits(name, 2, 5)
+	must(t, b, a)
+	must(t, b, c)
+	taken(t, b, permits(name, 1, 5))
+	x, y, z := permits(name, 1, 5), permits(name, 2, 5), permits(name, 1, 5)
+	gx := asked(t, b, x)
+	queued(t, admin, name, 1)
+	gy := asked(t, b, y)
+	queued(t, admin, name, 2)
+	gz := asked(t, b, z)
+	queued(t, admin, name, 3)
+	free(t, b, a)
+	soon(t, "one of three", gx)
+	soon(t, "two of three", gy)
+	queued(t, admin, name, 1)
+	taken(t, b, permits(name, 1, 5))
+	free(t, b, c)
+	soon(t, "one of two", gz)
+	last := permits(name, 1, 5)
+	must(t, b, last)
+	for _, held := range []*driver.Claim{x, y, z, last} {
+		free(t, b, held)
+	}
+	nothingLeft(t, admin, name)
+}
+
+// A dead reader does not live on the renewals of others.
+func TestDeadReader(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	name := freshName(t)
+	dead, live := shared(name), shared(name)
+	dead.TTL = time.Second
+	must(t, b, dead)
+	must(t, b, live)
+	w := claim(name, time.Minute, true)
+	began := time.Now()
+	writer := asked(t, b, w)
+	queued(t, admin, name, 1)
+	confirmed := func(c *driver.Claim) (held bool) {
+		b.Renew(within(t, 20*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) { held = err == nil })
+		return held
+	}
+	eventually.Is(t, "the dead one is gone", func() bool {
+		if !confirmed(live) {
+			t.Fatal("the live reader lost its lock")
+		}
+		all, err := b.Look(within(t, 20*time.Second), name)
+		return err == nil && len(all) == 2
+	})
+	if took := time.Since(began); took > 2*time.Second+slack {
+		t.Errorf("it took %v", took)
+	}
+	if confirmed(dead) {
+		t.Error("the dead reader was renewed after its end")
+	}
+	free(t, b, live)
+	soon(t, "writer", writer)
+	free(t, b, w)
+}
+
+// The first of several waiters gets the name within its TTL and a second after the holder died.
+func TestDeadReaderBlocksNoWriter(t *testing.T) {
+	t.Parallel()
+	b := opened(t, connect(t, servers.SharedRedis(t).Addr()))
+	name := freshName(t)
+	for range 3 {
+		dead := shared(name)
+		dead.TTL = time.Second
+		must(t, b, dead)
+	}
+	w := claim(name, time.Minute, true)
+	soon(t, "writer", asked(t, b, w))
+	free(t, b, w)
+}
+
+// A writer that becomes a reader keeps its token, and readers come in.
+func TestLighten(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	name := freshName(t)
+	w, r, late := claim(name, time.Minute, false), shared(name), claim(name, time.Minute, true)
+	g := must(t, b, w)
+	reader := asked(t, b, r)
+	queued(t, admin, name, 1)
+	for range 2 {
+		if err := b.Lighten(within(t, 20*time.Second), w, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	soon(t, "reader", reader)
+	all, err := b.Look(within(t, 20*time.Second), name)
+	if err != nil || len(all) != 2 || all[0].ID != w.ID || all[0].Token != g.Token || all[0].Weight != 1 || !all[0].Held {
+		t.Errorf("%+v, %v", all, err)
+	}
+	writer := asked(t, b, late)
+	queued(t, admin, name, 1)
+	free(t, b, w)
+	free(t, b, r)
+	soon(t, "writer", writer)
+	free(t, b, late)
+	if err := b.Lighten(within(t, 20*time.Second), w, 1); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("a claim that holds nothing: %v", err)
+	}
+	nothingLeft(t, admin, name)
+}
+
+// A name that lingers is taken until then, and passed on after, also to one who came to wait before.
+func TestLinger(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	for _, c := range []*driver.Claim{claim(freshName(t), time.Minute, false), shared(freshName(t))} {
+		must(t, b, c)
+		w := claim(c.Name, time.Minute, true)
+		granted := asked(t, b, w)
+		queued(t, admin, c.Name, 1)
+		began := time.Now()
+		if err := b.Linger(within(t, 20*time.Second), c, 500*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		taken(t, b, claim(c.Name, time.Minute, false))
+		if all, err := b.Look(within(t, 20*time.Second), c.Name); err != nil || len(all) != 2 || !all[0].Held || all[0].ID != c.ID {
+			t.Errorf("%+v, %v", all, err)
+		}
+		soon(t, "waiter", granted)
+		if took := time.Since(began); took < 500*time.Millisecond {
+			t.Errorf("granted after %v", took)
+		}
+		free(t, b, w)
+		nothingLeft(t, admin, c.Name)
+	}
+}
+
+// Look shows holders and waiters with all that they are, and Names what is held or waited for.
+func TestLookAndNames(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	name := freshName(t) + "*[?\\"
+	r1, r2, w := permits(name, 2, 7), permits(name, 3, 7), permits(name, 4, 7)
+	r2.Owner, w.Owner = "two words\nand a line", ""
+	must(t, b, r1)
+	g := must(t, b, r2)
+	granted := asked(t, b, w)
+	queued(t, admin, name, 1)
+	all, err := b.Look(within(t, 20*time.Second), name)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for i, c := range []*driver.Claim{r1, r2, w} {
+		p := all[i]
+		if p.Name != name || p.ID != c.ID || p.Owner != c.Owner || p.Weight != c.Weight || p.Limit != 7 || p.Held != (i < 2) ||
+			(p.Token > 0) != p.Held || time.Since(p.Since).Abs() > time.Minute || p.Held != (p.Left > 0) || p.Left > time.Minute {
+			t.Errorf("%d: %+v", i, p)
+		}
+	}
+	if all[1].Token != g.Token {
+		t.Errorf("token %d, want %d", all[1].Token, g.Token)
+	}
+	found := map[string]int{}
+	other := opened(t, admin, WithPrefix("loc*")) // a group that a pattern would match
+	for _, b := range []*backend{b, other} {
+		for n, err := range b.Names(within(t, 20*time.Second), name[:len(name)-2]) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[n]++
+		}
+	}
+	if len(found) != 1 || found[name] != 1 {
+		t.Errorf("names %v", found)
+	}
+	free(t, b, r1)
+	soon(t, "the third", granted)
+	free(t, b, r2)
+	free(t, b, w)
+	if all, err := b.Look(within(t, 20*time.Second), name); err != nil || len(all) != 0 {
+		t.Errorf("a free name: %+v, %v", all, err)
+	}
+}
+
+// Evicted holders are told, evicted waiters queue anew, at the end, and nobody else is touched.
+func TestEvict(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	a, b := opened(t, admin), opened(t, admin)
+	ctx := within(t, 60*time.Second)
+	name := freshName(t)
+	h, first, second := claim(name, time.Minute, false), claim(name, time.Minute, true), claim(name, time.Minute, true)
+	must(t, a, h)
+	g1 := asked(t, a, first)
+	queued(t, admin, name, 1)
+	g2 := asked(t, b, second)
+	queued(t, admin, name, 2)
+	if err := b.Evict(ctx, name, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Is(t, "the evicted waiter is the last", func() bool {
+		all, err := b.Look(ctx, name)
+		return err == nil && len(all) == 3 && all[2].ID == first.ID
+	})
+	if err := b.Evict(ctx, name, h.ID); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the second", g2)
+	a.Renew(ctx, []*driver.Claim{h}, func(_ *driver.Claim, _ driver.Instant, err error) {
+		if !errors.Is(err, driver.ErrGone) {
+			t.Errorf("the evicted holder: %v", err)
+		}
+	})
+	if err := b.Evict(ctx, name, h.ID); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("again: %v", err)
+	}
+	free(t, b, second)
+	soon(t, "the first", g1)
+	free(t, a, first)
+	nothingLeft(t, admin, name)
+}
+
+// The tokens above that of a grant are nobody else's, and not far ahead of the time.
+func TestSpareTokens(t *testing.T) {
+	t.Parallel()
+	b := opened(t, connect(t, servers.SharedRedis(t).Addr()))
+	name := freshName(t)
+	var last int64
+	for range 20 {
+		c := claim(name, time.Minute, false)
+		c.Spare = 5000
+		before := time.Now().UnixMicro()
+		g := must(t, b, c)
+		if g.Token <= last {
+			t.Errorf("token %d after %d", g.Token, last)
+		}
+		if last = g.Token + g.Spare; g.Spare < 0 || g.Spare > 1000 || last > time.Now().UnixMicro()+1000 && last > before+2000 {
+			t.Errorf("%d tokens above %d", g.Spare, g.Token)
+		}
+		free(t, b, c)
+	}
+}
+
+// Whoever holds a name that others wait for is told so by a renewal.
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	c, w := shared(freshName(t)), claim("", time.Minute, true)
+	wanted := 0
+	c.Wanted = func() { wanted++ }
+	must(t, b, c)
+	renew := func() {
+		b.Renew(within(t, 20*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	renew()
+	if wanted != 0 {
+		t.Error("wanted by nobody")
+	}
+	w.Name = c.Name
+	granted := asked(t, b, w)
+	queued(t, admin, c.Name, 1)
+	renew()
+	if wanted != 1 {
+		t.Errorf("told %d times", wanted)
+	}
+	free(t, b, c)
+	soon(t, "waiter", granted)
+	free(t, b, w)
+}
+
+// A lease is confirmed, and never lengthened.
+func TestLeaseIsConfirmed(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	for _, c := range []*driver.Claim{claim(freshName(t), time.Minute, false), shared(freshName(t))} {
+		c.Lease = true
+		must(t, b, c)
+		admin.PExpire(context.Background(), lockKey(c.Name), 10*time.Second)
+		var got error
+		renew := func() {
+			got = errors.New("no report")
+			b.Renew(within(t, 20*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) { got = err })
+		}
+		if renew(); got != nil {
+			t.Error(got)
+		}
+		if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > 10*time.Second {
+			t.Errorf("lengthened to %v", left)
+		}
+		admin.Del(context.Background(), lockKey(c.Name))
+		if renew(); !errors.Is(got, driver.ErrGone) {
+			t.Errorf("after its key was deleted: %v", got)
+		}
+	}
+}
+
+// A key that says that it stays for too long (its server's clock was set back, or an operator made it
+// so) gives its holder no more time, and others need not wait for longer than its TTL.
+func TestKeyThatStaysTooLong(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	ctx := within(t, 60*time.Second)
+	for what, change := range map[string]func(key string){
+		"an hour":  func(key string) { admin.PExpire(ctx, key, time.Hour) },
+		"for ever": func(key string) { admin.Persist(ctx, key) },
+	} {
+		c := claim(freshName(t), time.Second, false)
+		must(t, b, c)
+		change(lockKey(c.Name))
+		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, until driver.Instant, err error) {
+			if left := until.Sub(b.clock.Now()); err != nil || left > c.TTL {
+				t.Errorf("%s: %v left, %v", what, left, err)
+			}
+		})
+		change(lockKey(c.Name)) // and its holder is dead
+		w := claim(c.Name, time.Minute, true)
+		soon(t, what, asked(t, b, w))
+		free(t, b, w)
+	}
+	// The same for one of several.
+	c, live := shared(freshName(t)), shared("")
+	c.TTL = time.Second
+	live.Name = c.Name
+	must(t, b, c)
+	must(t, b, live)
+	record := admin.HGet(ctx, lockKey(c.Name), c.ID).Val()
+	admin.HSet(ctx, lockKey(c.Name), c.ID, regexp.MustCompile(`^1 \d+`).ReplaceAllString(record, fmt.Sprint("1 ", time.Now().Add(time.Hour).UnixMicro())))
+	w := claim(c.Name, time.Minute, true)
+	granted := asked(t, b, w)
+	queued(t, admin, c.Name, 1)
+	eventually.Is(t, "only the live reader is left", func() bool { return admin.HLen(ctx, lockKey(c.Name)).Val() == 2 })
+	free(t, b, live)
+	soon(t, "writer", granted)
+	free(t, b, w)
+}
+
+// What is not a lock of ours holds the name, costs no busy asking and is left alone: a string of
+// somebody else's, or of a later version.
+func TestForeignLock(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	b := opened(t, connect(t, r.Addr()))
+	ctx := within(t, 60*time.Second)
+	later := "2 0123456789abcdef0123456789abcdef of a later version"
+	for what, put := range map[string]func(key string){
+		"string": func(key string) { admin.Set(ctx, key, later, 0) },
+		"hash":   func(key string) { admin.HSet(ctx, key, "0123456789abcdef0123456789abcdef", later) },
+	} {
+		name := freshName(t)
+		put(lockKey(name))
+		taken(t, b, claim(name, time.Minute, false))
+		taken(t, b, shared(name))
+		w := claim(name, time.Minute, true)
+		granted := asked(t, b, w)
+		queued(t, admin, name, 1)
+		eventually.Is(t, "the subscription has settled", func() bool { return b.node.Listening(b.node.Claim(w)) })
+		before := requestsAt(t, r)
+		time.Sleep(2 * time.Second) // what a waiter asks in that time
+		if n := requestsAt(t, r) - before; n > 10 {
+			t.Errorf("%s: %d requests in two seconds", what, n)
+		}
+		if err := b.Abandon(ctx, claimAt(b, claim(name, time.Minute, false))); err != nil {
+			t.Error(err)
+		}
+		if n := admin.Exists(ctx, lockKey(name)).Val(); n != 1 {
+			t.Errorf("%s: it was removed", what)
+		}
+		admin.Del(ctx, lockKey(name))
+		if err := b.Abandon(ctx, claimAt(b, claim(name, time.Minute, false))); err != nil { // as anybody's release does
+			t.Error(err)
+		}
+		select {
+		case <-granted:
+			free(t, b, w)
+		case <-time.After(30 * time.Second):
+			t.Errorf("%s: not granted", what)
+		}
+	}
+}
+
+func claimAt(b *backend, c *driver.Claim) *driver.Claim {
+	c.State = b.node.Claim(c)
+	return c
+}
+
+// A key of a lock that somebody has put something else into is nobody's lock: its holder has lost it,
+// those of others are renewed all the same, and it is left alone.
+func TestForeignKeyWhileHeld(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	ctx := within(t, 20*time.Second)
+	b := opened(t, admin)
+	var claims []*driver.Claim
+	for range 3 {
+		c := claim(freshName(t), time.Minute, false)
+		must(t, b, c)
+		claims = append(claims, c)
+	}
+	lost := lockKey(claims[1].Name)
+	admin.Del(ctx, lost)
+	admin.RPush(ctx, lost, "precious")
+	gone, renewed := 0, 0
+	b.Renew(ctx, claims, func(c *driver.Claim, _ driver.Instant, err error) {
+		switch {
+		case c == claims[1] && errors.Is(err, driver.ErrGone):
+			gone++
+		case c != claims[1] && err == nil:
+			renewed++
+		default:
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	})
+	if gone != 1 || renewed != 2 {
+		t.Errorf("%d lost and %d renewed, want 1 and 2", gone, renewed)
+	}
+	if err := b.Release(ctx, claims[1]); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("release: %v", err)
+	}
+	if err := b.Abandon(ctx, claims[1]); err != nil {
+		t.Error(err)
+	}
+	if v := admin.LRange(ctx, lost, 0, -1).Val(); len(v) != 1 {
+		t.Errorf("the other's data is now %q", v)
+	}
+	free(t, b, claims[0])
+	free(t, b, claims[2])
+	admin.Del(ctx, lost)
+}
+
+// A clock that cannot be one, put there by hand, lets no token go back and harms nobody later.
+func TestAbsurdClock(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	ctx := context.Background()
+	name := freshName(t)
+	var last int64
+	next := func(what string) {
+		t.Helper()
+		for range 2 {
+			c, w := claim(name, time.Minute, false), claim(name, time.Minute, true)
+			g := must(t, b, c)
+			granted := asked(t, b, w)
+			queued(t, admin, name, 1)
+			free(t, b, c)
+			h := soon(t, what, granted)
+			free(t, b, w)
+			if g.Token <= last || h.Token <= g.Token {
+				t.Errorf("%s: tokens %d and %d after %d", what, g.Token, h.Token, last)
+			}
+			last = h.Token
+		}
+	}
+	next("as usual")
+	for _, odd := range []string{"9999999999999999", "9007199254740993", "9223372036854775807", "-1", "", "nonsense"} {
+		admin.Set(ctx, clockKey(name), odd, 0)
+		next(odd)
+		admin.Del(ctx, clockKey(name))
+		next("after " + odd)
+	}
+	admin.Del(ctx, clockKey(name))
+	admin.RPush(ctx, clockKey(name), "a list")
+	next("a list")
+	ahead := time.Now().Add(2 * time.Second).UnixMicro()
+	admin.Set(ctx, clockKey(name), ahead, 0)
+	if next("a clock that is ahead"); last <= ahead {
+		t.Errorf("token %d, the clock said %d", last, ahead)
+	}
+}
+
+// connectAs returns a client of a user who may do everything, but for the rules.
+func connectAs(t *testing.T, admin *goredis.Client, addr, user string, rules ...string) *goredis.Client {
+	t.Helper()
+	rules = append([]string{"on", ">pw", "~*", "&*", "+@all"}, rules...)
+	if err := admin.ACLSetUser(context.Background(), user, rules...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := options(addr)
+	o.Username, o.Password = user, "pw"
+	return closing(t, goredis.NewClient(o))
+}
+
+// A release that is not permitted says so, and keeps on saying it.
+func TestReleaseRefused(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	b := opened(t, connectAs(t, admin, r.Addr(), "u"))
+	c := claim(freshName(t), time.Minute, false)
+	must(t, b, c)
+	admin.ACLSetUser(context.Background(), "u", "-del")
+	for range 2 {
+		if err := b.Release(within(t, 20*time.Second), c); !errors.Is(err, driver.ErrRefused) {
+			t.Errorf("release: %v", err)
+		}
+	}
+	admin.ACLSetUser(context.Background(), "u", "+del")
+	free(t, b, c)
+	nothingLeft(t, admin, c.Name)
+}
+
+// A holder is told within a second that its lock was deleted, whatever kind of lock it is.
+func TestHolderIsToldOfDeletion(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	l := open(t, admin)
+	lock := acquire(t, l, freshName(t))
+	admin.Del(context.Background(), lockKey(lock.Name()))
+	select {
+	case <-lock.Context().Done():
+		if !errors.Is(context.Cause(lock.Context()), locker.ErrLost) {
+			t.Error(context.Cause(lock.Context()))
+		}
+	case <-time.After(time.Second + slack):
+		t.Error("not told")
+	}
+}

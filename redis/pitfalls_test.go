@@ -1,0 +1,394 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// What go-redis does that a lock must survive.
+
+// A default client returns from a call long after its deadline, and does not
+// notice a cancellation at all.
+func TestCallerDoesNotWaitForAClientThatHangs(t *testing.T) {
+	t.Parallel()
+	r := servers.SharedRedis(t)
+	p := front(t, r.Addr())
+	admin := connect(t, r.Addr())
+	l := open(t, connect(t, p.Addr()))
+	held, name := acquire(t, l, freshName(t)), freshName(t)
+
+	prompt := func(what string, end error, do func(ctx context.Context) error) {
+		t.Helper()
+		for _, how := range []string{"deadline", "cancel"} {
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			want := context.DeadlineExceeded
+			if how == "cancel" {
+				ctx, cancel = context.WithCancel(context.Background())
+				time.AfterFunc(100*time.Millisecond, cancel)
+				want = context.Canceled
+			}
+			began := time.Now()
+			err := do(ctx)
+			cancel()
+			if took := time.Since(began); took > 200*time.Millisecond+slack {
+				t.Errorf("%s came back %v after its %s", what, took-100*time.Millisecond, how)
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v in it", what, err, want)
+			}
+		}
+	}
+	p.Freeze()
+	prompt("try", context.DeadlineExceeded, func(ctx context.Context) error {
+		_, err := l.TryAcquire(ctx, name)
+		return err
+	})
+	prompt("acquire", context.DeadlineExceeded, func(ctx context.Context) error {
+		_, err := l.Acquire(ctx, name)
+		return err
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if err := held.Release(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("release: %v", err)
+	}
+	if took := time.Since(began); took > 200*time.Millisecond+slack {
+		t.Errorf("release came back after %v", took)
+	}
+	p.Heal()
+	nothingLeft(t, admin, name)
+	nothingLeft(t, admin, held.Name())
+}
+
+// A request whose reply was lost is sent again, and finds its own value.
+func TestLostReplyOfAcquire(t *testing.T) {
+	t.Parallel()
+	r := servers.SharedRedis(t)
+	p := front(t, r.Addr())
+	admin := connect(t, r.Addr())
+	client := connect(t, p.Addr())
+	loaded(t, client, freshName(t))
+	b := opened(t, client)
+	for i := range 2 {
+		c := claim(freshName(t), 10*time.Second, i == 1)
+		p.SwallowReply(tries, 0)
+		g, err := b.Acquire(within(t, 20*time.Second), c)
+		if err != nil || g.Token == 0 {
+			t.Fatalf("wait %v: %+v, %v", c.Wait, g, err)
+		}
+		if err := b.Release(within(t, 20*time.Second), c); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft(t, admin, c.Name)
+	}
+	if n := p.Stats().Swallowed; n != 2 {
+		t.Fatalf("%d replies were lost, want 2", n)
+	}
+}
+
+// A release whose reply was lost did release: that is no loss.
+func TestLostReplyOfRelease(t *testing.T) {
+	t.Parallel()
+	r := servers.SharedRedis(t)
+	p := front(t, r.Addr())
+	l := open(t, connect(t, p.Addr()))
+	admin := connect(t, r.Addr())
+	waits := open(t, admin)
+	loaded(t, admin, freshName(t))
+	lock := acquire(t, l, freshName(t))
+	p.SwallowReply(releases, 0)
+	release(t, lock)
+	lock = acquire(t, l, freshName(t))
+	w := wants(within(t, 60*time.Second), waits, lock.Name())
+	queued(t, admin, lock.Name(), 1)
+	p.SwallowReply(releases, 0)
+	release(t, lock)
+	release(t, w.holds(t, slack))
+	if n := p.Stats().Swallowed; n != 2 {
+		t.Fatalf("%d replies were lost, want 2", n)
+	}
+}
+
+// A release whose reply was lost has told the next goroutine of the same Locker.
+func TestLostReplyOfHandOver(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	p := front(t, r.Addr())
+	l := open(t, connect(t, p.Addr()))
+	release(t, acquire(t, l, freshName(t))) // teaches the server the script
+	name := freshName(t)
+	lock := acquire(t, l, name)
+	w := wants(within(t, 60*time.Second), l, name)
+	queued(t, admin, name, 1)
+
+	p.SwallowReply(releases, 0)
+	release(t, lock)
+	if n := p.Stats().Swallowed; n != 1 {
+		t.Fatalf("%d replies were lost, want 1", n)
+	}
+	next := w.holds(t, 3*time.Second+slack)
+	if next.Token() <= lock.Token() {
+		t.Fatalf("token %d after %d", next.Token(), lock.Token())
+	}
+	release(t, next)
+}
+
+// go-redis resubscribes without a word. What was published in between is lost: the
+// server made the waiter the holder and it was not told.
+func TestMessageLost(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	p := front(t, r.Addr())
+	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, p.Addr()))
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	w := wants(within(t, 60*time.Second), b, name)
+	queued(t, admin, name, 1)
+
+	p.FreezeDown()
+	release(t, lock)
+	queued(t, admin, name, 0) // it is the waiter's now
+	p.Cut()
+	p.Heal()
+	next := w.holds(t, 3*time.Second+slack)
+	if next.Token() <= lock.Token() {
+		t.Fatalf("token %d after %d", next.Token(), lock.Token())
+	}
+	release(t, next)
+}
+
+// The subscriptions are killed while names go from hand to hand.
+func TestSubscriptionsKilled(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	var lockers []locker.Locker
+	for range 4 {
+		lockers = append(lockers, open(t, connect(t, r.Addr())))
+	}
+	name := freshName(t)
+	ctx := within(t, 60*time.Second)
+	stop := make(chan struct{})
+	killed := make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				killed <- n
+				return
+			case <-time.After(20 * time.Millisecond):
+				k, _ := admin.ClientKillByFilter(ctx, "TYPE", "pubsub").Result()
+				n += int(k)
+			}
+		}
+	}()
+	var last int64
+	longest := time.Duration(0)
+	for i := range 100 {
+		began := time.Now()
+		lock := acquire(t, lockers[i%4], name)
+		longest = max(longest, time.Since(began))
+		if lock.Token() <= last {
+			t.Fatalf("token %d after %d", lock.Token(), last)
+		}
+		last = lock.Token()
+		next := wants(ctx, lockers[(i+1)%4], name)
+		if i%3 == 0 {
+			queued(t, admin, name, 1)
+		}
+		release(t, lock)
+		last = max(last, next.holds(t, 5*time.Second+slack).Token())
+		release(t, next.lock)
+	}
+	close(stop)
+	if n := <-killed; n == 0 {
+		t.Error("no subscription was killed")
+	}
+	t.Logf("longest wait %v", longest)
+}
+
+// A subscription that is flooded loses nothing.
+func TestFloodedSubscription(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	w := wants(within(t, 60*time.Second), b, name)
+	queued(t, admin, name, 1)
+	channels, err := admin.PubSubChannels(context.Background(), DefaultPrefix+":wake:*").Result()
+	if err != nil || len(channels) != 1 {
+		t.Fatal(channels, err)
+	}
+	pipe := admin.Pipeline()
+	for range 20000 {
+		pipe.Publish(context.Background(), channels[0], "nonsense")
+	}
+	if _, err := pipe.Exec(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	release(t, lock)
+	release(t, w.holds(t, slack))
+}
+
+// The server forgets the scripts: requests fall back to their text, also those
+// that go together.
+func TestScriptFlush(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(3*time.Second)), open(t, connect(t, r.Addr()))
+	var held []*locker.Lock
+	for range 200 {
+		held = append(held, acquire(t, a, freshName(t)))
+	}
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	w := wants(within(t, 60*time.Second), b, name)
+	queued(t, admin, name, 1)
+	renewed := renewal(t, held...)
+	eventually.Is(t, "all renewed", func() bool {
+		if err := admin.ScriptFlush(context.Background()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return renewed()
+	})
+	release(t, lock)
+	release(t, w.holds(t, slack))
+}
+
+// A process that is gone is passed over, although its entry is still in the
+// queue, and although somebody subscribed to all channels.
+func TestDeadWaiterIsPassedOver(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	nosy := closing(t, admin.PSubscribe(context.Background(), "*"))
+	if _, err := nosy.Receive(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	dead := fmt.Sprintf("1 %s %d %d 0 60000 1795452569961814 %s:wake:0123456789abcdef dead:1", claim(name, 0, true).ID, driver.All, driver.All, DefaultPrefix)
+	for range 3 {
+		if err := admin.RPush(context.Background(), queueKey(name), dead).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := wants(within(t, 60*time.Second), b, name)
+	queued(t, admin, name, 4)
+	release(t, lock)
+	release(t, w.holds(t, slack))
+	nothingLeft(t, admin, name)
+}
+
+// What was put into a queue by hand, and is no waiter, is in nobody's way.
+func TestNonsenseInTheQueue(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	name := freshName(t)
+	b := opened(t, connect(t, r.Addr())) // without the core, which would release once more
+	c := claim(name, time.Minute, false)
+	if _, err := b.Acquire(within(t, 20*time.Second), c); err != nil {
+		t.Fatal(err)
+	}
+	w := wants(within(t, 60*time.Second), open(t, connect(t, r.Addr())), name)
+	queued(t, admin, name, 1)
+	admin.LPush(context.Background(), queueKey(name), "nonsense")
+	if err := b.Release(within(t, 20*time.Second), c); err != nil {
+		t.Error(err)
+	}
+	release(t, w.holds(t, slack))
+	nothingLeft(t, admin, name)
+}
+
+// A name that is given to a claim which is over, because the queue is of yesterday, is
+// passed on at once.
+func TestHandOverToAClaimThatIsOver(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
+	name := freshName(t)
+
+	lock := acquire(t, a, name)
+	w := wants(within(t, 60*time.Second), b, name)
+	queued(t, admin, name, 1)
+	entry, err := admin.LIndex(context.Background(), queueKey(name), 0).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, lock)
+	release(t, w.holds(t, slack))
+
+	lock = acquire(t, a, name)
+	if err := admin.RPush(context.Background(), queueKey(name), entry).Err(); err != nil {
+		t.Fatal(err)
+	}
+	other := connect(t, r.Addr())
+	w = wants(within(t, 60*time.Second), open(t, other), name)
+	queued(t, admin, name, 2)
+	release(t, lock)
+	release(t, w.holds(t, slack))
+}
+
+// A client whose maintenance notifications are left on, as they are by default, works with
+// a server that does not know them.
+func TestMaintenanceNotifications(t *testing.T) {
+	t.Parallel()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	admin := connect(t, r.Addr())
+	usual := func() locker.Locker {
+		return open(t, closing(t, goredis.NewClient(&goredis.Options{Addr: r.Addr()})))
+	}
+	a, b := usual(), usual()
+	name := freshName(t)
+	lock := acquire(t, a, name)
+	w := wants(within(t, 20*time.Second), b, name)
+	queued(t, admin, name, 1)
+	release(t, lock)
+	release(t, w.holds(t, slack))
+}
+
+// A Ring, and no client at all, are refused without asking anybody.
+func TestNewRefuses(t *testing.T) {
+	var nobody *goredis.Client
+	for what, try := range map[string]func() (locker.Locker, error){
+		"nil":         func() (locker.Locker, error) { return New(nil) },
+		"nil *Client": func() (locker.Locker, error) { return New(nobody) },
+		"Ring": func() (locker.Locker, error) {
+			return New(closing(t, goredis.NewRing(&goredis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})))
+		},
+		"empty prefix": func() (locker.Locker, error) { return New(idle(t), WithPrefix("")) },
+		"braces":       func() (locker.Locker, error) { return New(idle(t), WithPrefix("a{}b")) },
+		"long prefix":  func() (locker.Locker, error) { return New(idle(t), WithPrefix(strings.Repeat("x", 101))) },
+		"option of a driver": func() (locker.Locker, error) {
+			return New(idle(t), locker.BackendOption(func(*int) error { return nil }))
+		},
+	} {
+		if l, err := try(); l != nil || !errors.Is(err, locker.ErrInvalidOption) {
+			t.Errorf("%s: %v, %v", what, l, err)
+		}
+	}
+}
+
+// idle is a client of a server that does not exist.
+func idle(t testing.TB) goredis.UniversalClient { return connect(t, "127.0.0.1:1") }
