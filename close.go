@@ -56,12 +56,12 @@ func (c *core) releaseAll(ctx context.Context) error {
 			if !le.endAll(errClosing) {
 				return // lost, or released by somebody else
 			}
-			err := safely(func() error { le.free(ctx); return nil })
+			_ = safely(func() error { le.free(ctx); return nil }) // a panic is told by result
+			err := errUnconfirmed
 			select {
 			case <-le.freed.waited():
 				err, _ = le.freed.result()
 			case <-ctx.Done():
-				err = errUnconfirmed
 			}
 			if err != nil && !errors.Is(err, ErrLost) {
 				errs[i] = fmt.Errorf("%q: %w", le.claim.Name, err)

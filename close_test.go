@@ -124,3 +124,18 @@ func TestCloseDuringAcquire(t *testing.T) {
 		}
 	}
 }
+
+// Release of a lock that Close has released says how that went.
+func TestReleaseAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{release: func(context.Context, *driver.Claim) error { return errBroken }}
+		l := open(t, s, WithTTL(time.Second))
+		lock := acquire(t, l, "x")
+		if err := l.Close(context.Background()); !errors.Is(err, errBroken) {
+			t.Errorf("Close: %v", err)
+		}
+		if err := lock.Release(context.Background()); !errors.Is(err, errBroken) {
+			t.Errorf("Release: %v", err)
+		}
+	})
+}

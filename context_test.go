@@ -64,6 +64,8 @@ func TestWithinComparesTheClock(t *testing.T) {
 	})
 }
 
+type derivedKey struct{}
+
 // Who asks again for a name inside of its lock is told at once, however the context was made.
 func TestErrHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +79,7 @@ func TestErrHeld(t *testing.T) {
 		for what, ctx := range map[string]context.Context{
 			"Context":                   lock.Context(),
 			"Within":                    lock.Within(context.Background()),
-			"derived":                   context.WithValue(lock.Context(), 1, 2),
+			"derived":                   context.WithValue(lock.Context(), derivedKey{}, 2),
 			"not cancelled":             context.WithoutCancel(lock.Context()),
 			"a lock taken inside":       other.Context(),
 			"Within of another's":       other.Within(lock.Context()),

@@ -47,21 +47,72 @@ func (l *Lock) downgrade(ctx context.Context) error {
 	within, end := l.within(ctx) // so that a Release does not wait for it
 	defer end()
 	_, err := call(within, c, func(ctx context.Context) (struct{}, error) {
-		le.downgrading.Lock()
-		defer le.downgrading.Unlock()
-		if !le.isHeld() {
-			return struct{}{}, driver.ErrGone
-		}
-		return struct{}{}, c.weigher.Lighten(ctx, &le.claim, 1)
+		return struct{}{}, le.lighten(ctx)
 	})
+	if errors.Is(err, driver.ErrGone) {
+		le.lose(err) // does nothing if it was released meanwhile
+	}
+	le.mu.Lock()
+	cause = l.cause
+	le.mu.Unlock()
 	switch {
-	case errors.Is(err, driver.ErrGone):
-		le.lose(err)
-		return fmt.Errorf("%w: %w", ErrLost, err)
-	case err != nil && within.Err() != nil:
+	case err == nil:
+		return nil
+	case cause != nil:
+		return cause
+	case within.Err() != nil:
 		return ended(within, err)
-	case err != nil && c.isClosing():
+	case c.isClosing():
 		return ErrClosed
 	}
 	return err
+}
+
+// lighten asks the driver to make the claim a shared one. It asks one thing of a claim at a
+// time, and nothing once the lease has ended.
+func (le *lease) lighten(ctx context.Context) error {
+	for {
+		le.mu.Lock()
+		running := le.lightening
+		switch {
+		case le.state != held:
+			le.mu.Unlock()
+			return driver.ErrGone
+		case running == nil:
+			running = make(chan struct{})
+			le.lightening = running
+			le.mu.Unlock()
+			defer func() {
+				le.mu.Lock()
+				le.lightening = nil
+				le.mu.Unlock()
+				close(running)
+			}()
+			return le.core.weigher.Lighten(ctx, &le.claim, 1)
+		}
+		le.mu.Unlock()
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// lightens reports whether the driver's Lighten runs.
+func (le *lease) lightens() bool {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	return le.lightening != nil
+}
+
+// awaitLighten waits until the driver's Lighten does not run. The lease has ended, so that
+// it is not called again and the context of the call has ended, too.
+func (le *lease) awaitLighten() {
+	le.mu.Lock()
+	running := le.lightening
+	le.mu.Unlock()
+	if running != nil {
+		<-running
+	}
 }

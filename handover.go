@@ -8,7 +8,7 @@ import (
 
 // spare returns how many tokens a lease could use for being handed over.
 func (c *core) spare(a acquisition) int32 {
-	if c.cfg.HandOver <= 0 || a.lease > 0 || a.atLeast > 0 || a.owner != c.cfg.Owner {
+	if c.cfg.HandOver <= 0 || a.lease > 0 || a.atLeast > 0 {
 		return 0
 	}
 	return int32(min(max(c.cfg.HandOver/time.Microsecond, 1), math.MaxInt32))
@@ -24,6 +24,7 @@ func (c *core) openWindow(q *localQueue, le *lease) {
 // c.mu is held.
 func (c *core) windowFor(q *localQueue, a acquisition) bool {
 	return q.window != nil && c.spare(a) > 0 && a.weight == q.window.claim.Weight && a.limit == q.window.claim.Limit &&
+		a.owner == q.window.claim.Owner &&
 		c.clock.Now() < q.window.window
 }
 
@@ -70,13 +71,13 @@ func (le *lease) share(ctx context.Context) *Lock {
 	return le.pass(ctx)
 }
 
-// passable reports whether the lease may have one more Lock: it is in its window, with
-// tokens and half of its time left; le.mu is held.
+// passable reports whether the lease, which is in its window, may have one more Lock: there
+// are tokens and half of its time left; le.mu is held.
 func (le *lease) passable() bool {
 	now := le.core.clock.Now()
-	return le.passes && now < le.window && le.weight == le.claim.Weight &&
+	return le.passes && le.weight == le.claim.Weight &&
 		(le.token < le.lastToken || !le.core.traits.Fenced) &&
-		le.until().Sub(now) > le.claim.TTL/2 && !le.core.isClosing()
+		le.until().Sub(now) > le.claim.TTL/2
 }
 
 // pass adds a Lock with the next token; le.mu is held.

@@ -22,7 +22,7 @@ type exclusively struct {
 }
 
 func openExclusively(t *testing.T, spare int64, opts ...Option) (Locker, *exclusively) {
-	e := &exclusively{script: &script{traits: driver.Traits{Prompt: true, Fenced: true, Shared: true}}, free: make(chan struct{}, 1), spare: spare}
+	e := &exclusively{script: &script{traits: driver.Traits{Prompt: true, Fenced: true, Shared: true, Permits: true}}, free: make(chan struct{}, 1), spare: spare}
 	e.free <- struct{}{}
 	e.acquire = func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 		select {
@@ -111,6 +111,7 @@ func TestNotHandedOver(t *testing.T) {
 		"never by default":   {spare: 1000},
 		"no token left":      {spare: 0, opts: []Option{WithHandOver(time.Second)}},
 		"another kind":       {spare: 1000, opts: []Option{WithHandOver(time.Second)}, then: []AcquireOption{Shared()}},
+		"another limit":      {spare: 1000, opts: []Option{WithHandOver(time.Second)}, first: []AcquireOption{Permits(1, 2)}, then: []AcquireOption{Permits(1, 3)}},
 		"another owner":      {spare: 1000, opts: []Option{WithHandOver(time.Second)}, then: []AcquireOption{As("me")}},
 		"to a lease":         {spare: 1000, opts: []Option{WithHandOver(time.Second)}, then: []AcquireOption{WithLease(time.Second)}},
 		"of a lease":         {spare: 1000, opts: []Option{WithHandOver(time.Second)}, first: []AcquireOption{WithLease(time.Second)}},
@@ -133,6 +134,41 @@ func TestNotHandedOver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Goroutines that give the same owner pass the name on, too.
+func TestHandOverWithOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, e := openExclusively(t, 1000, WithHandOver(time.Minute))
+		lock := acquire(t, l, "x", As("me"))
+		got := queueUp(t, l, 1, As("me"))
+		_ = lock.Release(context.Background())
+		_ = (<-got).Release(context.Background())
+		if n := e.count("acquire x"); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		closeAll(t, l)
+	})
+}
+
+// When the spare tokens are used up the next goes to the server.
+func TestHandOverEndsWithTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, e := openExclusively(t, 2, WithHandOver(time.Minute))
+		lock := acquire(t, l, "x")
+		got := queueUp(t, l, 3)
+		for want := int64(2); want <= 4; want++ {
+			_ = lock.Release(context.Background())
+			if lock = <-got; lock.Token() != want {
+				t.Errorf("token %d, want %d", lock.Token(), want)
+			}
+		}
+		if n := e.count("acquire x"); n != 2 {
+			t.Errorf("%d requests", n)
+		}
+		_ = lock.Release(context.Background())
+		closeAll(t, l)
+	})
 }
 
 // Promise 9: another process is overtaken for as long as the window and one holding.
@@ -198,7 +234,11 @@ func TestHandedOverLost(t *testing.T) {
 			t.Errorf("the first released in time: %v", err)
 		}
 		e.free <- struct{}{} // by the cleanup
-		third := <-got       // does not wait for the rest of the window
+		begin := time.Now()
+		third := <-got
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("the next waited for the rest of the window, %v", took)
+		}
 		_ = third.Release(context.Background())
 		closeAll(t, l)
 	})
@@ -285,6 +325,8 @@ func TestSideBySideAtTheServer(t *testing.T) {
 		expect("readers", 3)
 		ends = append(ends, ask(), ask(Shared()))
 		expect("a writer behind readers, and a reader behind it", 0)
+		ends[3]()
+		expect("the reader when the writer gave up", 1)
 		for _, end := range ends {
 			end()
 		}

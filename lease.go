@@ -49,7 +49,7 @@ type lease struct {
 	wanted    chan struct{}  // nil as long as nobody asked for it
 	isWanted  bool
 
-	downgrading sync.Mutex // held while the driver's Lighten runs
+	lightening chan struct{} // closed when the driver's Lighten has returned; nil if none runs
 }
 
 type leaseState int
@@ -228,9 +228,8 @@ func (le *lease) lose(reason error) {
 		c := le.core
 		defer c.done()
 		c.renewer.remove(le)
-		le.downgrading.Lock() // the driver is not asked two things of one claim at once
+		le.awaitLighten()
 		c.cleanup(&le.claim)
-		le.downgrading.Unlock()
 		c.closeWindow(le)
 		c.cfg.Logger.Warn("locker: lock lost", "backend", c.traits.Backend, "name", le.claim.Name, "token", le.token, "reason", reason)
 		if o := c.cfg.Observer; o != nil && o.Lost != nil {

@@ -197,3 +197,58 @@ func TestDoTellsLoss(t *testing.T) {
 		closeAll(t, l)
 	})
 }
+
+// A renewal that was sent before another and answered after it does not move the deadline back.
+func TestRenewalsOutOfOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 3 * time.Second
+		renewed := 0
+		s := &script{renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+			until := TimeClock{}.Now().Add(ttl)
+			if renewed++; renewed == 1 {
+				time.Sleep(ttl/3 + 100*time.Millisecond)
+			}
+			report(claims[0], until, nil)
+		}}
+		l := open(t, s, WithTTL(ttl))
+		lock := acquire(t, l, "x")
+		time.Sleep(2*ttl/3 + 50*time.Millisecond)
+		before := lock.Deadline()
+		time.Sleep(100 * time.Millisecond)
+		if after := lock.Deadline(); after.Before(before) {
+			t.Errorf("the deadline moved back by %v", before.Sub(after))
+		}
+		closeAll(t, l)
+	})
+}
+
+// Wanted is closed when the driver says that others wait, whoever asks first, and not before.
+func TestWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		seen := claims(s, TimeClock{})
+		l := open(t, s)
+		isClosed := func(c <-chan struct{}) bool {
+			select {
+			case <-c:
+				return true
+			default:
+				return false
+			}
+		}
+		for _, askFirst := range []bool{true, false} {
+			lock := acquire(t, l, "x")
+			if askFirst && isClosed(lock.Wanted()) {
+				t.Error("nobody waits")
+			}
+			claim := <-seen
+			claim.Wanted()
+			claim.Wanted()
+			if !isClosed(lock.Wanted()) {
+				t.Errorf("asked before %v: not told", askFirst)
+			}
+			_ = lock.Release(t.Context())
+		}
+		closeAll(t, l)
+	})
+}

@@ -81,7 +81,8 @@ func WithClock(clock driver.Clock) Option {
 // one name this takes no request at all; others, who wait at the server, are
 // overtaken for d at most and one holding more. 0, which is the default, means never.
 //
-// Locks with WithLease or AtLeast, or with an owner of their own (As), are not passed on.
+// A lock is passed on only to who asks for the same kind and owner (As). Locks with WithLease
+// or AtLeast are not passed on.
 func WithHandOver(d time.Duration) Option {
 	return func(c *Config) error {
 		c.HandOver = d

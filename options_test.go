@@ -30,6 +30,19 @@ func TestRefused(t *testing.T) {
 			"long lease":   {context.Background(), "x", WithLease(MaxTTL + 1), ErrInvalidOption},
 			"nil option":   {context.Background(), "x", AcquireOption(nil), ErrInvalidOption},
 			"shared":       {context.Background(), "x", Shared(), ErrUnsupported},
+			"permits":      {context.Background(), "x", Permits(1, 2), ErrUnsupported},
+			"at least":     {context.Background(), "x", AtLeast(time.Second), ErrUnsupported},
+			"no permit":    {context.Background(), "x", Permits(0, 2), ErrInvalidOption},
+			"too many":     {context.Background(), "x", Permits(3, 2), ErrInvalidOption},
+			"more than is": {context.Background(), "x", Permits(1, MaxPermits+1), ErrInvalidOption},
+			"two kinds":    {context.Background(), "x", both(Shared(), Permits(1, 2)), ErrInvalidOption},
+			"two sizes":    {context.Background(), "x", both(Permits(1, 3), Permits(1, 2)), ErrInvalidOption},
+			"long owner":   {context.Background(), "x", As(string(make([]byte, MaxOwner+1))), ErrInvalidOption},
+			"never":        {context.Background(), "x", AtLeast(0), ErrInvalidOption},
+			"for ever":     {context.Background(), "x", AtLeast(MaxTTL + 1), ErrInvalidOption},
+			"longer than its lease": {
+				context.Background(), "x", both(WithLease(time.Second), AtLeast(2*time.Second)), ErrInvalidOption,
+			},
 			"finished ctx": {over, "x", nil, context.Canceled},
 		} {
 			var opts []AcquireOption
@@ -50,12 +63,17 @@ func TestRefused(t *testing.T) {
 	})
 	for name, opt := range map[string]Option{
 		"zero TTL": WithTTL(0), "negative TTL": WithTTL(-1), "long TTL": WithTTL(MaxTTL + 1),
-		"long owner": WithOwner(string(make([]byte, MaxOwner+1))), "nil": nil, "nil logger": WithLogger(nil), "nil clock": WithClock(nil),
+		"long owner": WithOwner(string(make([]byte, MaxOwner+1))), "nil": nil, "nil observer": WithObserver(nil), "negative hand-over": WithHandOver(-1), "nil logger": WithLogger(nil), "nil clock": WithClock(nil),
 	} {
 		if _, err := NewConfig[struct{}]("script", nil, opt); !errors.Is(err, ErrInvalidOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// both is two options in one.
+func both(one, other AcquireOption) AcquireOption {
+	return func(a *acquisition) error { return errors.Join(one(a), other(a)) }
 }
 
 // Without options a lock outlives its holder by 15 seconds and names the process.

@@ -95,10 +95,9 @@ func (le *lease) free(ctx context.Context) {
 	c.renewer.remove(le)
 	until := time.Now().Add(min(releaseBound, le.claim.TTL))
 	var tried error
-	if c.traits.Prompt && ctx.Err() == nil && le.downgrading.TryLock() {
+	if c.traits.Prompt && ctx.Err() == nil && !le.lightens() {
 		over := false
 		defer func() {
-			le.downgrading.Unlock()
 			if !over { // the driver panicked
 				le.freed.finish(fmt.Errorf("%w: %w", errUnconfirmed, errPanic))
 				c.cleanup(&le.claim)
@@ -124,8 +123,7 @@ func (le *lease) freeInBackground(until time.Time, failed error) {
 	defer c.done()
 	ctx, cancel := context.WithDeadline(c.alive, until)
 	defer cancel()
-	le.downgrading.Lock()
-	defer le.downgrading.Unlock()
+	le.awaitLighten()
 	pause := newBackoff()
 	if failed != nil {
 		pause.sleep(ctx)

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,11 @@ type bent struct {
 	renew   func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report)
 	release func(next driver.Driver, ctx context.Context, c *driver.Claim) error
 	abandon func(next driver.Driver, ctx context.Context, c *driver.Claim) error
+	linger  func(next driver.Driver, ctx context.Context, c *driver.Claim, d time.Duration) error
+	lighten func(next driver.Driver, ctx context.Context, c *driver.Claim, weight int32) error
+	look    func(next driver.Driver, ctx context.Context, name string) ([]driver.Position, error)
+	names   func(next driver.Driver, ctx context.Context, prefix string) iter.Seq2[string, error]
+	evict   func(next driver.Driver, ctx context.Context, name, id string) error
 }
 
 type report = func(*driver.Claim, driver.Instant, error)
@@ -61,16 +67,51 @@ func (b *bent) Abandon(ctx context.Context, c *driver.Claim) error {
 	return b.Driver.Abandon(ctx, c)
 }
 
+func (b *bent) Linger(ctx context.Context, c *driver.Claim, d time.Duration) error {
+	if b.linger != nil {
+		return b.linger(b.Driver, ctx, c, d)
+	}
+	return b.Driver.(driver.Lingerer).Linger(ctx, c, d)
+}
+
+func (b *bent) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
+	if b.lighten != nil {
+		return b.lighten(b.Driver, ctx, c, weight)
+	}
+	return b.Driver.(driver.Weigher).Lighten(ctx, c, weight)
+}
+
+func (b *bent) Look(ctx context.Context, name string) ([]driver.Position, error) {
+	if b.look != nil {
+		return b.look(b.Driver, ctx, name)
+	}
+	return b.Driver.(driver.Inspector).Look(ctx, name)
+}
+
+func (b *bent) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	if b.names != nil {
+		return b.names(b.Driver, ctx, prefix)
+	}
+	return b.Driver.(driver.Inspector).Names(ctx, prefix)
+}
+
+func (b *bent) Evict(ctx context.Context, name, id string) error {
+	if b.evict != nil {
+		return b.evict(b.Driver, ctx, name, id)
+	}
+	return b.Driver.(driver.Evictor).Evict(ctx, name, id)
+}
+
 // rigged is a client with a defect, above the core.
 type rigged struct {
 	Client
-	acquire acquirer // of Acquire
-	try     acquirer // of TryAcquire
+	acquire riggedAcquire // of Acquire
+	try     riggedAcquire // of TryAcquire
 	close   func(next Client, ctx context.Context) error
 	holding func(Holding) Holding
 }
 
-type acquirer func(next Client, ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error)
+type riggedAcquire func(next Client, ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error)
 
 func (r *rigged) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error) {
 	if r.acquire != nil {
@@ -151,6 +192,8 @@ type defect struct {
 	cases   string // separated by blanks
 	driver  func() func(driver.Driver) *bent
 	client  func() func(Client) *rigged
+	wrap    func(locker.Locker) locker.Locker
+	api     func(*api)
 	server  func(*server)
 	harness func(*Harness)
 	backend func(*Backend)
@@ -193,6 +236,10 @@ func (d *defect) apply() Backend {
 			x.Client = next
 			return x
 		}
+	}
+	b.wrap, b.api = d.wrap, soundAPI()
+	if d.api != nil {
+		d.api(b.api)
 	}
 	if d.backend != nil {
 		d.backend(&b)

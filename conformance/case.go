@@ -18,6 +18,9 @@ type C struct {
 	b      *Backend
 	h      *Harness
 	cs     *testCase
+	kind   *kind   // nil if it does not matter
+	own    options // of those whom the case is about
+	other  options // of the others who want the name
 	lag    *lag
 	id     string
 	ctx    context.Context // ends before the watchdog barks
@@ -29,6 +32,7 @@ type C struct {
 	undecided bool
 	failures  int
 	clients   []*client
+	looks     *client // by which the case only looks, nil if it has not yet
 	heals     []func()
 	children  []*child
 }
@@ -36,8 +40,9 @@ type C struct {
 // client is one client of the store, as if it were a process of its own.
 type client struct {
 	Client
-	c    *C
-	link Link
+	c      *C
+	link   Link
+	locker locker.Locker // nil if it was not opened by openLocker
 }
 
 // longTTL is used where nothing is to expire while the case runs.
@@ -70,6 +75,32 @@ func (c *C) tryOpen(opts ...locker.Option) (*client, error) {
 		return nil, err
 	}
 	return c.keep(inner, Link{}), nil
+}
+
+// openLocker opens a client whose Locker the case can use, without Harness.OpenClient.
+func (c *C) openLocker(opts ...locker.Option) *client {
+	c.tb.Helper()
+	l, err := c.h.Open(c.ctx, append([]locker.Option{locker.WithTTL(longTTL)}, opts...)...)
+	if err != nil {
+		c.fatalf("open: %v", err)
+	}
+	if c.b.wrap != nil {
+		l = c.b.wrap(l)
+	}
+	cl := c.keep(lockerClient{l}, Link{})
+	cl.locker = l
+	return cl
+}
+
+// lock takes a lock of package locker that must be had.
+func (cl *client) lock(name string, opts ...locker.AcquireOption) *locker.Lock {
+	c := cl.c
+	c.tb.Helper()
+	lock, err := cl.locker.Acquire(c.ctx, name, opts...)
+	if err != nil {
+		c.fatalf("acquire %q: %v", name, err)
+	}
+	return lock
 }
 
 // openLink opens a client that can be cut off.
@@ -153,6 +184,14 @@ func (cl *client) acquire(name string, opts ...locker.AcquireOption) Holding {
 
 func (cl *client) try(name string, opts ...locker.AcquireOption) (Holding, error) {
 	return cl.TryAcquire(cl.c.ctx, name, opts...)
+}
+
+// acquirer is Acquire or TryAcquire.
+type acquirer = func(ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error)
+
+// ways returns both ways to acquire, by their names.
+func (cl *client) ways() map[string]acquirer {
+	return map[string]acquirer{"Acquire": cl.Acquire, "TryAcquire": cl.TryAcquire}
 }
 
 // taken fails the case unless name is taken.

@@ -24,7 +24,9 @@ var promises = map[int]string{
 // cases are all there are. Those that wait longest come first, so that they do
 // not run alone at the end.
 var cases = slices.Concat(
-	deathCases, lossCases, outageCases, ghostCases,
-	exclusionCases, fencingCases, promptCases, releaseCases, cheapCases, fairCases,
-	manyCases, nameCases, litterCases, errorCases, closeCases, sharedCases,
+	cheapCases, deathCases, lossCases, outageCases, ghostCases,
+	exclusionCases, fencingCases, promptCases, releaseCases, fairCases,
+	manyCases, nameCases, litterCases, errorCases, closeCases, sharedCases, permitCases, mixedCases,
+	downgradeCases, severalCases, reentryCases, atLeastCases, inspectCases, evictCases,
+	wantedCases, leadCases, handOverCases, withinCases,
 )

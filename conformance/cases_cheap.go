@@ -9,7 +9,7 @@ import (
 var cheapCases = []*testCase{
 	{
 		name: "Cheap/IdleWaiters", promise: 8, needs: requests, alone: true,
-		says: "Waiters are woken by the server, not by asking again and again: an idle waiter costs the server nothing.",
+		says: "Waiters are woken by the server, not by asking again and again: an idle waiter of any kind costs the server nothing.",
 		run: func(c *C) {
 			const n = 20
 			const window = 2 * time.Second
@@ -24,8 +24,9 @@ var cheapCases = []*testCase{
 			c.settle()
 			idle := c.requestsIn(window) // what clients cost that do not wait
 			var waiting []*pending
-			for _, l := range waiters {
-				waiting = append(waiting, l.begin(c.ctx, name))
+			kinds := claimed(allKinds, c.b)
+			for i, l := range waiters {
+				waiting = append(waiting, l.begin(c.ctx, name, kinds[i%len(kinds)].own...))
 			}
 			c.settle()
 			c.quiet()
@@ -40,16 +41,16 @@ var cheapCases = []*testCase{
 		},
 	},
 	{
-		name: "Cheap/NoHerd", promise: 8, needs: requests, alone: true,
+		name: "Cheap/NoHerd", promise: 8, needs: requests, kinds: aloneKinds, alone: true,
 		says: "A release wakes one waiter and not the herd.",
 		run: func(c *C) {
 			const n = 20
 			name := c.name("x")
 			alone := c.costAlone()
-			h := c.open().acquire(name)
+			h := c.open().acquire(name, c.other...)
 			var waiting []*pending
 			for range n {
-				waiting = append(waiting, c.open().begin(c.ctx, name))
+				waiting = append(waiting, c.open().begin(c.ctx, name, c.own...))
 			}
 			c.settle()
 			c.quiet()
@@ -101,7 +102,7 @@ var cheapCases = []*testCase{
 		},
 	},
 	{
-		name: "Cheap/WokenByTheServer", promise: 8,
+		name: "Cheap/WokenByTheServer", promise: 8, kinds: allKinds,
 		says: "Waiters are woken by the server, not by looking again after a while.",
 		run: func(c *C) {
 			name := c.name("x")
@@ -109,8 +110,8 @@ var cheapCases = []*testCase{
 			var took []time.Duration
 			start := time.Now()
 			for range 9 {
-				h := a.acquire(name)
-				p := b.queue(name)
+				h := a.acquire(name, c.other...)
+				p := b.queue(name, c.own...)
 				released := time.Now()
 				c.release(h)
 				next := p.held(longTTL + soon)

@@ -12,13 +12,13 @@ import (
 
 var closeCases = []*testCase{
 	{
-		name: "Close/ReleasesHeld", promise: 15,
+		name: "Close/ReleasesHeld", promise: 15, kinds: allKinds,
 		says: "Close releases what is held.",
 		run: func(c *C) {
 			l := c.open()
 			var held []Holding
 			for i := range 10 {
-				held = append(held, l.acquire(c.name(fmt.Sprint(i))))
+				held = append(held, l.acquire(c.name(fmt.Sprint(i)), c.own...))
 			}
 			if err := l.Close(c.ctx); err != nil {
 				c.errorf("close: %v", err)
@@ -37,16 +37,16 @@ var closeCases = []*testCase{
 		},
 	},
 	{
-		name: "Close/EndsWaiters", promise: 15,
+		name: "Close/EndsWaiters", promise: 15, kinds: allKinds,
 		says: "Close ends waiters with ErrClosed.",
 		run: func(c *C) {
 			name := c.name("x")
-			c.open().acquire(name)
+			c.open().acquire(name, c.other...)
 			l := c.open()
-			atServer := l.queue(name)
+			atServer := l.queue(name, c.own...)
 			var behind []*pending
 			for range 4 {
-				behind = append(behind, l.begin(c.ctx, name))
+				behind = append(behind, l.begin(c.ctx, name, c.own...))
 			}
 			if err := l.Close(c.ctx); err != nil {
 				c.errorf("close: %v", err)

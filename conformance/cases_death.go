@@ -26,13 +26,13 @@ func (p *pending) freedBy(since time.Time) Holding {
 
 var deathCases = []*testCase{
 	{
-		name: "Death/KilledHolder", promise: 4, needs: process,
+		name: "Death/KilledHolder", promise: 4, needs: process, kinds: allKinds,
 		says: "A holder that is killed frees its locks within TTL plus one second; waiters go on.",
 		run: func(c *C) {
 			name := c.name("x")
 			ch := c.spawn(c.b.TTL)
 			first := ch.acquire(name)
-			p := c.open().queue(name)
+			p := c.open().queue(name, c.other...)
 			time.Sleep(c.b.TTL / 2)
 			died := time.Now()
 			ch.kill()
@@ -71,16 +71,16 @@ var deathCases = []*testCase{
 		},
 	},
 	{
-		name: "Death/KilledWaiter", promise: 4, needs: process,
+		name: "Death/KilledWaiter", promise: 4, needs: process, kinds: allKinds,
 		says: "A waiter that is killed is passed over within TTL plus one second.",
 		run: func(c *C) {
 			name := c.name("x")
 			holder := c.open()
-			h := holder.acquire(name)
+			h := holder.acquire(name, c.other...)
 			ch := c.spawn(c.b.TTL)
 			ch.ask(order{Do: "acquire", Name: name})
 			c.settle()
-			p := c.open().queue(name)
+			p := c.open().queue(name, c.other...)
 			died := time.Now()
 			ch.kill()
 			c.release(h)
@@ -88,7 +88,7 @@ var deathCases = []*testCase{
 		},
 	},
 	{
-		name: "Death/KilledAtRandom", promise: 4, needs: process,
+		name: "Death/KilledAtRandom", promise: 4, needs: process, kinds: allKinds,
 		says: "A process that is killed at any moment of taking and giving back frees its locks within TTL plus one second.",
 		run: func(c *C) {
 			name := c.name("x")
@@ -105,13 +105,13 @@ var deathCases = []*testCase{
 		},
 	},
 	{
-		name: "Death/Silence", promise: 4, needs: link,
+		name: "Death/Silence", promise: 4, needs: link, kinds: allKinds,
 		says: "A holder that is cut off for good frees its locks within TTL plus one second, like one that died.",
 		run: func(c *C) {
 			name := c.name("x")
 			a := c.openLink(locker.WithTTL(c.b.TTL))
-			a.acquire(name)
-			p := c.open().queue(name)
+			a.acquire(name, c.own...)
+			p := c.open().queue(name, c.other...)
 			time.Sleep(c.b.TTL / 2)
 			died := time.Now()
 			a.link.Freeze()
@@ -119,26 +119,26 @@ var deathCases = []*testCase{
 		},
 	},
 	{
-		name: "Death/Lease", promise: 4,
+		name: "Death/Lease", promise: 4, kinds: allKinds,
 		says: "A lock with a lease that nobody releases is free when the lease is over, at the latest a second after.",
 		run: func(c *C) {
 			name := c.name("x")
-			c.open().acquire(name, locker.WithLease(c.b.TTL))
+			c.open().acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
 			granted := time.Now()
-			c.release(c.open().begin(c.ctx, name).freedBy(granted))
+			c.release(c.open().begin(c.ctx, name, c.other...).freedBy(granted))
 		},
 	},
 	{
-		name: "Death/TryAfterLease", promise: 4,
+		name: "Death/TryAfterLease", promise: 4, kinds: allKinds,
 		says: "TryAcquire takes a name whose holder's lease is over, at the latest a second after.",
 		run: func(c *C) {
 			name := c.name("x")
-			c.open().acquire(name, locker.WithLease(c.b.TTL))
+			c.open().acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
 			granted := time.Now()
 			b := c.open()
 			for {
 				asked := time.Now()
-				h, err := b.try(name)
+				h, err := b.try(name, c.other...)
 				if err == nil {
 					c.release(h)
 					return

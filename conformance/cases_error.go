@@ -58,7 +58,7 @@ var errorCases = []*testCase{
 			a.free(c.name("warm"), soon)
 			name := c.name("x")
 			a.link.Cut()
-			for what, acquire := range map[string]func(context.Context, string, ...locker.AcquireOption) (Holding, error){"Acquire": a.Acquire, "TryAcquire": a.TryAcquire} {
+			for what, acquire := range a.ways() {
 				ctx, cancel := context.WithTimeout(c.ctx, 700*time.Millisecond)
 				_, err := acquire(ctx, name)
 				cancel()
@@ -230,7 +230,7 @@ func (c *C) misconfigured(what string, open func(context.Context, ...locker.Opti
 			defer cancel()
 			_ = cl.Close(ctx)
 		}()
-		for _, acquire := range []func(context.Context, string, ...locker.AcquireOption) (Holding, error){cl.TryAcquire, cl.Acquire} {
+		for _, acquire := range []acquirer{cl.TryAcquire, cl.Acquire} {
 			var h Holding
 			if h, err = acquire(ctx, name); err == nil {
 				c.errorf("%s: got a lock", what)

@@ -19,12 +19,12 @@ var exclusionCases = []*testCase{
 		run:  func(c *C) { c.contend(1, 16, 600*time.Millisecond, false) },
 	},
 	{
-		name: "Exclusion/Lockers", promise: 1,
+		name: "Exclusion/Lockers", promise: 1, kinds: aloneKinds,
 		says: "Two holders of one name never overlap: separate Lockers.",
 		run:  func(c *C) { c.contend(8, 1, 800*time.Millisecond, false) },
 	},
 	{
-		name: "Exclusion/Disturbed", promise: 1,
+		name: "Exclusion/Disturbed", promise: 1, kinds: aloneKinds,
 		says: "Two holders of one name never overlap, also when others try, give up and time out at random moments.",
 		run:  func(c *C) { c.contend(4, 4, 800*time.Millisecond, true) },
 	},
@@ -73,15 +73,15 @@ var exclusionCases = []*testCase{
 		},
 	},
 	{
-		name: "Exclusion/RenewedWhileHeld", promise: 1,
+		name: "Exclusion/RenewedWhileHeld", promise: 1, kinds: allKinds,
 		says: "A live holder renews by itself: nobody else gets the name however long it is held.",
 		run: func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				name := c.name("x")
 				a, b := c.open(locker.WithTTL(ttl)), c.open()
-				h := a.acquire(name)
+				h := a.acquire(name, c.own...)
 				for end := time.Now().Add(3*ttl + ttl/2); time.Now().Before(end) && c.ctx.Err() == nil; {
-					if other, err := b.try(name); err == nil {
+					if other, err := b.try(name, c.other...); err == nil {
 						c.release(other)
 						return fmt.Errorf("another got %q while it was held", name)
 					}
@@ -96,19 +96,19 @@ var exclusionCases = []*testCase{
 		},
 	},
 	{
-		name: "Exclusion/WaitedLockIsRenewed", promise: 1,
+		name: "Exclusion/WaitedLockIsRenewed", promise: 1, kinds: allKinds,
 		says: "A lock that was waited for is renewed like any other.",
 		run: func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				name := c.name("x")
 				a, b, third := c.open(), c.open(locker.WithTTL(ttl)), c.open()
-				h := a.acquire(name)
-				p := b.queue(name)
+				h := a.acquire(name, c.other...)
+				p := b.queue(name, c.own...)
 				time.Sleep(ttl) // longer in the queue than any lease of the waiter
 				c.release(h)
 				second := p.held(soon)
 				time.Sleep(2 * ttl)
-				if other, err := third.try(name); err == nil {
+				if other, err := third.try(name, c.other...); err == nil {
 					c.release(other)
 					return fmt.Errorf("another got %q while it was held", name)
 				}
@@ -121,13 +121,13 @@ var exclusionCases = []*testCase{
 		},
 	},
 	{
-		name: "Exclusion/Leased", promise: 1,
+		name: "Exclusion/Leased", promise: 1, kinds: allKinds,
 		says: "A lock with a lease excludes others like any other while the lease lasts.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
-			h := a.acquire(name, locker.WithLease(longTTL))
-			p := b.queue(name)
+			h := a.acquire(name, c.own.with(locker.WithLease(longTTL))...)
+			p := b.queue(name, c.other...)
 			b.taken(name)
 			time.Sleep(100 * time.Millisecond)
 			if p.finished() {
@@ -246,7 +246,7 @@ func (c *C) turn(cl *client, name string, who int, rec *record, disturb bool) {
 			ctx = short
 		}
 	}
-	h, err := acquire(ctx, name)
+	h, err := acquire(ctx, name, c.own...)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil, errors.Is(err, locker.ErrNotAcquired):

@@ -23,7 +23,7 @@ var fairCases = []*testCase{
 		},
 	},
 	{
-		name: "Fair/Lockers", promise: 9, needs: fair,
+		name: "Fair/Lockers", promise: 9, needs: fair, kinds: aloneKinds,
 		says: "Waiters get the lock in the order of arrival: separate Lockers.",
 		run: func(c *C) {
 			c.inOrder(func() []*client {
@@ -70,20 +70,20 @@ var fairCases = []*testCase{
 		},
 	},
 	{
-		name: "Fair/TryDoesNotOvertake", promise: 9, needs: fair,
+		name: "Fair/TryDoesNotOvertake", promise: 9, needs: fair, kinds: aloneKinds,
 		says: "TryAcquire does not overtake those who wait.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b, third := c.open(), c.open(), c.open()
 			overtaken := 0
 			for range rounds {
-				h := a.acquire(name)
-				p := b.queue(name)
+				h := a.acquire(name, c.own...)
+				p := b.queue(name, c.own...)
 				trying := make(chan bool)
 				go func() {
 					won := false
 					for !won && !p.finished() && c.ctx.Err() == nil {
-						if got, err := third.try(name); err == nil {
+						if got, err := third.try(name, c.own...); err == nil {
 							won = !p.finished()
 							_ = got.Release(c.ctx)
 						}
@@ -157,13 +157,13 @@ func (c *C) inOrder(open func() []*client) {
 	var order []int
 	for attempt := range 3 {
 		name := c.name("x")
-		h := c.open().acquire(name)
+		h := c.open().acquire(name, c.own...)
 		ls := open()
 		got := make(chan int, len(ls))
 		var wg sync.WaitGroup
 		var waiting []*pending
 		for i, l := range ls {
-			p := l.begin(c.ctx, name)
+			p := l.begin(c.ctx, name, c.own...)
 			waiting = append(waiting, p)
 			wg.Go(func() {
 				<-p.done

@@ -22,21 +22,21 @@ var fencingCases = []*testCase{
 		},
 	},
 	{
-		name: "Fencing/ManyLockers", promise: 2, needs: fenced,
+		name: "Fencing/ManyLockers", promise: 2, needs: fenced, kinds: aloneKinds,
 		says: "Token is strictly greater than that of every earlier holder of the name, whoever that was and however it got the lock.",
 		run: func(c *C) {
 			name := c.name("x")
 			ls := []*client{c.open(), c.open(), c.open()}
 			var t tokens
 			for i := range 6 {
-				h := ls[i%3].acquire(name)
+				h := ls[i%3].acquire(name, c.own...)
 				t.next(c, h)
-				p := ls[(i+1)%3].queue(name)
+				p := ls[(i+1)%3].queue(name, c.own...)
 				c.release(h)
 				h = p.held(soon)
 				t.next(c, h)
 				c.release(h)
-				h, err := ls[(i+2)%3].try(name)
+				h, err := ls[(i+2)%3].try(name, c.own...)
 				if err == nil {
 					t.next(c, h)
 					c.release(h)
@@ -50,17 +50,17 @@ var fencingCases = []*testCase{
 		run:  func(c *C) { c.contend(4, 3, 500*time.Millisecond, false) },
 	},
 	{
-		name: "Fencing/AfterDestroy", promise: 2, needs: fenced | destroy,
+		name: "Fencing/AfterDestroy", promise: 2, needs: fenced | destroy, kinds: allKinds,
 		says: "Token is strictly greater than that of every earlier holder, also when exclusion was lost: the lock was deleted by hand.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
 			var t tokens
 			for range 3 {
-				h := a.acquire(name)
+				h := a.acquire(name, c.own...)
 				t.next(c, h)
 				c.destroy(name)
-				second := b.acquire(name)
+				second := b.acquire(name, c.other...)
 				t.next(c, second)
 				_ = h.Release(c.ctx)
 				c.release(second)
@@ -68,32 +68,32 @@ var fencingCases = []*testCase{
 		},
 	},
 	{
-		name: "Fencing/AfterExpiry", promise: 2, needs: fenced,
+		name: "Fencing/AfterExpiry", promise: 2, needs: fenced, kinds: allKinds,
 		says: "Token is strictly greater than that of every earlier holder, also of one whose lease ran out.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
 			var t tokens
-			t.next(c, a.acquire(name, locker.WithLease(c.b.TTL)))
-			h := b.acquire(name)
+			t.next(c, a.acquire(name, c.own.with(locker.WithLease(c.b.TTL))...))
+			h := b.acquire(name, c.other...)
 			t.next(c, h)
 			c.release(h)
 		},
 	},
 	{
-		name: "Fencing/AfterTakeover", promise: 2, needs: fenced | link,
+		name: "Fencing/AfterTakeover", promise: 2, needs: fenced | link, kinds: allKinds,
 		says: "Token is strictly greater than that of every earlier holder, also of one that was cut off.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.openLink(locker.WithTTL(c.b.TTL)), c.open()
 			var t tokens
-			t.next(c, a.acquire(name))
+			t.next(c, a.acquire(name, c.own...))
 			a.link.Freeze()
-			h := b.acquire(name)
+			h := b.acquire(name, c.other...)
 			t.next(c, h)
 			c.release(h)
 			a.link.Heal()
-			h = a.acquire(name)
+			h = a.acquire(name, c.own...)
 			t.next(c, h)
 			c.release(h)
 		},

@@ -46,15 +46,15 @@ func (c *C) nothingLeft(d time.Duration) {
 
 var ghostCases = []*testCase{
 	{
-		name: "Ghosts/CancelledWaiter", promise: 5,
+		name: "Ghosts/CancelledWaiter", promise: 5, kinds: allKinds,
 		says: "An acquire that was cancelled while it waited leaves nothing behind and never becomes a holder later.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
-			h := a.acquire(name)
+			h := a.acquire(name, c.other...)
 			for range 5 {
 				ctx, cancel := context.WithCancel(c.ctx)
-				p := b.begin(ctx, name)
+				p := b.begin(ctx, name, c.own...)
 				c.settle()
 				cancel()
 				p.returned(soon)
@@ -69,16 +69,16 @@ var ghostCases = []*testCase{
 		},
 	},
 	{
-		name: "Ghosts/CancelledInFront", promise: 5,
+		name: "Ghosts/CancelledInFront", promise: 5, kinds: allKinds,
 		says: "A waiter that gives up lets those behind it go on at once.",
 		run: func(c *C) {
 			name := c.name("x")
-			h := c.open().acquire(name)
+			h := c.open().acquire(name, c.other...)
 			ctx, cancel := context.WithCancel(c.ctx)
 			defer cancel()
-			first := c.open().begin(ctx, name)
+			first := c.open().begin(ctx, name, c.own...)
 			c.settle()
-			second := c.open().queue(name)
+			second := c.open().queue(name, c.other...)
 			cancel()
 			first.returned(soon)
 			c.release(h)
@@ -87,7 +87,7 @@ var ghostCases = []*testCase{
 		},
 	},
 	{
-		name: "Ghosts/CancelledAtRandom", promise: 5,
+		name: "Ghosts/CancelledAtRandom", promise: 5, kinds: allKinds,
 		says: "An acquire that returned an error leaves nothing behind, at whatever moment its context ended.",
 		run: func(c *C) {
 			name := c.name("x")
@@ -98,7 +98,7 @@ var ghostCases = []*testCase{
 					for range 40 {
 						ctx, cancel := context.WithCancel(c.ctx)
 						t := time.AfterFunc(rand.N(4*time.Millisecond), cancel)
-						if h, err := l.Acquire(ctx, name); err == nil {
+						if h, err := l.Acquire(ctx, name, c.own...); err == nil {
 							time.Sleep(rand.N(time.Millisecond))
 							c.release(h)
 						}
@@ -112,7 +112,7 @@ var ghostCases = []*testCase{
 		},
 	},
 	{
-		name: "Ghosts/DeadlineInFlight", promise: 5,
+		name: "Ghosts/DeadlineInFlight", promise: 5, kinds: allKinds,
 		says: "An acquire whose time ran out while the server was being asked leaves nothing behind.",
 		run: func(c *C) {
 			l := c.open()
@@ -126,7 +126,7 @@ var ghostCases = []*testCase{
 				if i%2 == 0 {
 					acquire = l.TryAcquire
 				}
-				if h, err := acquire(ctx, name); err == nil {
+				if h, err := acquire(ctx, name, c.own...); err == nil {
 					c.release(h)
 				}
 				cancel()
@@ -135,15 +135,15 @@ var ghostCases = []*testCase{
 		},
 	},
 	{
-		name: "Ghosts/CancelledWhenGranted", promise: 5,
+		name: "Ghosts/CancelledWhenGranted", promise: 5, kinds: allKinds,
 		says: "An acquire that is cancelled at the moment of its turn has the lock or leaves nothing behind.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
 			for range 25 {
-				h := a.acquire(name)
+				h := a.acquire(name, c.other...)
 				ctx, cancel := context.WithCancel(c.ctx)
-				p := b.begin(ctx, name)
+				p := b.begin(ctx, name, c.own...)
 				time.Sleep(rand.N(2 * time.Millisecond))
 				go cancel()
 				c.release(h)
@@ -157,20 +157,20 @@ var ghostCases = []*testCase{
 		},
 	},
 	{
-		name: "Ghosts/ReplyLost", promise: 5, needs: link,
+		name: "Ghosts/ReplyLost", promise: 5, needs: link, kinds: allKinds,
 		says: "An acquire whose reply was lost leaves nothing behind on the server.",
 		run: func(c *C) {
 			a := c.openLink()
 			a.free(c.name("warm"), soon)
 			taken, waited := c.name("free"), c.name("held")
-			h := c.open().acquire(waited)
+			h := c.open().acquire(waited, c.other...)
 			a.link.Mute()
 			var wg sync.WaitGroup
 			for _, name := range []string{taken, waited} {
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(c.ctx, 400*time.Millisecond)
 					defer cancel()
-					if got, err := a.Acquire(ctx, name); err == nil {
+					if got, err := a.Acquire(ctx, name, c.own...); err == nil {
 						c.errorf("got a lock without a reply")
 						_ = got
 					}
@@ -183,7 +183,7 @@ var ghostCases = []*testCase{
 		},
 	},
 	{
-		name: "Ghosts/ReplyLostOfTry", promise: 5, needs: link,
+		name: "Ghosts/ReplyLostOfTry", promise: 5, needs: link, kinds: allKinds,
 		says: "A TryAcquire whose reply was lost leaves nothing behind on the server.",
 		run: func(c *C) {
 			a := c.openLink()
@@ -192,7 +192,7 @@ var ghostCases = []*testCase{
 			a.link.Mute()
 			ctx, cancel := context.WithTimeout(c.ctx, 400*time.Millisecond)
 			defer cancel()
-			if _, err := a.TryAcquire(ctx, name); err == nil {
+			if _, err := a.TryAcquire(ctx, name, c.own...); err == nil {
 				c.errorf("got a lock without a reply")
 			}
 			a.link.Heal()
@@ -200,7 +200,7 @@ var ghostCases = []*testCase{
 		},
 	},
 	{
-		name: "Ghosts/CleaningFails", promise: 5, needs: link,
+		name: "Ghosts/CleaningFails", promise: 5, needs: link, kinds: allKinds,
 		says: "If the cleaning up must wait for a server, it goes on in the background, however often it fails.",
 		run: func(c *C) {
 			a := c.openLink()
@@ -208,7 +208,7 @@ var ghostCases = []*testCase{
 			name := c.name("x")
 			a.link.Mute()
 			ctx, cancel := context.WithCancel(c.ctx)
-			p := a.begin(ctx, name)
+			p := a.begin(ctx, name, c.own...)
 			c.settle()
 			a.link.Freeze() // the request is through, the cleaning up will not be
 			cancel()
@@ -252,27 +252,27 @@ var ghostCases = []*testCase{
 		},
 	},
 	{
-		name: "Ghosts/FailedTries", promise: 5,
+		name: "Ghosts/FailedTries", promise: 5, kinds: allKinds,
 		says: "A TryAcquire that returned ErrNotAcquired leaves nothing behind.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
-			h := a.acquire(name)
+			h := a.acquire(name, c.other...)
 			for range 25 {
-				b.taken(name)
+				b.taken(name, c.own...)
 			}
 			c.release(h)
 			c.exorcised(name)
 		},
 	},
 	{
-		name: "Ghosts/ClosedWhileWaiting", promise: 5,
+		name: "Ghosts/ClosedWhileWaiting", promise: 5, kinds: allKinds,
 		says: "An acquire that Close ended leaves nothing behind and never becomes a holder later.",
 		run: func(c *C) {
 			name := c.name("x")
-			h := c.open().acquire(name)
+			h := c.open().acquire(name, c.other...)
 			b := c.open()
-			p := b.queue(name)
+			p := b.queue(name, c.own...)
 			if err := b.Close(c.ctx); err != nil {
 				c.errorf("close: %v", err)
 			}

@@ -11,12 +11,12 @@ import (
 
 var litterCases = []*testCase{
 	{
-		name: "Litter/UsedNames", promise: 12, needs: leftovers,
+		name: "Litter/UsedNames", promise: 12, needs: leftovers, kinds: allKinds,
 		says: "After use nothing is left on the server that grows with the number of names ever used.",
 		run: func(c *C) {
 			l := c.open()
 			each(100, func(i int) {
-				h, err := l.Acquire(c.ctx, c.name(fmt.Sprint(i)))
+				h, err := l.Acquire(c.ctx, c.name(fmt.Sprint(i)), c.own...)
 				if err != nil {
 					c.errorf("acquire: %v", err)
 					return
@@ -33,7 +33,7 @@ var litterCases = []*testCase{
 		},
 	},
 	{
-		name: "Litter/Contention", promise: 12, needs: leftovers,
+		name: "Litter/Contention", promise: 12, needs: leftovers, kinds: allKinds,
 		says: "After use nothing is left on the server of those who waited and of those who gave up.",
 		run: func(c *C) {
 			name := c.name("x")
@@ -43,11 +43,11 @@ var litterCases = []*testCase{
 				wg.Go(func() {
 					for i := range 15 {
 						ctx, cancel := context.WithTimeout(c.ctx, time.Duration(i+1)*2*time.Millisecond)
-						if h, err := l.Acquire(ctx, name); err == nil {
+						if h, err := l.Acquire(ctx, name, c.own...); err == nil {
 							time.Sleep(2 * time.Millisecond)
 							c.release(h)
 						}
-						if h, err := l.TryAcquire(c.ctx, name); err == nil {
+						if h, err := l.TryAcquire(c.ctx, name, c.own...); err == nil {
 							c.release(h)
 						}
 						cancel()
@@ -59,14 +59,14 @@ var litterCases = []*testCase{
 		},
 	},
 	{
-		name: "Litter/ClosedLockers", promise: 12, needs: leftovers,
+		name: "Litter/ClosedLockers", promise: 12, needs: leftovers, kinds: allKinds,
 		says: "A Locker that was closed leaves nothing on the server, not even when it held locks and waited for others.",
 		run: func(c *C) {
 			for i := range 4 {
 				l := c.open()
 				name := c.name(fmt.Sprint(i))
-				l.acquire(name)
-				l.queue(name)
+				l.acquire(name, c.other...)
+				l.queue(name, c.own...)
 				if err := l.Close(c.ctx); err != nil {
 					c.errorf("close: %v", err)
 				}
@@ -75,18 +75,18 @@ var litterCases = []*testCase{
 		},
 	},
 	{
-		name: "Litter/Expired", promise: 12, needs: leftovers,
+		name: "Litter/Expired", promise: 12, needs: leftovers, kinds: allKinds,
 		says: "Locks whose lease ran out leave nothing on the server.",
 		run: func(c *C) {
 			l := c.open()
 			for i := range 10 {
-				l.acquire(c.name(fmt.Sprint(i)), locker.WithLease(c.b.TTL))
+				l.acquire(c.name(fmt.Sprint(i)), c.own.with(locker.WithLease(c.b.TTL))...)
 			}
 			c.nothingLeft(c.b.TTL + soon)
 		},
 	},
 	{
-		name: "Litter/Dead", promise: 12, needs: leftovers | process,
+		name: "Litter/Dead", promise: 12, needs: leftovers | process, kinds: allKinds,
 		says: "Processes that were killed while they held and waited leave nothing on the server.",
 		run: func(c *C) {
 			holder, waiter := c.spawn(c.b.TTL), c.spawn(c.b.TTL)

@@ -11,7 +11,7 @@ import (
 
 var lossCases = []*testCase{
 	{
-		name: "Loss/Frozen", promise: 3, needs: link,
+		name: "Loss/Frozen", promise: 3, needs: link, kinds: allKinds,
 		says: "lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder is cut off, silently.",
 		run:  func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Freeze() }) },
 	},
@@ -31,12 +31,12 @@ var lossCases = []*testCase{
 		},
 	},
 	{
-		name: "Loss/StaysLost", promise: 3, needs: link,
+		name: "Loss/StaysLost", promise: 3, needs: link, kinds: allKinds,
 		says: "A lock that is lost stays lost: an acknowledgement that comes late does not stretch it, and a renewal does not bring it back.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.openLink(locker.WithTTL(c.b.TTL)), c.open()
-			h := a.acquire(name)
+			h := a.acquire(name, c.own...)
 			w := c.watch(h)
 			a.link.Freeze()
 			w.lostWithin(c.b.TTL, "the connection froze")
@@ -51,14 +51,14 @@ var lossCases = []*testCase{
 		},
 	},
 	{
-		name: "Loss/NotRenewedBack", promise: 3, needs: destroy,
+		name: "Loss/NotRenewedBack", promise: 3, needs: destroy, kinds: allKinds,
 		says: "A renewal never brings back a holding that is gone.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(locker.WithTTL(c.b.TTL)), c.open()
-			w := c.watch(a.acquire(name))
+			w := c.watch(a.acquire(name, c.own...))
 			c.destroy(name)
-			w.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
+			w.lostWithin(told, "the lock was destroyed")
 			// Nobody wants the name: a renewal on its way or to come could take it.
 			for range 5 {
 				time.Sleep(c.b.TTL / 5)
@@ -72,13 +72,28 @@ var lossCases = []*testCase{
 		},
 	},
 	{
-		name: "Loss/Destroyed", promise: 3, needs: destroy,
+		name: "Loss/Destroyed", promise: 3, needs: destroy, kinds: allKinds,
 		says: "A holder whose lock is removed by hand is told within a second.",
 		run: func(c *C) {
 			name := c.name("x")
-			w := c.watch(c.open().acquire(name))
+			w := c.watch(c.open().acquire(name, c.own...))
 			c.destroy(name)
-			w.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
+			w.lostWithin(told, "the lock was destroyed")
+		},
+	},
+	{
+		name: "Loss/DestroyedLease", promise: 3, needs: destroy,
+		says: "A holder with a lease whose lock is removed by hand is told within a second, also when another holds the name by then.",
+		run: func(c *C) {
+			for _, taken := range []bool{false, true} {
+				name := c.name("x")
+				w := c.watch(c.open().acquire(name, locker.WithLease(longTTL)))
+				c.destroy(name)
+				if taken {
+					c.open().acquire(name)
+				}
+				w.lostWithin(told, "the lock was destroyed")
+			}
 		},
 	},
 	{
@@ -89,20 +104,20 @@ var lossCases = []*testCase{
 			x, y := c.name("x"), c.name("y")
 			wx, hy := c.watch(l.acquire(x)), l.acquire(y)
 			c.destroy(x)
-			wx.lostWithin(time.Second+200*time.Millisecond, "the lock was destroyed")
+			wx.lostWithin(told, "the lock was destroyed")
 			c.alive(hy, "although another was destroyed")
 			c.release(hy)
 		},
 	},
 	{
-		name: "Loss/Lease", promise: 3,
+		name: "Loss/Lease", promise: 3, kinds: allKinds,
 		says: "A lock with a lease is lost when the lease is over, before another gets it, and not renewed.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
-			h := a.acquire(name, locker.WithLease(c.b.TTL))
+			h := a.acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
 			w := c.watch(h)
-			p := b.queue(name)
+			p := b.queue(name, c.other...)
 			w.lostWithin(c.b.TTL, "it was granted for that long")
 			second := p.held(c.b.TTL + soon)
 			w.before(p.stamp)
@@ -250,13 +265,8 @@ var lossCases = []*testCase{
 		name: "Loss/Do", promise: 3, needs: madeByLocker,
 		says: "The context that Do gives to its function ends when the lock is lost, and Do returns ErrLost.",
 		run: func(c *C) {
-			l, err := c.h.Open(c.ctx, locker.WithTTL(longTTL))
-			if err != nil {
-				c.fatalf("open: %v", err)
-			}
-			defer l.Close(c.ctx)
-			name := c.name("x")
-			err = locker.Do(c.ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+			l, name := c.openLocker(), c.name("x")
+			err := c.b.api.do(c.ctx, l.locker, name, func(ctx context.Context, lock *locker.Lock) error {
 				select {
 				case <-ctx.Done():
 				case <-time.After(shortLease + 2*time.Second):
@@ -272,6 +282,31 @@ var lossCases = []*testCase{
 			}
 		},
 	},
+	{
+		name: "Loss/DoFails", promise: 3, needs: madeByLocker,
+		says: "If the lock was lost errors.Is finds ErrLost beside the error of the function that Do ran, even if that did not notice.",
+		run: func(c *C) {
+			failed := errors.New("failed")
+			l, name := c.openLocker(), c.name("x")
+			for _, fails := range []func(context.Context) error{
+				func(context.Context) error { return failed },
+				func(ctx context.Context) error { return fmt.Errorf("%w: %w", failed, ctx.Err()) },
+			} {
+				err := c.b.api.do(c.ctx, l.locker, name, func(ctx context.Context, lock *locker.Lock) error {
+					c.ends(lock, "its lease was over")
+					return fails(ctx)
+				}, locker.WithLease(shortLease))
+				if !errors.Is(err, locker.ErrLost) || !errors.Is(err, failed) {
+					c.errorf("Do returned %v, want the function's error and ErrLost", err)
+				}
+			}
+			err := c.b.api.do(c.ctx, l.locker, name, func(context.Context, *locker.Lock) error { return failed })
+			if !errors.Is(err, failed) || errors.Is(err, locker.ErrLost) {
+				c.errorf("Do returned %v of a lock that was not lost", err)
+			}
+			c.open().free(name, soon)
+		},
+	},
 }
 
 // lossBeforeTakeover cuts a holder of several locks off and lets others take over.
@@ -282,8 +317,8 @@ func (c *C) lossBeforeTakeover(cut func(Link)) {
 		var waiting []*pending
 		for _, what := range []string{"p", "q", "r"} {
 			name := c.name(what)
-			watches = append(watches, c.watch(a.acquire(name)))
-			waiting = append(waiting, c.open(locker.WithTTL(longTTL)).queue(name))
+			watches = append(watches, c.watch(a.acquire(name, c.own...)))
+			waiting = append(waiting, c.open(locker.WithTTL(longTTL)).queue(name, c.other...))
 		}
 		time.Sleep(ttl / 2) // somewhere between two renewals
 		for _, w := range watches {

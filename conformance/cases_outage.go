@@ -83,23 +83,23 @@ var outageCases = []*testCase{
 		},
 	},
 	{
-		name: "Outage/FrozenWaiter", promise: 14, needs: link,
+		name: "Outage/FrozenWaiter", promise: 14, needs: link, kinds: allKinds,
 		says: "A waiter to whom the network was silent goes on by itself when it speaks again.",
 		run:  func(c *C) { c.waiterOutage(func(l Link) { l.Freeze() }) },
 	},
 	{
-		name: "Outage/CutWaiter", promise: 14, needs: link,
+		name: "Outage/CutWaiter", promise: 14, needs: link, kinds: allKinds,
 		says: "A waiter whose connections were cut goes on by itself when they can be made again.",
 		run:  func(c *C) { c.waiterOutage(func(l Link) { l.Cut() }) },
 	},
 	{
-		name: "Outage/MissedWakeUp", promise: 8, needs: link,
+		name: "Outage/MissedWakeUp", promise: 8, needs: link, kinds: allKinds,
 		says: "A slow fallback covers a lost message: a waiter that was cut off when the lock was released gets it.",
 		run: func(c *C) {
 			name := c.name("x")
-			h := c.open().acquire(name)
+			h := c.open().acquire(name, c.other...)
 			a := c.openLink()
-			p := a.queue(name)
+			p := a.queue(name, c.own...)
 			a.link.Freeze()
 			c.release(h)
 			time.Sleep(200 * time.Millisecond)
@@ -130,12 +130,12 @@ var outageCases = []*testCase{
 		},
 	},
 	{
-		name: "Outage/HolderSurvivesCut", promise: 14, needs: link,
+		name: "Outage/HolderSurvivesCut", promise: 14, needs: link, kinds: allKinds,
 		says: "Holders keep the lock until its deadline: a connection that is cut and made again in time loses nothing.",
 		run: func(c *C) {
 			a, b := c.openLink(), c.open()
 			name := c.name("x")
-			h := a.acquire(name)
+			h := a.acquire(name, c.own...)
 			for range 3 {
 				a.link.Cut()
 				time.Sleep(50 * time.Millisecond)
@@ -151,15 +151,15 @@ var outageCases = []*testCase{
 		},
 	},
 	{
-		name: "Outage/LostAndGoesOn", promise: 14, needs: link,
+		name: "Outage/LostAndGoesOn", promise: 14, needs: link, kinds: allKinds,
 		says: "A Locker that was cut off and lost its locks works as before when the network is back.",
 		run: func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				name := c.name("x")
 				a, b := c.openLink(locker.WithTTL(ttl)), c.open()
-				w := c.watch(a.acquire(name))
+				w := c.watch(a.acquire(name, c.own...))
 				a.link.Freeze()
-				c.release(b.acquire(name))
+				c.release(b.acquire(name, c.other...))
 				w.lostWithin(soon, "it was cut off")
 				a.link.Heal()
 				a.free(c.name("y"), 2*soon)
@@ -201,9 +201,9 @@ func (c *C) whileAway(do func()) {
 
 func (c *C) waiterOutage(breakIt func(Link)) {
 	name := c.name("x")
-	h := c.open().acquire(name)
+	h := c.open().acquire(name, c.other...)
 	a := c.openLink(locker.WithTTL(c.b.TTL))
-	p := a.queue(name)
+	p := a.queue(name, c.own...)
 	breakIt(a.link)
 	time.Sleep(2*c.b.TTL + c.b.TTL/2) // its place in the queue may be gone
 	if p.finished() {

@@ -62,13 +62,13 @@ var promptCases = []*testCase{
 		},
 	},
 	{
-		name: "Prompt/Cancel", promise: 6,
+		name: "Prompt/Cancel", promise: 6, kinds: allKinds,
 		says: "Every call returns within 100 ms of its ctx ending, and errors.Is finds the ctx's error: a waiter that is cancelled.",
 		run: func(c *C) {
 			name := c.name("x")
-			c.open().acquire(name)
+			c.open().acquire(name, c.other...)
 			l := c.open()
-			c.prompt("Acquire", promptly, true, func(ctx context.Context) error { return onlyErr(l.Acquire(ctx, name)) })
+			c.prompt("Acquire", promptly, true, func(ctx context.Context) error { return onlyErr(l.Acquire(ctx, name, c.own...)) })
 		},
 	},
 	{
@@ -89,7 +89,7 @@ var promptCases = []*testCase{
 			l, name := c.open(), c.name("x")
 			ended, cancel := context.WithDeadline(c.ctx, time.Now().Add(-time.Second))
 			defer cancel()
-			for what, acquire := range map[string]func(context.Context, string, ...locker.AcquireOption) (Holding, error){"Acquire": l.Acquire, "TryAcquire": l.TryAcquire} {
+			for what, acquire := range l.ways() {
 				c.prompt(what, 0, false, func(ctx context.Context) error { return onlyErr(acquire(ctx, name)) })
 				if _, err := acquire(ended, name); !errors.Is(err, context.DeadlineExceeded) {
 					c.errorf("%s with a ctx whose deadline is over: %v", what, err)

@@ -11,14 +11,14 @@ import (
 
 var releaseCases = []*testCase{
 	{
-		name: "Release/Twice", promise: 7,
+		name: "Release/Twice", promise: 7, kinds: allKinds,
 		says: "Release is harmless when called twice: it frees only this holding, never a successor's.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
-			h := a.acquire(name)
+			h := a.acquire(name, c.own...)
 			c.release(h)
-			next := b.acquire(name)
+			next := b.acquire(name, c.other...)
 			for range 3 {
 				if err := h.Release(c.ctx); err != nil {
 					c.errorf("releasing again: %v", err)
@@ -41,39 +41,39 @@ var releaseCases = []*testCase{
 		},
 	},
 	{
-		name: "Release/AfterLease", promise: 7,
+		name: "Release/AfterLease", promise: 7, kinds: allKinds,
 		says: "After a loss Release says ErrLost and leaves the successor alone: the lease was over.",
 		run: func(c *C) {
 			name := c.name("x")
-			h := c.open().acquire(name, locker.WithLease(c.b.TTL))
-			next := c.open().acquire(name)
+			h := c.open().acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
+			next := c.open().acquire(name, c.other...)
 			c.releaseLost(h)
 			c.releaseLost(h)
 			c.holds(next)
 		},
 	},
 	{
-		name: "Release/AfterDestroy", promise: 7, needs: destroy,
+		name: "Release/AfterDestroy", promise: 7, needs: destroy, kinds: allKinds,
 		says: "After a loss Release says ErrLost and leaves the successor alone: the lock had been removed by hand.",
 		run: func(c *C) {
 			name := c.name("x")
-			h := c.open().acquire(name)
+			h := c.open().acquire(name, c.own...)
 			c.destroy(name)
-			next := c.open().acquire(name)
+			next := c.open().acquire(name, c.other...)
 			c.ends(h, "the lock was destroyed")
 			c.releaseLost(h)
 			c.holds(next)
 		},
 	},
 	{
-		name: "Release/DestroyedUnseen", promise: 7, needs: destroy,
+		name: "Release/DestroyedUnseen", promise: 7, needs: destroy, kinds: allKinds,
 		says: "Release of a lock that was removed by hand a moment ago leaves the successor alone.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
 			for range 5 {
-				h := a.acquire(name)
-				p := b.queue(name)
+				h := a.acquire(name, c.own...)
+				p := b.queue(name, c.other...)
 				c.destroy(name)
 				next := p.held(soon)
 				if err := h.Release(c.ctx); err != nil && !errors.Is(err, locker.ErrLost) {
@@ -86,14 +86,14 @@ var releaseCases = []*testCase{
 		},
 	},
 	{
-		name: "Release/AfterTakeover", promise: 7, needs: link,
+		name: "Release/AfterTakeover", promise: 7, needs: link, kinds: allKinds,
 		says: "After a loss Release says ErrLost and leaves the successor alone: the holder had been cut off.",
 		run: func(c *C) {
 			name := c.name("x")
 			a := c.openLink(locker.WithTTL(c.b.TTL))
-			h := a.acquire(name)
+			h := a.acquire(name, c.own...)
 			a.link.Freeze()
-			next := c.open().acquire(name)
+			next := c.open().acquire(name, c.other...)
 			a.link.Heal()
 			c.releaseLost(h)
 			time.Sleep(500 * time.Millisecond) // what is on its way arrives
@@ -101,7 +101,7 @@ var releaseCases = []*testCase{
 		},
 	},
 	{
-		name: "Release/EndedContext", promise: 7,
+		name: "Release/EndedContext", promise: 7, kinds: allKinds,
 		says: "Release works when the ctx of the work has been cancelled.",
 		run: func(c *C) {
 			name := c.name("x")
@@ -109,7 +109,7 @@ var releaseCases = []*testCase{
 			ended, cancel := context.WithCancel(c.ctx)
 			cancel()
 			for range 3 {
-				h := a.acquire(name)
+				h := a.acquire(name, c.own...)
 				start := time.Now()
 				err := h.Release(ended)
 				if took := time.Since(start); took > soon {
@@ -138,14 +138,14 @@ var releaseCases = []*testCase{
 		},
 	},
 	{
-		name: "Release/ManyAtOnce", promise: 7,
+		name: "Release/ManyAtOnce", promise: 7, kinds: allKinds,
 		says: "Release may be called by many at once, and frees this holding once.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
 			for range 5 {
-				h := a.acquire(name)
-				p := b.queue(name)
+				h := a.acquire(name, c.own...)
+				p := b.queue(name, c.other...)
 				var wg sync.WaitGroup
 				for range 8 {
 					wg.Go(func() {
@@ -189,16 +189,16 @@ var releaseCases = []*testCase{
 		},
 	},
 	{
-		name: "Release/FreesForAll", promise: 7,
+		name: "Release/FreesForAll", promise: 7, kinds: allKinds,
 		says: "What was released can be taken by anybody: by Acquire, by TryAcquire, by the same Locker.",
 		run: func(c *C) {
 			name := c.name("x")
 			a, b := c.open(), c.open()
 			for range 5 {
-				c.release(a.acquire(name))
+				c.release(a.acquire(name, c.own...))
 				var got Holding
 				if !c.within(soon, func() bool {
-					h, err := b.try(name)
+					h, err := b.try(name, c.other...)
 					got = h
 					return err == nil
 				}) {

@@ -22,6 +22,8 @@ const marker = "@conformance "
 // order is what a child is told to do, one JSON object a line.
 type order struct {
 	ID      int
+	Kind    string // of the lock
+	AtLeast time.Duration
 	Do      string // "open", "acquire", "release", "look", "watch", "loop"
 	Name    string
 	Timeout time.Duration
@@ -93,7 +95,7 @@ func (c *C) spawn(ttl time.Duration) *child {
 }
 
 // top is the name of the test that called Run.
-func (c *C) top() string { return strings.TrimSuffix(c.tb.Name(), "/"+subtestName(c.cs.name)) }
+func (c *C) top() string { return strings.TrimSuffix(c.tb.Name(), "/"+subtestName(c.cs.title(c.kind))) }
 
 // subtestName is how package testing writes a name.
 func subtestName(name string) string { return strings.ReplaceAll(name, " ", "_") }
@@ -139,6 +141,9 @@ func (ch *child) ask(o order) *asked {
 	ch.mu.Lock()
 	ch.next++
 	o.ID = ch.next
+	if k := ch.c.kind; k != nil {
+		o.Kind = k.name
+	}
 	r := make(chan reply, 1)
 	ch.waiting[o.ID] = r
 	ch.mu.Unlock()

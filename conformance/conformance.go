@@ -34,9 +34,15 @@
 //
 // # Claims
 //
-// Fair, Fenced, Shared and Durable are claims. What is claimed is tested; what is
-// not claimed has to be refused in the way that package locker says, and that is
-// tested as well.
+// Fair, Fenced, Shared, Permits, Downgrade, Inspect, Evict, AtLeast and Durable are claims.
+// What is claimed is tested; what is not claimed has to be refused in the way that
+// package locker says, and that is tested as well.
+//
+// # Kinds of locks
+//
+// Cases in which the kind of a lock may matter to the server are run for each kind
+// that is claimed, as subtests: "Ghosts/CancelledWaiter/shared". A kind that is not
+// claimed is left out and not counted as not run.
 //
 // # Other processes
 //
@@ -100,6 +106,22 @@ type Backend struct {
 	// locker.ErrUnsupported.
 	Shared bool
 
+	// Permits: locker.Permits is honoured. Not claimed, it has to be refused with
+	// locker.ErrUnsupported, and so with the claims that follow.
+	Permits bool
+
+	// Downgrade: an exclusive lock can be made a shared one, see locker.Lock.Downgrade.
+	Downgrade bool
+
+	// Inspect: locker.Inspect and locker.Names show who holds and waits.
+	Inspect bool
+
+	// Evict: locker.Evict takes a name or a place in the queue away.
+	Evict bool
+
+	// AtLeast: locker.AtLeast keeps a name taken after its release.
+	AtLeast bool
+
 	// Durable: locks and queues survive Harness.Stop and Harness.Start.
 	Durable bool
 
@@ -119,7 +141,9 @@ type Backend struct {
 	// or the machine was too slow for a verdict.
 	RequireAll bool
 
-	rig func(Client) Client // puts a defect into every client, to test the suite
+	rig  func(Client) Client               // puts a defect into every client, to test the suite
+	wrap func(locker.Locker) locker.Locker // and into every Locker
+	api  *api                              // and into what package locker offers besides
 }
 
 // Harness is one store as one case sees it.
@@ -142,7 +166,8 @@ type Harness struct {
 	Address string
 
 	// Destroy removes whatever makes somebody the holder of name, as an operator
-	// would do it by hand. It is only called while name is held.
+	// would do it by hand: all holders, of whatever kind. It is only called while name is
+	// held.
 	Destroy func(ctx context.Context, name string) error
 
 	// Leftovers lists everything on the server that belongs to locks whose name
@@ -217,6 +242,9 @@ func (b *Backend) check(t testing.TB) {
 	}
 	if b.TTL == 0 {
 		b.TTL = time.Second
+	}
+	if b.api == nil {
+		b.api = soundAPI()
 	}
 	if b.IdleRate == 0 {
 		b.IdleRate = 0.5

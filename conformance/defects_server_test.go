@@ -26,7 +26,7 @@ var serverDefects = []defect{
 	},
 	{
 		name:   "leases last much longer than was asked for",
-		cases:  "Death/KilledHolder Death/KilledHolderOfMany Death/KilledWaiter Death/KilledAtRandom Death/Silence Close/Unreachable",
+		cases:  "Death/KilledHolder Death/KilledHolderOfMany Death/KilledWaiter Death/KilledAtRandom Death/Silence Close/Unreachable AtLeast/Killed",
 		server: func(s *server) { s.ttl = func(in *Call) time.Duration { return 7 * in.TTL } },
 	},
 	{
@@ -37,7 +37,7 @@ var serverDefects = []defect{
 	},
 	{
 		name:   "every token the same",
-		cases:  "Fencing/OneLocker Fencing/Contended Fencing/Distinct Fencing/AfterExpiry Fencing/AfterTakeover Fencing/AfterDestroy Shared/Fencing",
+		cases:  "Fencing/OneLocker Fencing/Contended Fencing/Distinct Fencing/AfterExpiry Fencing/AfterTakeover Fencing/AfterDestroy Shared/Fencing Permits/Fencing",
 		server: func(s *server) { s.token = func(int64) int64 { return 7 } },
 	},
 	{

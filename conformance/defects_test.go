@@ -27,12 +27,12 @@ func TestDefects(t *testing.T) {
 	defer lag.start()()
 	var all, together sync.WaitGroup
 	var alone sync.Mutex
-	slots := make(chan struct{}, 4*atOnce) // most of them wait
+	slots := make(chan struct{}, 64) // most of them wait
 	covered := make(map[string]bool)
 	for _, d := range defects() {
 		for _, name := range strings.Fields(d.cases) {
-			covered[name] = true
-			cs := caseNamed(t, name)
+			cs, k := caseNamed(t, name)
+			covered[cs.name] = true
 			slots <- struct{}{}
 			together.Add(1)
 			leave := sync.OnceFunc(func() {
@@ -42,7 +42,7 @@ func TestDefects(t *testing.T) {
 			all.Go(func() {
 				defer leave()
 				t.Run(d.name+"/"+name, func(t *testing.T) {
-					if finds(t, &d, cs, lag, 7*time.Second) {
+					if finds(t, &d, cs, k, lag, 7*time.Second) {
 						return
 					}
 					// On a machine under load the suite gives more time, to be fair, and may
@@ -51,7 +51,7 @@ func TestDefects(t *testing.T) {
 					together.Wait()
 					alone.Lock()
 					defer alone.Unlock()
-					if !finds(t, &d, cs, lag, 12*time.Second) && !finds(t, &d, cs, lag, 17*time.Second) {
+					if !finds(t, &d, cs, k, lag, 12*time.Second) && !finds(t, &d, cs, k, lag, 17*time.Second) {
 						t.Errorf("%s passes although: %s", cs.name, d.name)
 					}
 				})
@@ -67,13 +67,13 @@ func TestDefects(t *testing.T) {
 }
 
 // finds runs the case against the defect and reports whether it failed.
-func finds(t *testing.T, d *defect, cs *testCase, lag *lag, limit time.Duration) bool {
+func finds(t *testing.T, d *defect, cs *testCase, k *kind, lag *lag, limit time.Duration) bool {
 	b := d.apply()
 	b.check(t)
 	r := newRunner(&b)
 	r.lag, r.limit = lag, limit
 	rec := &recorder{TB: t}
-	r.run(rec, cs)
+	r.run(rec, cs, k)
 	rec.clean()
 	text := rec.text()
 	switch {
@@ -101,18 +101,28 @@ func TestSlowIsNotWrong(t *testing.T) {
 	}
 	lag := newLag()
 	defer lag.start()()
-	if finds(t, &slow, caseNamed(t, slow.cases), lag, 30*time.Second) {
+	cs, k := caseNamed(t, slow.cases)
+	if finds(t, &slow, cs, k, lag, 30*time.Second) {
 		t.Errorf("%s fails although every lock is free in time", slow.cases)
 	}
 }
 
-func caseNamed(t testing.TB, name string) *testCase {
+// caseNamed returns a case and the kind for which it is to be run: the one that follows the
+// case's name, or else its first.
+func caseNamed(t testing.TB, name string) (*testCase, *kind) {
 	t.Helper()
-	i := slices.IndexFunc(cases, func(cs *testCase) bool { return cs.name == name })
-	if i < 0 {
-		t.Fatalf("no case is named %q", name)
+	for _, cs := range cases {
+		if cs.name == name && len(cs.kinds) == 0 {
+			return cs, nil
+		}
+		for _, k := range cs.kinds {
+			if cs.name == name || cs.title(k) == name {
+				return cs, k
+			}
+		}
 	}
-	return cases[i]
+	t.Fatalf("no case is named %q", name)
+	return nil, nil
 }
 
 func find(t testing.TB, name string) *defect {
@@ -132,7 +142,7 @@ func TestWatchdog(t *testing.T) {
 	r.limit = 200 * time.Millisecond
 	rec := &recorder{TB: t}
 	block := make(chan struct{})
-	r.run(rec, &testCase{name: "X/Hangs", promise: 6, says: "Every call returns.", run: func(c *C) { <-block }})
+	r.run(rec, &testCase{name: "X/Hangs", promise: 6, says: "Every call returns.", run: func(c *C) { <-block }}, nil)
 	close(block)
 	rec.clean()
 	for _, want := range []string{"hangs", "Every call returns.", "TestWatchdog.func"} {
@@ -146,7 +156,7 @@ func TestPanicIsFailure(t *testing.T) {
 	b := remoteBackend()
 	b.check(t)
 	rec := &recorder{TB: t}
-	newRunner(&b).run(rec, &testCase{name: "X/Panics", promise: 7, says: "Twice is harmless.", run: func(c *C) { panic("boo") }})
+	newRunner(&b).run(rec, &testCase{name: "X/Panics", promise: 7, says: "Twice is harmless.", run: func(c *C) { panic("boo") }}, nil)
 	rec.clean()
 	if !rec.fail || !strings.Contains(rec.text(), "boo") {
 		t.Error(rec.text())
@@ -160,7 +170,8 @@ func TestFreshHarness(t *testing.T) {
 	b.check(t)
 	r := newRunner(&b)
 	for i, name := range []string{"Release/Twice", "Names/Name", "Release/Twice"} {
-		r.run(t, caseNamed(t, name))
+		cs, k := caseNamed(t, name)
+		r.run(t, cs, k)
 		if made != i+1 {
 			t.Errorf("%d harnesses for %d cases", made, i+1)
 		}
@@ -169,12 +180,14 @@ func TestFreshHarness(t *testing.T) {
 
 // What cannot be run is skipped and counted, or fails if everything is required.
 func TestNotRun(t *testing.T) {
+	lost, _ := caseNamed(t, "Loss/StaysLost")
 	for _, x := range []struct {
-		cs  *testCase
-		why string
+		cs   *testCase
+		kind *kind
+		why  string
 	}{
-		{caseNamed(t, "Loss/StaysLost"), "Harness.OpenLink"},
-		{&testCase{name: "X/Undecided", promise: 1, says: "x", run: (*C).tooSlow}, "too slow"},
+		{lost, sharing, "Harness.OpenLink"},
+		{&testCase{name: "X/Undecided", promise: 1, says: "x", run: (*C).tooSlow}, nil, "too slow"},
 	} {
 		for _, all := range []bool{false, true} {
 			b := Backend{RequireAll: all, New: memoryHarness}
@@ -187,12 +200,12 @@ func TestNotRun(t *testing.T) {
 						rec.Error(p)
 					}
 				}()
-				r.run(rec, x.cs)
+				r.run(rec, x.cs, x.kind)
 			}()
 			if rec.fail != all || !strings.Contains(rec.text(), x.why) {
 				t.Errorf("%s, RequireAll %v: failed %v: %s", x.cs.name, all, rec.fail, rec.text())
 			}
-			if !strings.Contains(r.summary(), x.cs.name) {
+			if !strings.Contains(r.summary(), x.cs.title(x.kind)) {
 				t.Errorf("summary: %s", r.summary())
 			}
 		}

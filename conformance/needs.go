@@ -10,6 +10,16 @@ const (
 	unfenced
 	shareable
 	unshareable
+	permits
+	noPermits
+	downgrade
+	noDowngrade
+	inspect
+	noInspect
+	evict
+	noEvict
+	atLeast
+	noAtLeast
 	durable
 
 	link
@@ -35,6 +45,16 @@ func (n need) claims(b *Backend) (why string, isHook bool) {
 		{unfenced, !b.Fenced, "for backends that do not claim Fenced"},
 		{shareable, b.Shared, "for backends that claim Shared"},
 		{unshareable, !b.Shared, "for backends that do not claim Shared"},
+		{permits, b.Permits, "for backends that claim Permits"},
+		{noPermits, !b.Permits, "for backends that do not claim Permits"},
+		{downgrade, b.Downgrade, "for backends that claim Downgrade"},
+		{noDowngrade, !b.Downgrade, "for backends that do not claim Downgrade"},
+		{inspect, b.Inspect, "for backends that claim Inspect"},
+		{noInspect, !b.Inspect, "for backends that do not claim Inspect"},
+		{evict, b.Evict, "for backends that claim Evict"},
+		{noEvict, !b.Evict, "for backends that do not claim Evict"},
+		{atLeast, b.AtLeast, "for backends that claim AtLeast"},
+		{noAtLeast, !b.AtLeast, "for backends that do not claim AtLeast"},
 		{durable, b.Durable, "for backends that claim Durable"},
 	} {
 		if n&x.need != 0 && !x.has {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -109,6 +110,8 @@ type span struct {
 	Begin, End int64
 	Token      int64
 	Who        int
+
+	weight, limit int64 // 0 and 0 for an exclusive holding
 }
 
 // record collects the spans of one name.
@@ -118,8 +121,12 @@ type record struct {
 }
 
 // add looks at the context last: a lock that is alive then was held all the time.
-func (r *record) add(who int, h Holding, begin int64) {
-	s := span{Begin: begin, End: stamp(), Token: h.Token(), Who: who}
+func (r *record) add(who int, h Holding, begin int64) { r.addKind(who, h, begin, 0, 0) }
+
+// addKind is add for k of n permits; with an n of 0 for a shared holding if k is 1, and for
+// an exclusive one if it is 0.
+func (r *record) addKind(who int, h Holding, begin int64, k, n int) {
+	s := span{Begin: begin, End: stamp(), Token: h.Token(), Who: who, weight: int64(k), limit: int64(n)}
 	if h.Context().Err() != nil {
 		return
 	}
@@ -150,5 +157,33 @@ func (r *record) check(c *C, name string) {
 			c.errorf("token %d of %q after token %d of an earlier holder", b.Token, name, a.Token)
 			return
 		}
+	}
+}
+
+// checkKinds fails the case if an exclusive span overlaps any other, or if those that overlap
+// have more permits together than there are.
+func (r *record) checkKinds(c *C, name string) {
+	c.tb.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sort.Slice(r.spans, func(i, j int) bool { return r.spans[i].Begin < r.spans[j].Begin })
+	var held []span
+	for _, s := range r.spans {
+		held = slices.DeleteFunc(held, func(h span) bool { return h.End <= s.Begin })
+		permits := s.weight
+		for _, h := range held {
+			if h.weight == 0 || s.weight == 0 {
+				c.errorf("%q was held exclusively, and by another: %d and %d, for %v", name, h.Who, s.Who, time.Duration(min(h.End, s.End)-s.Begin))
+				return
+			}
+			if h.limit > 0 {
+				permits += h.weight
+			}
+		}
+		if s.limit > 0 && permits > s.limit {
+			c.errorf("%d of %d permits of %q were held at once", permits, s.limit, name)
+			return
+		}
+		held = append(held, s)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/rpc"
 	"strings"
@@ -41,7 +42,10 @@ func dialRemote(addr, secret string, wrap wrapper, opts ...locker.Option) (locke
 }
 
 func (r *remote) Traits() driver.Traits {
-	return driver.Traits{Backend: "remote", Fair: true, Fenced: true, Shared: true, Check: 300 * time.Millisecond}
+	return driver.Traits{
+		Backend: "remote", Fair: true, Fenced: true, Shared: true, Permits: true,
+		Inspect: true, Evict: true, Downgrade: true, Linger: true, Check: 300 * time.Millisecond,
+	}
 }
 
 func (r *remote) connect() (*rpc.Client, error) {
@@ -109,7 +113,10 @@ func (r *remote) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 
 // once asks once. What it asks for may be granted all the same when it fails.
 func (r *remote) once(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	in := &Call{Name: c.Name, ID: c.ID, Owner: c.Owner, TTL: c.TTL, Wait: c.Wait, Weight: c.Weight, Limit: c.Limit}
+	in := &Call{
+		Name: c.Name, ID: c.ID, Owner: c.Owner, TTL: c.TTL, Lease: c.Lease, Wait: c.Wait,
+		Weight: c.Weight, Limit: c.Limit, Spare: c.Spare,
+	}
 	sent := r.clock.Now()
 	out, err := r.call(ctx, "Acquire", in)
 	if err != nil {
@@ -124,10 +131,10 @@ func (r *remote) once(ctx context.Context, c *driver.Claim) (driver.Grant, error
 			return driver.Grant{}, fmt.Errorf("confirm: %w", err)
 		}
 		if until = sent; renewed.Held[0] { // or else too late: the core asks again
-			until = sent.Add(c.TTL)
+			until = sent.Add(renewed.Left[0])
 		}
 	}
-	return driver.Grant{Token: out.Token, Until: until}, nil
+	return driver.Grant{Token: out.Token, Spare: out.Spare, Until: until}, nil
 }
 
 func (r *remote) isClosed() bool {
@@ -148,7 +155,10 @@ func (r *remote) Renew(ctx context.Context, claims []*driver.Claim, report func(
 		case err != nil:
 			report(c, 0, err)
 		case out.Held[i]:
-			report(c, sent.Add(c.TTL), nil)
+			report(c, sent.Add(out.Left[i]), nil)
+			if out.Wanted[i] {
+				c.Wanted()
+			}
 		default:
 			report(c, 0, driver.ErrGone)
 		}
@@ -157,6 +167,44 @@ func (r *remote) Renew(ctx context.Context, claims []*driver.Claim, report func(
 
 func (r *remote) Release(ctx context.Context, c *driver.Claim) error {
 	_, err := r.call(ctx, "Release", &Call{ID: c.ID, Name: c.Name})
+	return err
+}
+
+func (r *remote) Linger(ctx context.Context, c *driver.Claim, d time.Duration) error {
+	_, err := r.call(ctx, "Linger", &Call{ID: c.ID, Name: c.Name, More: d})
+	return err
+}
+
+func (r *remote) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
+	_, err := r.call(ctx, "Lighten", &Call{ID: c.ID, Weight: weight})
+	return err
+}
+
+func (r *remote) Look(ctx context.Context, name string) ([]driver.Position, error) {
+	out, err := r.call(ctx, "Look", &Call{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	return out.Positions, nil
+}
+
+func (r *remote) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		out, err := r.call(ctx, "Names", &Call{Name: prefix})
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, name := range out.Names {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (r *remote) Evict(ctx context.Context, name, id string) error {
+	_, err := r.call(ctx, "Evict", &Call{Name: name, ID: id})
 	return err
 }
 

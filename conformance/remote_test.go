@@ -36,6 +36,7 @@ type server struct {
 	token     func(int64) int64
 	ttl       func(*Call) time.Duration
 	byName    bool // Release and Abandon free whoever holds the name
+	renewsAll bool // Renew of one is for all who hold the name
 	resurrect bool // Renew takes the name again if it was lost
 	forgets   bool // all locks at a restart
 	starts    atomic.Int64
@@ -48,6 +49,7 @@ type served struct {
 	done   chan struct{}
 	grant  driver.Grant
 	err    error
+	wanted atomic.Bool
 }
 
 const secret = "sesame"
@@ -127,14 +129,17 @@ type service struct{ *server }
 type Call struct {
 	Secret, Name, ID, Owner string
 	IDs                     []string
-	Weight, Limit           int32
-	Wait                    bool
-	TTL                     time.Duration
+	Weight, Limit, Spare    int32
+	Wait, Lease             bool
+	TTL, More               time.Duration
 }
 
 type Answer struct {
-	Token int64
-	Held  []bool
+	Token, Spare int64
+	Held, Wanted []bool
+	Left         []time.Duration
+	Names        []string
+	Positions    []driver.Position
 }
 
 var errSecret = errors.New("wrong secret")
@@ -155,7 +160,7 @@ func (s *service) Acquire(in *Call, out *Answer) error {
 	}
 	s.mu.Unlock()
 	<-c.done
-	out.Token = c.grant.Token
+	out.Token, out.Spare = c.grant.Token, c.grant.Spare
 	if s.token != nil {
 		out.Token = s.token(out.Token)
 	}
@@ -165,9 +170,13 @@ func (s *service) Acquire(in *Call, out *Answer) error {
 func (s *service) begin(in *Call) *served {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &served{
-		claim:  &driver.Claim{Name: in.Name, ID: in.ID, Owner: in.Owner, TTL: in.TTL, Wait: in.Wait, Weight: in.Weight, Limit: in.Limit},
 		cancel: cancel,
 		done:   make(chan struct{}),
+	}
+	c.claim = &driver.Claim{
+		Name: in.Name, ID: in.ID, Owner: in.Owner, TTL: in.TTL, Lease: in.Lease, Wait: in.Wait,
+		Weight: in.Weight, Limit: in.Limit, Spare: in.Spare,
+		Wanted: func() { c.wanted.Store(true) },
 	}
 	if s.ttl != nil {
 		c.claim.TTL = s.ttl(in)
@@ -187,27 +196,90 @@ func (s *service) begin(in *Call) *served {
 
 func (s *service) Renew(in *Call, out *Answer) error {
 	s.requests.Add(1)
-	out.Held = make([]bool, len(in.IDs))
+	n := len(in.IDs)
+	out.Held, out.Wanted, out.Left = make([]bool, n), make([]bool, n), make([]time.Duration, n)
 	for i, id := range in.IDs {
 		s.mu.Lock()
 		c := s.claims[id]
 		s.mu.Unlock()
 		if c != nil {
-			s.driver.Renew(context.Background(), []*driver.Claim{c.claim}, func(_ *driver.Claim, _ driver.Instant, err error) {
-				out.Held[i] = err == nil
+			s.driver.Renew(context.Background(), []*driver.Claim{c.claim}, func(_ *driver.Claim, until driver.Instant, err error) {
+				out.Held[i], out.Left[i] = err == nil, until.Sub(locker.TimeClock{}.Now())
 			})
+			out.Wanted[i] = c.wanted.Load()
+			s.renewOthers(c)
 			if s.resurrect && !out.Held[i] {
 				_, err := s.driver.Acquire(context.Background(), &driver.Claim{Name: c.claim.Name, TTL: c.claim.TTL, Weight: driver.All, Limit: driver.All})
-				out.Held[i] = err == nil
+				out.Held[i], out.Left[i] = err == nil, c.claim.TTL
 			}
 		}
 	}
 	return nil
 }
 
+// renewOthers is a defect.
+func (s *service) renewOthers(c *served) {
+	if !s.renewsAll {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.claims {
+		select {
+		case <-other.done:
+			longer := *other.claim
+			longer.TTL = c.claim.TTL
+			if other.claim.Name == c.claim.Name && other.err == nil {
+				s.driver.Renew(context.Background(), []*driver.Claim{&longer}, func(*driver.Claim, driver.Instant, error) {})
+			}
+		default: // it waits
+		}
+	}
+}
+
 func (s *service) Release(in *Call, _ *Answer) error {
 	s.requests.Add(1)
 	return s.end(in, s.driver.Release)
+}
+
+func (s *service) Linger(in *Call, _ *Answer) error {
+	s.requests.Add(1)
+	return s.end(in, func(ctx context.Context, c *driver.Claim) error {
+		return s.driver.(driver.Lingerer).Linger(ctx, c, in.More)
+	})
+}
+
+func (s *service) Lighten(in *Call, _ *Answer) error {
+	s.requests.Add(1)
+	s.mu.Lock()
+	c := s.claims[in.ID]
+	s.mu.Unlock()
+	if c == nil {
+		return driver.ErrGone
+	}
+	return s.driver.(driver.Weigher).Lighten(context.Background(), c.claim, in.Weight)
+}
+
+func (s *service) Look(in *Call, out *Answer) (err error) {
+	s.requests.Add(1)
+	out.Positions, err = s.driver.(driver.Inspector).Look(context.Background(), in.Name)
+	return err
+}
+
+func (s *service) Names(in *Call, out *Answer) error {
+	s.requests.Add(1)
+	for name, err := range s.driver.(driver.Inspector).Names(context.Background(), in.Name) {
+		if err != nil {
+			return err
+		}
+		out.Names = append(out.Names, name)
+	}
+	return nil
+}
+
+func (s *service) Evict(in *Call, _ *Answer) error {
+	s.requests.Add(1)
+	return s.driver.(driver.Evictor).Evict(context.Background(), in.Name, in.ID)
 }
 
 func (s *service) Abandon(in *Call, _ *Answer) error {
@@ -287,7 +359,8 @@ func remoteBackend() Backend {
 		Dial: func(_ context.Context, addr string, opts ...locker.Option) (locker.Locker, error) {
 			return dialRemote(addr, secret, nil, opts...)
 		},
-		Fair: true, Fenced: true, Shared: true, Durable: true, Private: true, RequireAll: true,
+		Fair: true, Fenced: true, Shared: true, Permits: true, Downgrade: true, Inspect: true, Evict: true, AtLeast: true,
+		Durable: true, Private: true, RequireAll: true,
 		TTL: 700 * time.Millisecond,
 	}
 }

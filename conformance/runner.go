@@ -20,12 +20,21 @@ type testCase struct {
 	promise int    // its number in the list of promises
 	says    string // the sentence that the case enforces
 	needs   need
-	alone   bool // disturbs others, or is disturbed by them
+	kinds   []*kind // for which it is run; none means that the kind does not matter
+	alone   bool    // disturbs others, or is disturbed by them
 	run     func(c *C)
 }
 
+// title is the name of the case's subtest for a kind, which may be nil.
+func (cs *testCase) title(k *kind) string {
+	if k == nil {
+		return cs.name
+	}
+	return cs.name + "/" + k.name
+}
+
 const (
-	atOnce    = 16               // cases running at the same time
+	atOnce    = 24               // cases running at the same time
 	caseLimit = 90 * time.Second // after which a case counts as hanging
 )
 
@@ -53,16 +62,16 @@ func (r *runner) all(t *testing.T) {
 		if cs.alone && !r.b.Private {
 			continue
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			t.Run(cs.name, func(t *testing.T) { r.run(t, cs) })
-		})
+		kinds := cs.kindsOf(r.b)
+		for range kinds {
+			slots <- struct{}{}
+		}
+		wg.Go(func() { r.runKinds(t, cs, kinds, func() { <-slots }) })
 	}
 	wg.Wait()
 	for _, cs := range cases {
 		if cs.alone && !r.b.Private {
-			t.Run(cs.name, func(t *testing.T) { r.run(t, cs) })
+			r.runKinds(t, cs, cs.kindsOf(r.b), nil)
 		}
 	}
 	if s := r.summary(); s != "" {
@@ -89,10 +98,11 @@ func (r *runner) summary() string {
 
 // skip notes that the case was not run. could says that it could be, on a harness with all
 // hooks or on a faster machine.
-func (r *runner) skip(t testing.TB, cs *testCase, why string, could bool) {
+func (r *runner) skip(t testing.TB, cs *testCase, k *kind, why string, could bool) {
 	t.Helper()
+	name := cs.title(k)
 	r.mu.Lock()
-	r.notRun[why] = append(r.notRun[why], cs.name)
+	r.notRun[why] = append(r.notRun[why], name)
 	r.mu.Unlock()
 	if could && r.b.RequireAll {
 		t.Fatalf("not run: %s, and RequireAll is set", why)
@@ -100,24 +110,62 @@ func (r *runner) skip(t testing.TB, cs *testCase, why string, could bool) {
 	t.Skipf("not run: %s", why)
 }
 
-// run runs one case. The case has a goroutine of its own, so that it can be left
+// kindsOf returns the kinds for which the case is to be run, or nil alone where the kind
+// does not matter.
+func (cs *testCase) kindsOf(b *Backend) []*kind {
+	if len(cs.kinds) == 0 {
+		return []*kind{nil}
+	}
+	return claimed(cs.kinds, b)
+}
+
+// runKinds runs a case for these kinds: all at once, calling done at the end of each, or one
+// after the other if done is nil.
+func (r *runner) runKinds(t *testing.T, cs *testCase, kinds []*kind, done func()) {
+	t.Run(cs.name, func(t *testing.T) {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		for _, k := range kinds {
+			run := func() {
+				if done != nil {
+					defer done()
+				}
+				if k == nil {
+					r.run(t, cs, nil)
+					return
+				}
+				t.Run(k.name, func(t *testing.T) { r.run(t, cs, k) })
+			}
+			if done == nil || k == nil {
+				run()
+			} else {
+				wg.Go(run)
+			}
+		}
+	})
+}
+
+// run runs one case for one kind, which may be nil. The case has a goroutine of its own, so that it can be left
 // behind when it hangs, and a label by which its goroutines are known.
-func (r *runner) run(t testing.TB, cs *testCase) {
+func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 	t.Helper()
 	if why, isHook := cs.needs.claims(r.b); why != "" {
-		r.skip(t, cs, why, isHook)
+		r.skip(t, cs, k, why, isHook)
 		return
 	}
 	id := fmt.Sprintf("%s-%08x", cs.name, rand.Uint32())
 	pprof.Do(context.Background(), pprof.Labels(labelKey, id), func(labelled context.Context) {
 		h := r.b.New(t)
 		if missing := cs.needs.missing(h); len(missing) > 0 {
-			r.skip(t, cs, "needs "+strings.Join(missing, " and "), true)
+			r.skip(t, cs, k, "needs "+strings.Join(missing, " and "), true)
 			return
 		}
 		ctx, cancel := context.WithTimeout(labelled, r.limit-r.limit/8)
 		defer cancel()
-		c := &C{tb: t, b: r.b, h: h, cs: cs, lag: r.lag, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64()}
+		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, lag: r.lag, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64()}
+		if k != nil {
+			c.own, c.other = k.own, k.other
+		}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -133,7 +181,7 @@ func (r *runner) run(t testing.TB, cs *testCase) {
 			c.errorf("the case hangs, after %v. Its goroutines:\n%s", r.limit, stacks(id))
 		}
 		if undecided := c.over(); undecided {
-			r.skip(t, cs, "this machine is too slow to tell", true)
+			r.skip(t, cs, k, "this machine is too slow to tell", true)
 		}
 	})
 }

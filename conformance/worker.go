@@ -72,7 +72,7 @@ func (w *worker) do(ctx context.Context, o order) (reply, error) {
 		w.mu.Unlock()
 		return reply{}, err
 	case "acquire":
-		lock, err := client.Acquire(ctx, o.Name)
+		lock, err := client.Acquire(ctx, o.Name, o.options()...)
 		if err != nil {
 			return reply{}, err
 		}
@@ -98,6 +98,15 @@ func (w *worker) do(ctx context.Context, o order) (reply, error) {
 	return reply{}, fmt.Errorf("unknown order %q", o.Do)
 }
 
+// options returns the options of the acquisition that is asked for.
+func (o order) options() options {
+	opts := kindNamed(o.Kind).own
+	if o.AtLeast > 0 {
+		opts = opts.with(locker.AtLeast(o.AtLeast))
+	}
+	return opts
+}
+
 // watch looks without a pause until the lock's context has ended.
 func (w *worker) watch(lock Holding) (reply, error) {
 	var r reply
@@ -118,7 +127,7 @@ func (w *worker) loop(client Client, o order) (reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
 	defer cancel()
 	for ctx.Err() == nil {
-		lock, err := client.Acquire(ctx, o.Name)
+		lock, err := client.Acquire(ctx, o.Name, o.options()...)
 		if err != nil {
 			if ctx.Err() != nil {
 				break

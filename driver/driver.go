@@ -30,7 +30,8 @@
 // claims ahead of it are together no more than its limit; see [Fits]. A claim that
 // does not wait is granted if that is true of the end of the queue at that moment.
 // What is ahead of a claim only shrinks, so a claim that may be granted stays so, and
-// nobody is ever overtaken.
+// nobody is ever overtaken. A limit speaks of what is ahead only: who wants no more than n
+// permits in use gives every claim of the name the same n.
 //
 // # Concurrency
 //
@@ -59,6 +60,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"time"
@@ -170,8 +172,9 @@ type Lingerer interface {
 	// Linger is Release, but the name stays taken with c's weight for d more, counted by the
 	// server from the request. After that the name is passed on as if it had been released
 	// then, also if the process that made c lives no longer. Look shows c as a holder meanwhile.
-	// Nothing more is called for c after Linger has returned nil or ErrGone; what it
-	// needs to end the holding in time is up to the driver, or to those who wait.
+	// Nothing more is called for c after Linger has returned nil or ErrGone, but a Renew that
+	// is under way: it must not extend the holding. Who ends the holding in time, the driver
+	// or those who wait, is up to the driver.
 	Linger(ctx context.Context, c *Claim, d time.Duration) error
 }
 
@@ -305,7 +308,8 @@ type Grant struct {
 
 // Position is one claim in the queue of a name, as [Inspector.Look] shows it.
 type Position struct {
-	// Name, ID, Owner, Weight and Limit are those of the claim.
+	// Name, ID, Owner, Weight and Limit are those of the claim; Weight is what the holder
+	// has now, see [Weigher].
 	Name, ID, Owner string
 	Weight, Limit   int32
 
@@ -322,6 +326,17 @@ type Position struct {
 	// Left is for how long the server will keep it, if it hears nothing more of it.
 	// Zero if that is not known.
 	Left time.Duration
+}
+
+// Kind returns what the claim asks for in words: "exclusive", "shared", "2 of 5 permits".
+func (p Position) Kind() string {
+	switch {
+	case p.Limit != All:
+		return fmt.Sprintf("%d of %d permits", p.Weight, p.Limit)
+	case p.Weight == All:
+		return "exclusive"
+	}
+	return "shared"
 }
 
 var (

@@ -49,7 +49,8 @@ func newHarness(testing.TB) *conformance.Harness {
 
 func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Backend{
-		New: newHarness, Fair: true, Fenced: true, Shared: true, Durable: true, Private: true,
+		New: newHarness, Fair: true, Fenced: true, Shared: true, Permits: true, Downgrade: true, Inspect: true, Evict: true, AtLeast: true,
+		Durable: true, Private: true,
 		TTL: 500 * time.Millisecond,
 	})
 }

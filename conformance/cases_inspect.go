@@ -1,0 +1,254 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+var inspectCases = []*testCase{
+	{
+		name: "Inspect/Refused", promise: 13, needs: noInspect | madeByLocker,
+		says: "A backend that does not offer Inspect and Names refuses them with ErrUnsupported.",
+		run: func(c *C) {
+			l := c.openLocker().locker
+			if _, err := c.b.api.inspect(c.ctx, l, c.name("x")); !errors.Is(err, locker.ErrUnsupported) {
+				c.errorf("Inspect: %v", err)
+			}
+			for name, err := range c.b.api.names(c.ctx, l, "") {
+				if !errors.Is(err, locker.ErrUnsupported) {
+					c.errorf("Names: %q %v", name, err)
+				}
+			}
+		},
+	},
+	{
+		name: "Inspect/Positions", promise: 13, needs: inspect | fair | madeByLocker,
+		says: "Inspect shows holders and waiters in the order of the queue: owner, ID, token, weight, since, time left.",
+		run: func(c *C) {
+			name := c.name("x")
+			h := c.open().acquire(name, locker.As("alice \x00\xff"))
+			want := []locker.Position{{Owner: "alice \x00\xff", Weight: driver.All, Limit: driver.All, Held: true}}
+			var waiting []*pending
+			wait := func(p locker.Position, opts ...locker.AcquireOption) {
+				waiting = append(waiting, c.arrive(c.open(), name, len(want), append(opts, locker.As(p.Owner))...))
+				want = append(want, p)
+			}
+			wait(locker.Position{Owner: "bob", Weight: driver.All, Limit: driver.All})
+			if c.b.Shared {
+				wait(locker.Position{Owner: "carol", Weight: 1, Limit: driver.All}, locker.Shared())
+			}
+			if c.b.Permits {
+				wait(locker.Position{Owner: "dave", Weight: 2, Limit: 3}, locker.Permits(2, 3))
+			}
+			wait(locker.Position{Owner: "", Weight: driver.All, Limit: driver.All})
+			for range want {
+				got := c.positions(name)
+				c.shows(got, want, name)
+				if len(got) == 0 {
+					return
+				}
+				if c.b.Fenced && got[0].Token != h.Token() {
+					c.errorf("token %d, the holder has %d", got[0].Token, h.Token())
+				}
+				c.alive(h, "when it was inspected")
+				c.release(h)
+				if len(waiting) == 0 {
+					break
+				}
+				h = waiting[0].held(soon)
+				waiting, want = waiting[1:], want[1:]
+				want[0].Held = true
+				for i := 1; i < len(want); i++ { // those that fit beside the first
+					ahead := int64(0)
+					for _, p := range want[:i] {
+						ahead += int64(p.Weight)
+					}
+					want[i].Held = driver.Fits(ahead, want[i].Weight, want[i].Limit)
+				}
+			}
+			if !c.within(soon, func() bool { return len(c.positions(name)) == 0 }) {
+				c.errorf("a name that nobody wants: %+v", c.positions(name))
+			}
+		},
+	},
+	{
+		name: "Inspect/Nobody", promise: 13, needs: inspect | madeByLocker,
+		says: "A name that nobody holds or wants is shown without anybody, and looking does not change that.",
+		run: func(c *C) {
+			name := c.name("x")
+			for range 3 {
+				if got := c.positions(name); len(got) > 0 {
+					c.errorf("a name that nobody has used: %+v", got)
+				}
+			}
+			c.open().free(name, soon)
+			c.exorcised(name)
+		},
+	},
+	{
+		name: "Inspect/Together", promise: 13, needs: inspect | shareable | madeByLocker,
+		says: "Inspect shows each of those who hold a name together.",
+		run: func(c *C) {
+			name := c.name("x")
+			var held []Holding
+			var ids []string
+			for range 5 {
+				held = append(held, c.open().acquire(name, locker.Shared()))
+			}
+			for _, p := range c.positions(name) {
+				if !p.Held || p.Weight != 1 || p.Limit != driver.All {
+					c.errorf("a shared holder is shown as %+v", p)
+				}
+				ids = append(ids, p.ID)
+			}
+			slices.Sort(ids)
+			if len(slices.Compact(ids)) != len(held) {
+				c.errorf("%d shared holders have the IDs %q", len(held), ids)
+			}
+			for _, h := range held {
+				c.alive(h, "when it was inspected")
+				c.release(h)
+			}
+		},
+	},
+	{
+		name: "Inspect/Downgraded", promise: 13, needs: inspect | downgrade | shareable | madeByLocker,
+		says: "Inspect shows the weight that a lock has now.",
+		run: func(c *C) {
+			h := c.openLocker().lock(c.name("x"))
+			if err := c.b.api.downgrade(h, c.ctx); err != nil {
+				c.fatalf("Downgrade: %v", err)
+			}
+			if got := c.positions(h.Name()); len(got) != 1 || !got[0].Held || got[0].Weight != 1 || c.b.Fenced && got[0].Token != h.Token() {
+				c.errorf("a lock with token %d that was made shared is shown as %+v", h.Token(), got)
+			}
+			c.release(h)
+		},
+	},
+	{
+		name: "Inspect/Names", promise: 13, needs: inspect | madeByLocker,
+		says: "Names gives the names that begin with prefix and are held or waited for, each once, whatever the bytes.",
+		run: func(c *C) {
+			l, other := c.open(), c.open()
+			base := c.name("")
+			var want []string
+			for _, x := range []string{"a", "a/b", "ab", "A", "a%2Fb", "a b", "é", "e\u0301", "\x00", "a\x00b", "\xff", "{a}", "*", "[a]", "\\", "🔒", "..", strings.Repeat("z", 300)} {
+				want = append(want, base+x)
+			}
+			held := make([]Holding, len(want))
+			each(len(want), func(i int) { held[i] = l.acquire(want[i]) })
+			p := other.queue(want[0]) // held and waited for is still one name
+			for _, prefix := range []string{base, base + "a", base + "a/b", base + "e", base + "é"[:1], base + "\x00", base + "\xff", base + "*", base + "[", base + "\\", base + "{", base + "nobody", base[:len(base)-1]} {
+				c.showsNames(prefix, slices.DeleteFunc(slices.Clone(want), func(name string) bool { return !strings.HasPrefix(name, prefix) }))
+			}
+			var all []string
+			for name, err := range c.b.api.names(c.ctx, c.viewer(), "") {
+				if err != nil {
+					c.fatalf("Names: %v", err)
+				}
+				all = append(all, name)
+			}
+			for _, name := range want {
+				if !slices.Contains(all, name) {
+					c.errorf("%s is not among all names", brief(name))
+				}
+			}
+			for range c.b.api.names(c.ctx, c.viewer(), base) {
+				break // whoever has seen enough may leave
+			}
+			each(len(want), func(i int) { c.release(held[i]) })
+			c.release(p.held(soon))
+			if !c.within(soon, func() bool { return len(c.namesOf(base)) == 0 }) {
+				c.errorf("names that nobody wants: %q", c.namesOf(base))
+			}
+		},
+	},
+	{
+		name: "Inspect/Errors", promise: 13, needs: inspect | madeByLocker,
+		says: "Inspect and Names return the errors of every other call: for a bad name, a finished ctx and a Locker that is closed.",
+		run: func(c *C) {
+			l, name := c.openLocker(), c.name("x")
+			ended, cancel := context.WithCancel(c.ctx)
+			cancel()
+			_, err := c.b.api.inspect(ended, l.locker, name)
+			c.names(err, name, context.Canceled)
+			_, err = c.b.api.inspect(c.ctx, l.locker, "")
+			c.names(err, "", locker.ErrInvalidName)
+			for _, err := range c.b.api.names(ended, l.locker, name) {
+				c.names(err, "", context.Canceled)
+			}
+			if err := l.Close(c.ctx); err != nil {
+				c.errorf("close: %v", err)
+			}
+			_, err = c.b.api.inspect(c.ctx, l.locker, name)
+			c.names(err, name, locker.ErrClosed)
+			for _, err := range c.b.api.names(c.ctx, l.locker, name) {
+				c.names(err, "", locker.ErrClosed)
+			}
+		},
+	},
+}
+
+// positions returns what Inspect shows of name.
+func (c *C) positions(name string) []locker.Position {
+	c.tb.Helper()
+	got, err := c.b.api.inspect(c.ctx, c.viewer(), name)
+	if err != nil {
+		c.fatalf("Inspect %q: %v", name, err)
+	}
+	return got
+}
+
+// namesOf returns the names that begin with prefix, in order.
+func (c *C) namesOf(prefix string) (all []string) {
+	c.tb.Helper()
+	for name, err := range c.b.api.names(c.ctx, c.viewer(), prefix) {
+		if err != nil {
+			c.fatalf("Names %q: %v", prefix, err)
+		}
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// showsNames fails the case unless the names that begin with prefix are these.
+func (c *C) showsNames(prefix string, want []string) {
+	c.tb.Helper()
+	slices.Sort(want)
+	if got := c.namesOf(prefix); !slices.Equal(got, want) {
+		c.errorf("with prefix %q there are %q, want %q", prefix, got, want)
+	}
+}
+
+// shows fails the case unless those positions are shown.
+func (c *C) shows(got, want []locker.Position, name string) {
+	c.tb.Helper()
+	ids := make(map[string]bool)
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) {
+			c.errorf("%d positions, want %d: %+v", len(got), len(want), got)
+			return
+		}
+		g, w := got[i], want[i]
+		switch {
+		case g.Name != name || g.Owner != w.Owner || g.Weight != w.Weight || g.Limit != w.Limit || g.Held != w.Held:
+			c.errorf("position %d is %+v, want %+v", i, g, w)
+		case g.ID == "" || ids[g.ID]:
+			c.errorf("the ID %q of position %d is none of its own", g.ID, i)
+		case !g.Held && g.Token != 0:
+			c.errorf("position %d waits and has token %d", i, g.Token)
+		case !g.Since.IsZero() && time.Since(g.Since).Abs() > time.Hour: // the server's clock may be another
+			c.errorf("position %d is there since %v", i, g.Since)
+		case g.Left < 0 || g.Left > longTTL+time.Second:
+			c.errorf("position %d is there for %v more", i, g.Left)
+		}
+		ids[g.ID] = true
+	}
+}

@@ -1,0 +1,197 @@
+package conformance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+var mixedCases = []*testCase{
+	{
+		name: "Mixed/InOrder", promise: 9, needs: fair | shareable | permits,
+		says: "All kinds stand in one queue, in the order of arrival: each is granted when it fits beside all that are ahead of it, and nobody is overtaken.",
+		run: func(c *C) {
+			var wrong string
+			for range 3 {
+				if wrong = c.scheduled(); wrong == "" || c.ctx.Err() != nil {
+					return
+				}
+			}
+			c.errorf("three schedules went wrong, the last:\n%s", wrong)
+		},
+	},
+	{
+		name: "Mixed/Exclusion", promise: 1, needs: shareable | permits,
+		says: "Holders of one name never overlap beyond what their kinds allow, whatever kinds want it.",
+		run: func(c *C) {
+			const n = 3
+			name := c.name("x")
+			var rec record
+			var wg sync.WaitGroup
+			end := time.Now().Add(800 * time.Millisecond)
+			for i := range 6 {
+				l := c.open()
+				wg.Go(func() {
+					for (time.Now().Before(end) || rec.count() < enough) && c.ctx.Err() == nil {
+						k, limit, opts := 0, 0, options(nil)
+						switch rand.IntN(3) {
+						case 0:
+							k, opts = 1, options{locker.Shared()}
+						case 1:
+							k, limit = 1+rand.IntN(n), n
+							opts = options{locker.Permits(k, n)}
+						}
+						h := l.acquire(name, opts...)
+						begin := stamp()
+						time.Sleep(rand.N(500 * time.Microsecond))
+						rec.addKind(i, h, begin, k, limit)
+						c.release(h)
+					}
+				})
+			}
+			wg.Wait()
+			rec.checkKinds(c, name)
+			c.open().free(name, soon)
+		},
+	},
+}
+
+// actor is one claim of a schedule, as the rule sees it and as it really is.
+type actor struct {
+	weight, limit int32
+	held          bool // by the rule
+	client        *client
+	p             *pending
+}
+
+func (a *actor) String() string {
+	switch {
+	case a.limit != driver.All:
+		return fmt.Sprintf("%d of %d permits", a.weight, a.limit)
+	case a.weight == 1:
+		return "shared"
+	}
+	return "exclusive"
+}
+
+// options returns those of the acquisition.
+func (a *actor) options() options {
+	switch {
+	case a.limit != driver.All:
+		return options{locker.Permits(int(a.weight), int(a.limit))}
+	case a.weight == 1:
+		return options{locker.Shared()}
+	}
+	return nil
+}
+
+// grant holds a queue to the one rule and returns those that it newly grants.
+func grant(queue []*actor) (granted []*actor) {
+	var ahead int64
+	for _, a := range queue {
+		if !a.held && driver.Fits(ahead, a.weight, a.limit) {
+			a.held = true
+			granted = append(granted, a)
+		}
+		ahead += int64(a.weight)
+	}
+	return granted
+}
+
+// scheduled has claims of all kinds come and go one after the other and compares who is
+// granted with the rule. It returns the schedule if it was not kept. Each Locker has one
+// claim, because those of one process wait there.
+func (c *C) scheduled() (wrong string) {
+	name := c.name("x")
+	idle := make([]*client, 6)
+	for i := range idle {
+		idle[i] = c.open()
+	}
+	var queue []*actor
+	var story []string
+	defer func() {
+		for len(queue) > 0 { // whoever is first is granted sooner or later
+			first := queue[0]
+			c.release(first.p.held(soon))
+			queue = queue[1:]
+		}
+	}()
+	for step := range 26 {
+		held := slices.DeleteFunc(slices.Clone(queue), func(a *actor) bool { return !a.held })
+		if len(idle) > 0 && (len(held) == 0 || rand.IntN(5) < 3) && step < 20 {
+			a := &actor{weight: driver.All, limit: driver.All, client: idle[0]}
+			switch rand.IntN(3) {
+			case 0:
+				a.weight = 1
+			case 1:
+				a.weight, a.limit = 1+rand.Int32N(3), 3
+			}
+			idle = idle[1:]
+			a.p = c.arrive(a.client, name, len(queue), a.options()...)
+			queue = append(queue, a)
+			story = append(story, fmt.Sprintf("%v arrives", a))
+		} else if len(held) > 0 {
+			a := held[rand.IntN(len(held))]
+			queue = slices.DeleteFunc(queue, func(b *actor) bool { return a == b })
+			story = append(story, fmt.Sprintf("%v is released", a))
+			c.release(a.p.held(soon))
+			idle = append(idle, a.client)
+		} else {
+			break
+		}
+		for _, a := range grant(queue) {
+			story = append(story, fmt.Sprintf("  %v is to be granted", a))
+			c.within(time.Second, a.p.finished)
+			if !a.p.finished() {
+				return strings.Join(append(story, "  and is not"), "\n")
+			}
+		}
+		time.Sleep(2 * time.Millisecond)
+		for _, a := range queue {
+			if !a.held && a.p.finished() {
+				return strings.Join(append(story, fmt.Sprintf("  %v is granted before its turn", a)), "\n")
+			}
+		}
+	}
+	return ""
+}
+
+// arrive begins an Acquire and returns when it stands in the queue of name, behind so many
+// others. Where that cannot be seen it waits for a while instead.
+func (c *C) arrive(cl *client, name string, others int, opts ...locker.AcquireOption) *pending {
+	c.tb.Helper()
+	if !c.b.Inspect || c.h.Open == nil {
+		return cl.queue(name, opts...)
+	}
+	viewer := c.viewer()
+	p := cl.begin(c.ctx, name, opts...)
+	var seen []locker.Position
+	var err error
+	if !c.within(soon, func() bool {
+		seen, err = c.b.api.inspect(c.ctx, viewer, name)
+		return err == nil && len(seen) > others || p.finished()
+	}) {
+		c.fatalf("Inspect does not show one more than %d who want %q: %v %v", others, name, seen, err)
+	}
+	return p
+}
+
+// viewer returns a Locker by which the case only looks.
+func (c *C) viewer() locker.Locker {
+	c.mu.Lock()
+	known := c.looks
+	c.mu.Unlock()
+	if known == nil {
+		known = c.openLocker()
+		c.mu.Lock()
+		c.looks = known
+		c.mu.Unlock()
+	}
+	return known.locker
+}

@@ -1,0 +1,334 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// A server or a driver that does not do its part for one kind of lock.
+var kindDefects = []defect{
+	{
+		name:    "permits without saying so",
+		cases:   "Permits/Refused",
+		backend: func(b *Backend) { b.Permits = false },
+	},
+	{
+		name:   "permits are counted one by one",
+		cases:  "Permits/NeverMore Permits/KofN",
+		driver: reweighed(func(c *driver.Claim) { c.Weight = 1 }, isPermits),
+	},
+	{
+		name:   "one permit holder at a time",
+		cases:  "Permits/NoneIdle Permits/KofN",
+		driver: reweighed(func(c *driver.Claim) { c.Weight = c.Limit }, isPermits),
+	},
+	{
+		name:   "shared locks up to 32",
+		cases:  "Shared/Many",
+		driver: reweighed(func(c *driver.Claim) { c.Limit = 32 }, isShared),
+	},
+	{
+		name:   "a renewal is for all who hold the name",
+		cases:  "Shared/DeadReader",
+		server: func(s *server) { s.renewsAll = true },
+	},
+	{
+		name:   "readers of one Locker take turns",
+		cases:  "Shared/OneLocker",
+		client: turns,
+	},
+	{
+		name:   "exclusive ones poll and are overtaken",
+		cases:  "Mixed/InOrder Shared/ExclusiveDoesNotStarve Shared/WritersServed",
+		driver: overtaken,
+	},
+	{
+		name:  "only exclusive claims are abandoned",
+		cases: "Ghosts/CancelledWaiter/shared Ghosts/CancelledWaiter/permits Litter/Contention/shared Litter/Contention/permits",
+		driver: bend(bent{
+			abandon: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+				if c.Weight != driver.All {
+					return nil
+				}
+				return next.Abandon(ctx, c)
+			},
+			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				return aside(ctx, func() (driver.Grant, error) { return next.Acquire(context.WithoutCancel(ctx), c) })
+			},
+		}),
+	},
+	{
+		name:  "only exclusive claims are renewed",
+		cases: "Exclusion/RenewedWhileHeld/shared Exclusion/WaitedLockIsRenewed/permits",
+		driver: bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+			next.Renew(ctx, slices.DeleteFunc(slices.Clone(claims), func(c *driver.Claim) bool { return c.Weight != driver.All }), report)
+		}}),
+	},
+	{
+		name:  "only exclusive claims end",
+		cases: "Death/Silence/shared Death/KilledHolder/permits Death/Lease/shared Permits/DeathGivesBack",
+		server: func(s *server) {
+			s.ttl = func(in *Call) time.Duration {
+				if in.Weight != driver.All {
+					return time.Hour
+				}
+				return in.TTL
+			}
+		},
+		driver: bend(bent{abandon: func(driver.Driver, context.Context, *driver.Claim) error { return nil }}),
+	},
+	{
+		name:   "only exclusive claims are told that they were destroyed",
+		cases:  "Loss/Destroyed/shared Release/AfterDestroy/permits",
+		driver: unnoticed(func(c *driver.Claim) bool { return c.Weight != driver.All }),
+	},
+	{
+		name:   "what a lease is for is not asked again",
+		cases:  "Loss/DestroyedLease",
+		driver: unnoticed(func(c *driver.Claim) bool { return c.Lease }),
+	},
+
+	{
+		name:    "downgrades without saying so",
+		cases:   "Downgrade/Refused",
+		backend: func(b *Backend) { b.Downgrade = false },
+	},
+	{
+		name:   "a downgrade does nothing",
+		cases:  "Downgrade/OthersJoin Inspect/Downgraded",
+		driver: bend(bent{lighten: func(driver.Driver, context.Context, *driver.Claim, int32) error { return nil }}),
+	},
+	{
+		name:  "a downgrade lets go",
+		cases: "Downgrade/WriterStaysOut Downgrade/Renewed Downgrade/OthersJoin",
+		driver: bend(bent{lighten: func(next driver.Driver, ctx context.Context, c *driver.Claim, _ int32) error {
+			return next.Release(ctx, c)
+		}}),
+	},
+	{
+		name:  "a downgrade leaves a claim behind",
+		cases: "Downgrade/NoGhost",
+		driver: bend(bent{lighten: func(next driver.Driver, ctx context.Context, c *driver.Claim, weight int32) error {
+			err := next.(driver.Weigher).Lighten(ctx, c, weight)
+			ghost := *c
+			ghost.ID, ghost.Weight = ghost.ID+"?", weight
+			_, _ = next.Acquire(ctx, &ghost)
+			return err
+		}}),
+	},
+
+	{
+		name:    "keeps names taken without saying so",
+		cases:   "AtLeast/Refused",
+		backend: func(b *Backend) { b.AtLeast = false },
+	},
+	{
+		name:  "AtLeast is forgotten at the release",
+		cases: "AtLeast/StaysTaken AtLeast/StaysTaken/shared AtLeast/StaysTaken/permits AtLeast/Permits AtLeast/AfterClose AtLeast/DeadProcess",
+		driver: bend(bent{linger: func(next driver.Driver, ctx context.Context, c *driver.Claim, _ time.Duration) error {
+			return next.Release(ctx, c)
+		}}),
+	},
+	{
+		name:  "AtLeast is much more",
+		cases: "AtLeast/StaysTaken AtLeast/AfterClose AtLeast/DeadProcess",
+		driver: bend(bent{linger: func(next driver.Driver, ctx context.Context, c *driver.Claim, d time.Duration) error {
+			return next.(driver.Lingerer).Linger(ctx, c, 4*d)
+		}}),
+	},
+	{
+		name:  "what is released stays taken",
+		cases: "AtLeast/Over Release/FreesForAll",
+		driver: bend(bent{release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+			return next.(driver.Lingerer).Linger(ctx, c, time.Hour)
+		}}),
+	},
+
+	{
+		name:    "shows names without saying so",
+		cases:   "Inspect/Refused",
+		backend: func(b *Backend) { b.Inspect = false },
+	},
+	{
+		name:  "owners are shown as text",
+		cases: "Inspect/Positions",
+		driver: looking(func(all []driver.Position) []driver.Position {
+			for i := range all {
+				all[i].Owner = string([]rune(all[i].Owner))
+			}
+			return all
+		}),
+	},
+	{
+		name:   "the last is shown first",
+		cases:  "Inspect/Positions",
+		driver: looking(func(all []driver.Position) []driver.Position { slices.Reverse(all); return all }),
+	},
+	{
+		name:   "one holder is shown",
+		cases:  "Inspect/Together",
+		driver: looking(func(all []driver.Position) []driver.Position { return all[:min(len(all), 1)] }),
+	},
+	{
+		name:  "a look takes a place",
+		cases: "Inspect/Nobody",
+		driver: bend(bent{look: func(next driver.Driver, ctx context.Context, name string) ([]driver.Position, error) {
+			go func() {
+				_, _ = next.Acquire(context.Background(), &driver.Claim{Name: name, ID: "?", TTL: time.Hour, Weight: 1, Limit: driver.All})
+			}()
+			return next.(driver.Inspector).Look(ctx, name)
+		}}),
+	},
+	{
+		name:  "names are found by what is in them",
+		cases: "Inspect/Names",
+		driver: bend(bent{names: func(next driver.Driver, ctx context.Context, prefix string) namesFound {
+			return next.(driver.Inspector).Names(ctx, prefix[:max(len(prefix)-1, 0)])
+		}}),
+	},
+	{
+		name:  "a name is given for each who wants it",
+		cases: "Inspect/Names",
+		driver: bend(bent{names: func(next driver.Driver, ctx context.Context, prefix string) namesFound {
+			return func(yield func(string, error) bool) {
+				for name, err := range next.(driver.Inspector).Names(ctx, prefix) {
+					for range 2 {
+						if !yield(name, err) {
+							return
+						}
+					}
+				}
+			}
+		}}),
+	},
+
+	{
+		name:    "evicts without saying so",
+		cases:   "Evict/Refused",
+		backend: func(b *Backend) { b.Evict = false },
+	},
+	{
+		name:   "Evict does nothing",
+		cases:  "Evict/Holder Evict/Holder/shared Evict/Waiter Evict/OneOfMany",
+		driver: bend(bent{evict: func(driver.Driver, context.Context, string, string) error { return nil }}),
+	},
+	{
+		name:  "Evict is for whoever holds the name",
+		cases: "Evict/Successor Evict/OneOfMany Evict/Waiter",
+		driver: bend(bent{evict: func(next driver.Driver, ctx context.Context, name, _ string) error {
+			all, err := next.(driver.Inspector).Look(ctx, name)
+			for _, p := range all {
+				if p.Held {
+					err = next.(driver.Evictor).Evict(ctx, name, p.ID)
+				}
+			}
+			return err
+		}}),
+	},
+	{
+		name:  "spare tokens are made up",
+		cases: "HandOver/Tokens HandOver/Contended",
+		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			spare := c.Spare
+			c.Spare = 0
+			g, err := next.Acquire(ctx, c)
+			c.Spare = spare
+			g.Spare = int64(spare)
+			return g, err
+		}}),
+	},
+	{
+		name:  "a hand-over has no end",
+		cases: "HandOver/OthersWait",
+		harness: func(h *Harness) {
+			open := h.Open
+			h.Open = func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
+				return open(ctx, append(opts, locker.WithHandOver(time.Minute))...)
+			}
+		},
+	},
+}
+
+func isShared(c *driver.Claim) bool  { return c.Weight == 1 && c.Limit == driver.All }
+func isPermits(c *driver.Claim) bool { return c.Limit != driver.All }
+
+// reweighed changes those claims on their way to the server.
+func reweighed(change func(*driver.Claim), which func(*driver.Claim) bool) func() func(driver.Driver) *bent {
+	return bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		other := *c
+		if which(c) {
+			change(&other)
+		}
+		return next.Acquire(ctx, &other)
+	}})
+}
+
+// looking changes what is shown.
+func looking(change func([]driver.Position) []driver.Position) func() func(driver.Driver) *bent {
+	return bend(bent{look: func(next driver.Driver, ctx context.Context, name string) ([]driver.Position, error) {
+		all, err := next.(driver.Inspector).Look(ctx, name)
+		return change(all), err
+	}})
+}
+
+// unnoticed keeps it from those claims that they are gone.
+func unnoticed(which func(*driver.Claim) bool) func() func(driver.Driver) *bent {
+	return bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+		now := next.(*remote).clock.Now()
+		next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
+			if which(c) && errors.Is(err, driver.ErrGone) {
+				until, err = now.Add(c.TTL), nil
+			}
+			report(c, until, err)
+		})
+	}})
+}
+
+// turns has those of one Locker who want a name hold it one after the other.
+func turns() func(Client) *rigged {
+	return func(Client) *rigged {
+		var names sync.Map
+		return &rigged{acquire: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
+			value, _ := names.LoadOrStore(name, make(chan struct{}, 1))
+			turn := value.(chan struct{})
+			select {
+			case turn <- struct{}{}:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			leave := sync.OnceFunc(func() { <-turn })
+			h, err := next.Acquire(ctx, name, opts...)
+			if err != nil {
+				leave()
+				return nil, err
+			}
+			return &twisted{Holding: h, release: func(ctx context.Context) error {
+				defer leave()
+				return h.Release(ctx)
+			}}, nil
+		}}
+	}
+}
+
+// overtaken has an exclusive claim that waits be seen in the queue, but count for nobody.
+func overtaken() func(driver.Driver) *bent {
+	return func(driver.Driver) *bent {
+		poll := polling(5 * time.Millisecond)
+		return &bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			if c.Weight != driver.All || !c.Wait {
+				return next.Acquire(ctx, c)
+			}
+			shown := *c
+			shown.ID, shown.Weight = shown.ID+"?", 0
+			_, _ = next.Acquire(ctx, &shown)
+			defer func() { _ = next.Abandon(context.WithoutCancel(ctx), &shown) }()
+			return poll(next, ctx, c)
+		}}
+	}
+}
