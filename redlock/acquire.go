@@ -125,7 +125,7 @@ func (b *backend) settle(ctx context.Context, c *claim) error {
 	token, spare := now+lead, int64(min(c.Spare, maxSpare))
 	c.mu.Lock()
 	for _, v := range c.votes {
-		token = max(token, v.token+1)
+		token = max(token, v.token+v.spare+1)
 	}
 	c.mu.Unlock()
 	if token > now+2*lead {

@@ -1,7 +1,9 @@
 package redlock
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -197,4 +199,63 @@ func waits(t testing.TB, nodes []goredis.UniversalClient, name string, n int) {
 		}
 		return queued >= n
 	})
+}
+
+// isAcquire and isRelease tell requests by the number of their words; see redisnode.
+func isAcquire(request []byte) bool {
+	return bytes.HasPrefix(request, []byte("*15\r\n")) || bytes.HasPrefix(request, []byte("*18\r\n"))
+}
+
+func isRelease(request []byte) bool {
+	return bytes.HasPrefix(request, []byte("*11\r\n")) || bytes.HasPrefix(request, []byte("*12\r\n"))
+}
+
+// take has the claim take the name.
+func take(t testing.TB, b *backend, c *driver.Claim) driver.Grant {
+	t.Helper()
+	g, err := b.Acquire(within(t, 30*time.Second), c)
+	must(t, err)
+	return g
+}
+
+// acquiring is an Acquire under way.
+type acquiring struct {
+	grant driver.Grant
+	err   error
+	done  chan struct{}
+}
+
+func begin(ctx context.Context, b *backend, c *driver.Claim) *acquiring {
+	a := &acquiring{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.grant, a.err = b.Acquire(ctx, c)
+	}()
+	return a
+}
+
+// granted waits until the claim holds its name.
+func (a *acquiring) granted(t testing.TB, d time.Duration) driver.Grant {
+	t.Helper()
+	select {
+	case <-a.done:
+		must(t, a.err)
+	case <-time.After(d):
+		t.Fatalf("not granted within %v", d)
+	}
+	return a.grant
+}
+
+func sharedClaim(name string, ttl time.Duration, wait bool) *driver.Claim {
+	c := newDriverClaim(name, ttl, wait)
+	c.Weight = 1
+	return c
+}
+
+// renewed says what Renew reports of a claim.
+func renewed(t testing.TB, b *backend, c *driver.Claim) (until driver.Instant, err error) {
+	t.Helper()
+	err = errors.New("not reported")
+	b.Renew(within(t, 10*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
+	return until, err
 }

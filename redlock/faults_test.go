@@ -1,0 +1,257 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// redsync answers ErrFailed when the ctx has ended.
+func TestEndOfContextIsTheError(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	holder, l := open(t, nodes), open(t, nodes)
+	_, err := holder.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, t.Name()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want DeadlineExceeded in it", err)
+	}
+	ctx, cancel = context.WithCancel(context.Background())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if _, err := l.Acquire(ctx, t.Name()); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled in it", err)
+	}
+}
+
+// redsync undoes a failed try under the ctx that has ended, and so not at all.
+func TestCancelledAcquireLeavesNothing(t *testing.T) { eitherWay(t, cancelledAcquireLeavesNothing) }
+
+func cancelledAcquireLeavesNothing(t *testing.T, opts ...locker.Option) {
+	t.Parallel()
+	nodes := five(t)
+	l := open(t, nodes, opts...)
+	for i := range 200 {
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(time.Duration(rand.N(1500))*time.Microsecond, cancel)
+		lock, err := l.Acquire(ctx, t.Name())
+		if err == nil {
+			err = lock.Release(context.Background())
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatalf("try %d: %v", i, err)
+		}
+		cancel()
+	}
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	lock, err := open(t, nodes).TryAcquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	must(t, lock.Release(context.Background()))
+}
+
+// redsync's extension can bring back a lock that was lost, and answers "taken" when
+// nobody has it.
+func TestRenewalBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b := newDriver(t, nodes)
+	ctx := within(t, 20*time.Second)
+	c := newDriverClaim(t.Name(), 10*time.Second, false)
+	_, err := b.Acquire(ctx, c)
+	must(t, err)
+	clients := connect(t, nodes...)
+	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	renew := func() (until driver.Instant, err error) {
+		err = errors.New("not reported")
+		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
+		return until, err
+	}
+	for i := range 2 {
+		must(t, clients[i].Del(ctx, lockKey(c.Name)).Err())
+	}
+	if until, err := renew(); err != nil || until <= b.clock.Now() {
+		t.Fatalf("with three of five: until %v, %v", until, err)
+	}
+	must(t, clients[2].Del(ctx, lockKey(c.Name)).Err())
+	if _, err := renew(); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("with two of five: got %v, want ErrGone", err)
+	}
+	for i, n := range []int64{0, 0, 0, 1, 1} {
+		if got := clients[i].Exists(ctx, lockKey(c.Name)).Val(); got != n {
+			t.Errorf("node %d has %d keys after the renewal, want %d", i, got, n)
+		}
+	}
+	if err := b.Release(ctx, c); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("release: got %v, want ErrGone", err)
+	}
+}
+
+// redsync's bound works through the ctx, which go-redis does not heed: with
+// go-redis's defaults one node that hangs holds up every acquisition for seconds.
+func TestNodeThatHangsHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	nodes := append([]string(nil), five(t)...)
+	list, fronts := proxies(t, nodes[1:2])
+	nodes[1] = fronts[0]
+	l := open(t, nodes)
+	cycle := func() time.Duration {
+		begin := time.Now()
+		lock, err := l.Acquire(within(t, 20*time.Second), t.Name())
+		must(t, err)
+		must(t, lock.Release(context.Background()))
+		return time.Since(begin)
+	}
+	cycle()
+	list[0].Freeze()
+	for i := range 100 {
+		// go-redis would take three seconds, and three times that.
+		if d := cycle(); d > 2*time.Second {
+			t.Fatalf("cycle %d took %v with one of five nodes hanging", i, d)
+		}
+	}
+	b := l.(interface{ Close(context.Context) error })
+	begin := time.Now()
+	must(t, b.Close(within(t, 20*time.Second)))
+	t.Logf("closed in %v", time.Since(begin))
+}
+
+// A reply that is lost, at every node: the request may have been carried out.
+func TestLostReplies(t *testing.T) { eitherWay(t, lostReplies) }
+
+func lostReplies(t *testing.T, opts ...locker.Option) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	l := open(t, fronts, opts...)
+	warm, err := l.Acquire(within(t, 10*time.Second), t.Name()+"/warm")
+	must(t, err)
+	must(t, warm.Release(context.Background()))
+
+	for range 4 { // where a connection breaks a request is repeated
+		for _, p := range list {
+			p.SwallowReply(isAcquire, 0)
+		}
+	}
+	if lock, err := l.TryAcquire(within(t, 10*time.Second), t.Name()); err == nil {
+		t.Errorf("got %v without a single answer", lock.Name())
+	} else if errors.Is(err, locker.ErrNotAcquired) {
+		t.Errorf("lost replies were taken for a no: %v", err)
+	}
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+
+	for _, p := range list {
+		p.SwallowReply(isAcquire, 0)
+	}
+	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	must(t, lock.Release(context.Background()))
+}
+
+// A request that arrives after the claim has been given up has no effect, and
+// neither does one that arrives after a release that no reply was heard of.
+func TestLateRequestsHaveNoEffect(t *testing.T) { eitherWay(t, lateRequestsHaveNoEffect) }
+
+func lateRequestsHaveNoEffect(t *testing.T, opts ...locker.Option) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	l := open(t, fronts, opts...)
+	warm, err := l.Acquire(within(t, 10*time.Second), t.Name()+"/warm")
+	must(t, err)
+	must(t, warm.Release(context.Background()))
+	for _, p := range list {
+		p.FreezeUp()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, t.Name()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v, want DeadlineExceeded", err)
+	}
+	for _, p := range list {
+		p.Heal()
+	}
+	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	must(t, lock.Release(context.Background()))
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+}
+
+// A message that nobody hears must not leave anybody waiting until the TTL.
+func TestWaiterSurvivesLostSubscription(t *testing.T) {
+	t.Parallel()
+	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
+	a, b := open(t, nodes), open(t, nodes)
+	clients := connect(t, nodes...)
+	held, err := a.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	got := make(chan error, 1)
+	go func() {
+		lock, err := b.Acquire(within(t, 20*time.Second), t.Name())
+		if err == nil {
+			err = lock.Release(context.Background())
+		}
+		got <- err
+	}()
+	eventually.Within(t, 10*time.Second, "somebody waits", func() bool {
+		return clients[0].LLen(within(t, 5*time.Second), queueKey(t.Name())).Val()+clients[2].LLen(within(t, 5*time.Second), queueKey(t.Name())).Val() > 0
+	})
+	for _, c := range clients {
+		must(t, c.Do(within(t, 5*time.Second), "client", "kill", "type", "pubsub").Err())
+	}
+	begin := time.Now()
+	must(t, held.Release(context.Background()))
+	must(t, <-got)
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+func TestNoQuorum(t *testing.T) {
+	t.Parallel()
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	l := open(t, addrs(set))
+	for _, i := range []int{0, 2, 4} {
+		must(t, set[i].Kill())
+	}
+	begin := time.Now()
+	_, err := l.TryAcquire(within(t, 20*time.Second), t.Name())
+	var quorum *QuorumError
+	if !errors.As(err, &quorum) || errors.Is(err, locker.ErrNotAcquired) {
+		t.Fatalf("got %v, want a QuorumError", err)
+	}
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	if quorum.Nodes != 5 || quorum.Yes != 2 || quorum.No != 0 || len(quorum.Errs) != 3 {
+		t.Errorf("got %+v", quorum)
+	}
+	for _, i := range []int{0, 2, 4} {
+		if !strings.Contains(err.Error(), set[i].Addr()) {
+			t.Errorf("%v does not name %s", err, set[i].Addr())
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, t.Name()); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &quorum) {
+		t.Errorf("got %v, want DeadlineExceeded and a QuorumError", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		lock, err := l.Acquire(within(t, 30*time.Second), t.Name())
+		if err == nil {
+			err = lock.Release(context.Background())
+		}
+		got <- err
+	}()
+	must(t, set[2].Restart(within(t, 30*time.Second)))
+	must(t, <-got)
+}

@@ -1,0 +1,203 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func TestNewRefuses(t *testing.T) {
+	nowhere := connect(t, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3")
+	var none *goredis.Client
+	cluster := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{"127.0.0.1:4"}})
+	t.Cleanup(func() { _ = cluster.Close() })
+	for name, try := range map[string]func() (locker.Locker, error){
+		"no client":  func() (locker.Locker, error) { return New(nil) },
+		"nil client": func() (locker.Locker, error) { return New([]goredis.UniversalClient{nowhere[0], nil, nowhere[1]}) },
+		"typed nil":  func() (locker.Locker, error) { return New([]goredis.UniversalClient{nowhere[0], none, nowhere[1]}) },
+		"one twice": func() (locker.Locker, error) {
+			return New([]goredis.UniversalClient{nowhere[0], nowhere[1], nowhere[0]})
+		},
+		"one server":   func() (locker.Locker, error) { return New(append(connect(t, "127.0.0.1:1"), nowhere...)) },
+		"cluster":      func() (locker.Locker, error) { return New([]goredis.UniversalClient{nowhere[0], cluster, nowhere[1]}) },
+		"empty prefix": func() (locker.Locker, error) { return New(nowhere, WithPrefix("")) },
+		"brace":        func() (locker.Locker, error) { return New(nowhere, WithPrefix("a{b")) },
+		"no time":      func() (locker.Locker, error) { return New(nowhere, WithNodeTimeout(0)) },
+		"TTL":          func() (locker.Locker, error) { return New(nowhere, locker.WithTTL(time.Microsecond)) },
+		"other backend": func() (locker.Locker, error) {
+			return New(nowhere, locker.BackendOption(func(*int) error { return nil }))
+		},
+	} {
+		if _, err := try(); !errors.Is(err, locker.ErrInvalidOption) {
+			t.Errorf("%s: got %v, want ErrInvalidOption", name, err)
+		}
+	}
+	l, err := New(nowhere) // and does not talk to them
+	must(t, err)
+	must(t, l.Close(within(t, time.Second)))
+}
+
+func TestNumbersOfNodes(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{1: "warns", 2: "warns", 3: "", 4: "warns", 5: ""} {
+		var log lockedBuffer
+		l := open(t, five(t)[:n], locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		other := open(t, five(t)[:n])
+		name := fmt.Sprint(t.Name(), n)
+		var last int64
+		for range 5 {
+			lock, err := l.Acquire(within(t, 10*time.Second), name)
+			must(t, err)
+			if lock.Token() <= last {
+				t.Errorf("%d nodes: token %d after %d", n, lock.Token(), last)
+			}
+			last = lock.Token()
+			if _, err := other.TryAcquire(within(t, 10*time.Second), name); !errors.Is(err, locker.ErrNotAcquired) {
+				t.Errorf("%d nodes: got %v, want ErrNotAcquired", n, err)
+			}
+			must(t, lock.Release(context.Background()))
+			l, other = other, l
+		}
+		warned := func() bool { return strings.Contains(log.String(), "odd number") }
+		if want != "" {
+			eventually.Is(t, "it is logged", warned)
+		} else if warned() {
+			t.Errorf("%d nodes: logged %q", n, log.String())
+		}
+	}
+}
+
+func TestWithoutFencing(t *testing.T) {
+	t.Parallel()
+	bare, fenced := open(t, five(t), WithoutFencing()), open(t, five(t))
+	for range 10 {
+		a, err := bare.Acquire(within(t, 10*time.Second), t.Name())
+		must(t, err)
+		if a.Token() != 0 {
+			t.Errorf("token %d", a.Token())
+		}
+		if _, err := fenced.TryAcquire(within(t, 10*time.Second), t.Name()); !errors.Is(err, locker.ErrNotAcquired) {
+			t.Errorf("got %v, want ErrNotAcquired", err)
+		}
+		got := make(chan *locker.Lock, 1)
+		go func() {
+			b, err := fenced.Acquire(within(t, 10*time.Second), t.Name())
+			if err != nil {
+				t.Error(err)
+			}
+			got <- b
+		}()
+		must(t, a.Release(context.Background()))
+		b := <-got
+		if b == nil || b.Token() == 0 {
+			t.Fatal("no token")
+		}
+		must(t, b.Release(context.Background()))
+	}
+}
+
+// What stays on a server does not grow with the names that were used.
+func TestClocksAreBounded(t *testing.T) {
+	nodes := addrs(servers.NewRedisSet(t, 3, servers.RedisOptions{}))
+	l := open(t, nodes)
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for i := range 150 {
+				lock, err := l.Acquire(context.Background(), fmt.Sprint("name ", g, " ", i))
+				if err == nil {
+					err = lock.Release(context.Background())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, l.Close(within(t, 10*time.Second)))
+	for _, c := range connect(t, nodes...) {
+		keys, err := c.Keys(within(t, 10*time.Second), "*").Result()
+		must(t, err)
+		clocks := 0
+		for _, k := range keys {
+			switch {
+			case strings.HasSuffix(k, ":clock"):
+				clocks++
+			case !strings.Contains(k, ":gone:"): // they go by themselves
+				t.Errorf("left: %q", k)
+			}
+		}
+		if clocks == 0 || clocks > 256 {
+			t.Errorf("%d clocks", clocks)
+		}
+	}
+}
+
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	nodes := five(t)
+	clients := connect(t, nodes...)
+	for _, c := range clients { // what go-redis keeps for a client is not ours
+		must(t, c.Ping(context.Background()).Err())
+	}
+	before := goleak.IgnoreCurrent()
+	a, err := New(clients)
+	must(t, err)
+	b, err := New(clients)
+	must(t, err)
+	lock, err := a.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	got := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(within(t, 10*time.Second), t.Name())
+		got <- err
+	}()
+	time.Sleep(20 * time.Millisecond) // waiting or about to wait: both are to end
+	must(t, b.Close(within(t, 10*time.Second)))
+	if err := <-got; !errors.Is(err, locker.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+	must(t, lock.Release(context.Background()))
+	must(t, a.Close(within(t, 10*time.Second)))
+	goleak.VerifyNone(t, before)
+}
+
+// 200 locks are more than one script renews.
+func TestManyAreRenewed(t *testing.T) {
+	b := newDriver(t, five(t))
+	ctx := within(t, 60*time.Second)
+	var claims []*driver.Claim
+	for i := range 200 {
+		c := newDriverClaim(fmt.Sprint(t.Name(), i), 20*time.Second, false)
+		_, err := b.Acquire(ctx, c)
+		must(t, err)
+		claims = append(claims, c)
+	}
+	seen := make(map[*driver.Claim]bool)
+	b.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
+		if err != nil || seen[c] || until <= b.clock.Now().Add(10*time.Second) {
+			t.Errorf("%s: %v %v", c.Name, until, err)
+		}
+		seen[c] = true
+	})
+	if len(seen) != len(claims) {
+		t.Errorf("%d of %d reported", len(seen), len(claims))
+	}
+	for _, c := range claims {
+		must(t, b.Release(ctx, c))
+	}
+}
