@@ -110,6 +110,8 @@ type owning struct {
 	once    *sync.Once
 }
 
+func (o owning) Unwrap() locker.Locker { return o.Locker }
+
 func (o owning) Close(ctx context.Context) (err error) {
 	o.once.Do(func() {
 		err = o.Locker.Close(ctx)

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -33,7 +34,8 @@ func (b *backend) request(n *node, f func(ctx context.Context) error) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil && redisnode.Word(err) == "":
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		// The core takes these errors for those of its own context.
 		return fmt.Errorf("node %s: no answer within %v", n.name, b.bound)
 	}
 	return fmt.Errorf("node %s: %w", n.name, err)
