@@ -3,7 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -99,7 +99,7 @@ func (b *backend) askNode(c *claim, v *vote, token int64, queue, yield bool) {
 // grant returns the grant of a claim that a majority votes for: at once if these have written the
 // same token, not long ago, and otherwise after a second round in which they do.
 func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
-	if err := b.locked(ctx, c); err != nil {
+	if err := b.majority(ctx, c, b.holds(c), false); err != nil {
 		return driver.Grant{}, err
 	}
 	for range tokenTries {
@@ -107,7 +107,7 @@ func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.grant = g
-			c.spread = time.AfterFunc(spreadAfter, func() { b.spread(c) })
+			c.spread = time.AfterFunc(b.spreadAfter, func() { b.spread(c) })
 			return g, nil
 		}
 		if err := b.settle(ctx, c); err != nil {
@@ -131,19 +131,25 @@ func (b *backend) settle(ctx context.Context, c *claim) error {
 	if token > now+2*lead {
 		spare = 0 // or the tokens would run away from the time
 	}
-	var written atomic.Int32
+	var mu sync.Mutex
+	var written []int
 	b.each(ctx, b.holds(c), nil, func(i int) {
 		if b.settleNode(c, c.votes[i], token, spare, start) {
-			written.Add(1)
+			mu.Lock()
+			defer mu.Unlock()
+			written = append(written, i)
 		}
-	}, func() bool { return int(written.Load()) >= b.quorum })
-	switch {
-	case ctx.Err() != nil:
-		return b.failure(c)
-	case int(written.Load()) < b.quorum:
-		return b.locked(ctx, c)
+	}, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(written) >= b.quorum
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if len(written) < b.quorum && len(b.holds(c)) >= b.quorum && ctx.Err() == nil {
+		return nil
 	}
-	return b.extended(ctx, c, token)
+	return b.majority(ctx, c, written, true)
 }
 
 // settleNode has one node write the token, and reports whether it has.

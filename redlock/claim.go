@@ -161,6 +161,8 @@ func (b *backend) failure(c *claim) error {
 		switch {
 		case v.err != nil:
 			e.Errs = append(e.Errs, v.err)
+		case v.deaf != nil:
+			e.Errs = append(e.Errs, v.deaf)
 		case v.held:
 			e.Yes++
 		case v.answered:

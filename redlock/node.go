@@ -12,22 +12,33 @@ import (
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
-// slowAfter is how long a node may take before the others are asked, too.
-const slowAfter = 20 * time.Millisecond
+const (
+	// slowAfter is how long a node may take before the others are asked, too.
+	slowAfter = 20 * time.Millisecond
+	// patience is how many node timeouts a request has.
+	patience = 3
+)
 
 // node is one of the servers.
 type node struct {
 	*redisnode.Node
 	name    string
 	slow    atomic.Bool // it is asked last
-	silent  atomic.Bool // it is not asked as long as there is a majority without it
+	silent  atomic.Bool // it has not answered within the node timeout
 	probing atomic.Bool
 }
 
-// request makes a request to the node, which has the node timeout to answer.
+// request makes a request to the node. One that has not answered within the node timeout is silent,
+// but has some more time: it may be this machine that is slow.
 func (b *backend) request(n *node, f func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(b.life, b.bound)
+	ctx, cancel := context.WithTimeout(b.life, patience*b.bound)
 	defer cancel()
+	late := time.AfterFunc(b.bound, func() {
+		if !n.silent.Swap(true) {
+			b.log.Warn("locker: redlock: a node does not answer", "node", n.name, "waited", b.bound)
+		}
+	})
+	defer late.Stop()
 	start := time.Now()
 	err := f(ctx)
 	b.heard(n, time.Since(start), err)
@@ -36,7 +47,7 @@ func (b *backend) request(n *node, f func(ctx context.Context) error) error {
 		return nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		// The core takes these errors for those of its own context.
-		return fmt.Errorf("node %s: no answer within %v", n.name, b.bound)
+		return fmt.Errorf("node %s: no answer within %v", n.name, patience*b.bound)
 	}
 	return fmt.Errorf("node %s: %w", n.name, err)
 }
@@ -45,39 +56,46 @@ func (b *backend) request(n *node, f func(ctx context.Context) error) error {
 func (b *backend) heard(n *node, took time.Duration, err error) {
 	answered := err == nil || redisnode.Word(err) != ""
 	n.slow.Store(!answered || took > slowAfter)
-	switch {
-	case answered && n.silent.CompareAndSwap(true, false):
+	if answered && n.silent.Swap(false) {
 		b.log.Info("locker: redlock: a node answers again", "node", n.name)
-	case !answered && took >= b.bound && b.life.Err() == nil && n.silent.CompareAndSwap(false, true):
-		b.log.Warn("locker: redlock: a node does not answer", "node", n.name, "waited", took)
 	}
 }
 
+// leftOut reports whether a node is silent and there is a majority without it. Whether it answers
+// again is then found out aside.
+func (b *backend) leftOut(n *node) bool {
+	if !n.silent.Load() {
+		return false
+	}
+	others := 0
+	for _, other := range b.nodes {
+		if !other.silent.Load() {
+			others++
+		}
+	}
+	b.probe(n)
+	return others >= b.quorum
+}
+
 // order returns the nodes to ask for name: the first majority, for one name everywhere the same
-// while all answer, and the rest. Silent nodes are left out if there are enough others; whether
-// they answer again is found out aside.
+// while all answer, and the rest, without those left out.
 func (b *backend) order(name string) (first, rest []int) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
 	start := int(h.Sum32() % uint32(len(b.nodes)))
-	var quick, slow, silent []int
+	var all, slow []int
 	for k := range b.nodes {
 		i := (start + k) % len(b.nodes)
 		switch n := b.nodes[i]; {
-		case n.silent.Load():
-			silent = append(silent, i)
-			b.probe(n)
+		case b.leftOut(n):
 		case n.slow.Load():
 			slow = append(slow, i)
 		default:
-			quick = append(quick, i)
+			all = append(all, i)
 		}
 	}
-	all := append(quick, slow...)
-	if len(all) < b.quorum {
-		all = append(all, silent...)
-	}
-	return all[:b.quorum], all[b.quorum:]
+	all = append(all, slow...)
+	return all[:min(b.quorum, len(all))], all[min(b.quorum, len(all)):]
 }
 
 // probe asks a silent node whether it answers, unless that is being done.
@@ -95,36 +113,38 @@ func (b *backend) probe(n *node) {
 }
 
 // each calls f for the first nodes, all at once, and for the others when these are done or take
-// long. It returns when enough says so, which is asked after each, all are done, or ctx has ended.
+// long. It returns when enough says so, which is asked after each, ctx has ended, or all are done; after
+// the node timeout if a majority is.
 func (b *backend) each(ctx context.Context, first, rest []int, f func(i int), enough func() bool) {
-	done := make(chan struct{}, len(b.nodes))
-	open := 0
+	answers := make(chan struct{}, len(b.nodes))
+	open, done, waited := 0, 0, time.Duration(0)
 	put := func(nodes []int) {
 		for _, i := range nodes {
 			b.working.Go(func() {
 				f(i)
-				done <- struct{}{}
+				answers <- struct{}{}
 			})
 		}
 		open += len(nodes)
 	}
 	put(first)
-	hurry := time.NewTimer(slowAfter)
-	defer hurry.Stop()
+	timer := time.NewTimer(slowAfter)
+	defer timer.Stop()
 	for open > 0 {
-		hurried := false
 		select {
-		case <-done:
+		case <-answers:
 			open--
-		case <-hurry.C:
-			hurried = true
+			done++
+		case <-timer.C:
+			waited += slowAfter
+			timer.Reset(slowAfter)
 		case <-ctx.Done():
 			return
 		}
-		if enough() {
+		if enough() || waited >= b.bound && done >= b.quorum {
 			return
 		}
-		if open == 0 || hurried {
+		if open == 0 || waited > 0 {
 			put(rest)
 			rest = nil
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"sync"
 	"time"
 
@@ -80,12 +79,13 @@ func New(clients []goredis.UniversalClient, opts ...locker.Option) (locker.Locke
 
 // backend is the driver.
 type backend struct {
-	nodes  []*node
-	quorum int
-	clock  driver.Clock
-	log    *slog.Logger
-	bound  time.Duration
-	fenced bool
+	nodes       []*node
+	quorum      int
+	clock       driver.Clock
+	log         *slog.Logger
+	bound       time.Duration
+	fenced      bool
+	spreadAfter time.Duration // changed by tests only
 
 	working underway.Group  // requests without an answer, and what is to be given back
 	closing context.Context // nothing is tried again
@@ -95,24 +95,33 @@ type backend struct {
 }
 
 func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s settings) (*backend, error) {
-	if err := checkClients(clients); err != nil {
-		return nil, err
+	n := len(clients)
+	if n == 0 || n > maxNodes {
+		return nil, fmt.Errorf("%d clients, want 1 to %d", n, maxNodes)
 	}
 	if s.bound == 0 {
 		s.bound = min(max(cfg.TTL/5, 200*time.Millisecond), time.Second)
 	}
-	n := len(clients)
-	b := &backend{quorum: n/2 + 1, clock: cfg.Clock, log: cfg.Logger, bound: s.bound, fenced: !s.unfenced}
+	b := &backend{quorum: n/2 + 1, clock: cfg.Clock, log: cfg.Logger, bound: s.bound, fenced: !s.unfenced, spreadAfter: spreadAfter}
 	b.life, b.die = context.WithCancel(context.Background())
 	b.closing, b.closed = context.WithCancel(b.life)
 	for i, client := range clients {
+		if _, cluster := client.(*goredis.ClusterClient); cluster {
+			return nil, fmt.Errorf("client %d is for a Cluster, but a node has to be one server", i)
+		}
 		redis, err := redisnode.Open(client, redisnode.Options{
 			Prefix: s.prefix, Kind: "q", ByAge: true, Clock: cfg.Clock, Logger: cfg.Logger,
 		})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("client %d: %w", i, err)
 		}
-		b.nodes = append(b.nodes, &node{Node: redis, name: nameOf(client, i)})
+		name := nameOf(client)
+		for j, other := range b.nodes {
+			if other.name == name {
+				return nil, fmt.Errorf("clients %d and %d are for the same server", j, i)
+			}
+		}
+		b.nodes = append(b.nodes, &node{Node: redis, name: name})
 	}
 	if n < 3 || n%2 == 0 {
 		cfg.Logger.Warn("locker: redlock: an odd number of three or more nodes is advised", "nodes", n, "dead nodes survived", (n-1)/2)
@@ -120,51 +129,12 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s setting
 	return b, nil
 }
 
-// checkClients returns an error unless each client is one of another server.
-func checkClients(clients []goredis.UniversalClient) error {
-	if len(clients) == 0 || len(clients) > maxNodes {
-		return fmt.Errorf("%d clients, want 1 to %d", len(clients), maxNodes)
+// nameOf returns the server's address, or what tells the client from others where Sentinels are asked.
+func nameOf(c goredis.UniversalClient) string {
+	if single, ok := c.(*goredis.Client); ok && single.Options().Addr != "FailoverClient" {
+		return single.Options().Addr
 	}
-	seen := make(map[any]int)
-	for i, c := range clients {
-		if c == nil || reflect.ValueOf(c).Kind() == reflect.Pointer && reflect.ValueOf(c).IsNil() {
-			return fmt.Errorf("client %d is nil", i)
-		}
-		switch c.(type) {
-		case *goredis.ClusterClient, *goredis.Ring:
-			return fmt.Errorf("client %d is for many servers, but a node has to be one", i)
-		}
-		keys := []any{c}
-		if addr := addressOf(c); addr != "" {
-			keys = append(keys, addr)
-		}
-		for _, k := range keys {
-			if !reflect.TypeOf(k).Comparable() {
-				continue
-			}
-			if j, twice := seen[k]; twice {
-				return fmt.Errorf("clients %d and %d are for the same server", j, i)
-			}
-			seen[k] = i
-		}
-	}
-	return nil
-}
-
-// addressOf returns the server's address; "" if that is not known, as where Sentinels are asked.
-func addressOf(c goredis.UniversalClient) string {
-	single, ok := c.(*goredis.Client)
-	if !ok || single.Options().Addr == "FailoverClient" {
-		return ""
-	}
-	return single.Options().Addr
-}
-
-func nameOf(c goredis.UniversalClient, i int) string {
-	if addr := addressOf(c); addr != "" {
-		return addr
-	}
-	return fmt.Sprint(i)
+	return fmt.Sprintf("%p", c)
 }
 
 // Traits implements [driver.Driver].

@@ -17,55 +17,34 @@ import (
 // as one's own, to undo what a majority did not follow, is done by others.
 type ballot struct {
 	yes    bool
-	extend bool // it is the second round
+	second bool // it is the second round
 }
 
 var errForeign = errors.New("redsync asked for what is not offered")
 
-// locked has redsync count who has granted the name, and returns an error if that is no majority.
-func (b *backend) locked(ctx context.Context, c *claim) error {
-	nodes := b.holds(c)
-	if len(nodes) < b.quorum || c.mutex(ballots(c, nodes, false)).TryLockContext(ctx) != nil {
+// majority has redsync count the nodes that have granted the name, or, in the second round, have written
+// the token. It returns an error if they are too few.
+func (b *backend) majority(ctx context.Context, c *claim, yes []int, second bool) error {
+	if len(yes) < b.quorum {
 		return b.failure(c)
 	}
-	return nil
-}
-
-// extended has redsync count who has written the token, and returns an error if that is no majority.
-func (b *backend) extended(ctx context.Context, c *claim, token int64) error {
-	var nodes []int
-	c.mu.Lock()
-	for i, v := range c.votes {
-		if v.held && v.token == token {
-			nodes = append(nodes, i)
-		}
+	pools := make([]rsredis.Pool, len(b.nodes))
+	for i := range pools {
+		pools[i] = &ballot{yes: slices.Contains(yes, i), second: second}
 	}
-	c.mu.Unlock()
-	if ok, err := c.mutex(ballots(c, nodes, true)).ExtendContext(ctx); !ok {
-		return fmt.Errorf("no majority for a token: %w", err)
-	}
-	return nil
-}
-
-// ballots are those of a claim that these nodes voted for.
-func ballots(c *claim, yes []int, extend bool) []ballot {
-	all := make([]ballot, len(c.votes))
-	for i := range all {
-		all[i] = ballot{yes: slices.Contains(yes, i), extend: extend}
-	}
-	return all
-}
-
-// mutex returns a redsync.Mutex over the ballots.
-func (c *claim) mutex(ballots []ballot) *redsync.Mutex {
-	pools := make([]rsredis.Pool, len(ballots))
-	for i := range ballots {
-		pools[i] = &ballots[i]
-	}
-	return redsync.New(pools...).NewMutex(c.Name,
-		redsync.WithExpiry(c.TTL), redsync.WithValue(c.ID),
+	m := redsync.New(pools...).NewMutex(c.Name, redsync.WithExpiry(c.TTL), redsync.WithValue(c.ID),
 		redsync.WithGenValueFunc(func() (string, error) { return c.ID, nil }),
 		redsync.WithFailFast(true), redsync.WithTimeoutFactor(1))
+	err := error(nil)
+	if second {
+		_, err = m.ExtendContext(ctx)
+	} else {
+		err = m.TryLockContext(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, b.failure(c))
+	}
+	return nil
 }
 
 // Get implements [rsredis.Pool].
@@ -80,7 +59,7 @@ func (c *conn) SetNX(string, string, time.Duration) (bool, error) { return c.yes
 // Eval is redsync extending the lock, or, after too few votes, undoing what SetNX did, which is
 // done elsewhere.
 func (c *conn) Eval(*rsredis.Script, ...any) (any, error) {
-	if c.extend && c.yes {
+	if c.second && c.yes {
 		return int64(1), nil
 	}
 	return int64(0), nil

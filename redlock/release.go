@@ -11,7 +11,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
-var errSilent = errors.New("does not answer")
+var errSilent = errors.New("a node does not answer")
 
 // ending is the end of a claim on all nodes. It goes on in the background until each has answered,
 // or has no reason any more to know of the claim.
@@ -91,10 +91,15 @@ func (b *backend) finish(c *claim, d time.Duration) *ending {
 	return e
 }
 
-// run tells one node again and again, but no longer than until last.
+// run tells one node again and again, but no longer than until last. To one that is left out nothing more
+// is sent, which would only pile up.
 func (e *ending) run(i int, v *vote, last driver.Instant) {
-	for pause := redisnode.MinPause; ; pause = min(2*pause, redisnode.MaxPause) {
-		said := e.tell(v)
+	for pause := redisnode.MinPause; ; {
+		said := told{err: errSilent}
+		if !e.b.leftOut(v.node) {
+			said = e.tell(v)
+			pause = min(2*pause, redisnode.MaxPause)
+		}
 		said.done = said.err == nil || e.b.clock.Now() > last || e.b.closing.Err() != nil
 		e.mu.Lock()
 		e.nodes[i] = said
@@ -134,7 +139,7 @@ func (e *ending) tell(v *vote) (said told) {
 }
 
 // wait returns what decided says, as soon as it is certain, every node has been told once, or ctx has
-// ended. Silent nodes are not waited for.
+// ended.
 func (e *ending) wait(ctx context.Context, decided func(held, gone int, rest []error) (bool, error)) error {
 	for {
 		held, gone, all := 0, 0, true
@@ -148,8 +153,8 @@ func (e *ending) wait(ctx context.Context, decided func(held, gone int, rest []e
 				held++
 			case said.done:
 				gone++
-			case e.votes[i].silent.Load():
-				rest = append(rest, fmt.Errorf("node %s: %w", e.votes[i].name, errSilent))
+			case e.b.leftOut(e.votes[i].node):
+				rest = append(rest, errSilent)
 			default:
 				all = false
 			}
@@ -162,6 +167,7 @@ func (e *ending) wait(ctx context.Context, decided func(held, gone int, rest []e
 		}
 		select {
 		case <-e.changed:
+		case <-time.After(e.b.bound): // a node may have turned out to be silent
 		case <-ctx.Done():
 		}
 	}

@@ -15,7 +15,7 @@ func (b *backend) spread(c *claim) {
 	token := b.time() + lead
 	held := b.holds(c)
 	for i, v := range c.votes {
-		if !slices.Contains(held, i) && !v.silent.Load() {
+		if !slices.Contains(held, i) && !b.leftOut(v.node) {
 			b.working.Go(func() { b.askNode(c, v, token, false, false) })
 		}
 	}

@@ -41,15 +41,15 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 		if ctx.Err() == nil || failed == nil {
 			failed = err // what was in the way before ctx ended says more
 		}
-		if err := b.vain(c); err != nil {
-			return driver.Grant{}, err
+		if b.vain(c) {
+			return driver.Grant{}, b.failure(c)
 		}
 		held, refused := len(b.holds(c)), c.refused()
 		switch {
 		case held+refused < b.quorum:
 			outages++
 			c.lookIn(backoff(redisnode.MinPause, redisnode.MaxPause, outages), held > 0)
-		case held > 0 && splits < maxSplits && !b.beaten(c):
+		case held > 0 && splits < maxSplits:
 			// Those who hold the name on too few nodes leave them to the oldest who waits there.
 			splits++
 			c.lookIn(backoff(stragglers/2, 4*stragglers, splits), true)
@@ -158,41 +158,17 @@ func (b *backend) ready(listen context.Context, c *claim, v *vote) {
 	c.lookIn(0, false)
 }
 
-// vain returns an error if too many nodes say what no waiting mends.
-func (b *backend) vain(c *claim) error {
+// vain reports whether too many nodes say what no waiting mends.
+func (b *backend) vain(c *claim) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := &QuorumError{Nodes: len(c.votes)}
+	n := 0
 	for _, v := range c.votes {
-		switch {
-		case v.err != nil && !redisnode.Transient(v.err):
-			e.Errs = append(e.Errs, v.err)
-		case v.deaf != nil:
-			e.Errs = append(e.Errs, v.deaf)
+		if v.deaf != nil || v.err != nil && !redisnode.Transient(v.err) {
+			n++
 		}
 	}
-	if len(e.Errs) > len(c.votes)-b.quorum {
-		return e
-	}
-	return nil
-}
-
-// beaten reports whether another holds the name alone on a majority of the nodes.
-func (b *backend) beaten(c *claim) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	rivals := make(map[string]int)
-	for _, v := range c.votes {
-		if v.answered && !v.held && v.said.Who != "" {
-			rivals[v.said.Who]++
-		}
-	}
-	for _, n := range rivals {
-		if n >= b.quorum {
-			return true
-		}
-	}
-	return false
+	return n > len(c.votes)-b.quorum
 }
 
 // untilFree returns when a majority of the nodes may be free, if no holder is heard of.
