@@ -255,3 +255,34 @@ func TestNoQuorum(t *testing.T) {
 	must(t, set[2].Restart(within(t, 30*time.Second)))
 	must(t, <-got)
 }
+
+// A majority that has granted the name only when the TTL is over makes nobody a holder with what it
+// said: it is asked once more, and counts anew.
+func TestMajorityAfterTheTTL(t *testing.T) { eitherWay(t, majorityAfterTheTTL) }
+
+func majorityAfterTheTTL(t *testing.T, opts ...locker.Option) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b := newDriver(t, fronts, append(opts, WithNodeTimeout(20*time.Second))...)
+	ctx := within(t, 60*time.Second)
+	c := newDriverClaim(t.Name(), time.Second, false)
+	take(t, b, c)
+	must(t, b.Release(ctx, c))
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	for _, p := range list {
+		p.FreezeDown()
+	}
+	c = newDriverClaim(t.Name(), time.Second, false)
+	w := begin(ctx, b, c)
+	time.Sleep(c.TTL + 500*time.Millisecond)
+	for _, p := range list {
+		p.Heal()
+	}
+	<-w.done
+	if w.err == nil && w.grant.Until <= b.clock.Now() {
+		t.Error("granted when it was over")
+	}
+	must(t, b.Abandon(ctx, c))
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+}
