@@ -167,11 +167,11 @@ func (b *backend) settleNode(c *claim, v *vote, token, spare int64, start driver
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch v.err = err; {
-	case gone:
-		v.held = false
+	case gone || err != nil:
+		v.held = false // or it is not known any more
 	case settled:
 		v.token, v.spare, v.since = token, spare, start
-	case err == nil:
+	default:
 		v.token, v.spare = clock, 0
 	}
 	return settled

@@ -23,13 +23,14 @@ type claim struct {
 	votes []*vote // one for each node
 	news  chan struct{}
 
-	mu     sync.Mutex
-	since  int64     // its age in the queues, in the nodes' time
-	due    time.Time // when a waiter looks
-	yield  bool      // it then lets those go first who are older, also where it is granted
-	grant  driver.Grant
-	spread *time.Timer
-	end    *ending // once it is being released or abandoned; nothing new is asked then
+	mu      sync.Mutex
+	since   int64     // its age in the queues, in the nodes' time
+	evicted time.Time // when somebody last took its places
+	due     time.Time // when a waiter looks
+	yield   bool      // it then lets those go first who are older, also where it is granted
+	grant   driver.Grant
+	spread  *time.Timer
+	end     *ending // once it is being released or abandoned; nothing new is asked then
 }
 
 // vote is what one node has said to a claim. What is below calls is guarded by claim.mu.

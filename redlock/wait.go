@@ -115,7 +115,9 @@ func (b *backend) hear(listen context.Context, c *claim, v *vote, e redisnode.Ev
 		b.working.Go(func() { b.ready(listen, c, v) })
 	default: // somebody took its place in the queue: it queues anew, at the end
 		c.mu.Lock()
-		c.since = b.time()
+		if now := time.Now(); now.Sub(c.evicted) > time.Second { // the first node to say so
+			c.since, c.evicted = b.time(), now
+		}
 		c.mu.Unlock()
 		c.lookIn(stragglers, false)
 	}
@@ -186,8 +188,11 @@ func (b *backend) untilFree(c *claim) time.Duration {
 			lefts = append(lefts, left+jitter(v.said.Ahead))
 		}
 	}
+	if len(lefts) < b.quorum {
+		return redisnode.MaxPause
+	}
 	slices.Sort(lefts)
-	return lefts[min(b.quorum, len(lefts))-1]
+	return lefts[b.quorum-1]
 }
 
 // jitter returns how long after the end of a holding a waiter looks. The first in the queue looks

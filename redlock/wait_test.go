@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,27 @@ func TestSplitVotesGoToTheOldest(t *testing.T) {
 		must(t, <-granted)
 		must(t, clients[2].Del(ctx, lockKey(t.Name())).Err())
 	}
+}
+
+// Who was granted the name by a majority of which one dies before the token is agreed on gets it with
+// the help of the others.
+func TestVoteOfNodeThatDies(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b := newDriver(t, fronts)
+	dc := newDriverClaim(t.Name(), 30*time.Second, true)
+	c := b.newClaim(dc)
+	votesOf(t, b, c, 0, 1, 2) // each with another token
+	list[2].Refuse()
+	list[2].Cut()
+	if g, err := b.wait(within(t, 20*time.Second), c); err != nil || g.Token == 0 {
+		t.Fatalf("%+v %v", g, err)
+	}
+	if held := b.holds(c); slices.Contains(held, 2) || len(held) < 3 {
+		t.Errorf("held on %v", held)
+	}
+	must(t, b.Release(within(t, 20*time.Second), dc))
 }
 
 // Of many who ask at the same time all get the name in the end, and then nothing is left.
