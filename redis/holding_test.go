@@ -635,19 +635,33 @@ func TestReleaseRefused(t *testing.T) {
 	nothingLeft(t, admin, c.Name)
 }
 
-// A holder is told within a second that its lock was deleted, whatever kind of lock it is.
+// A holder is told within a second that its lock was deleted, whatever kind of lock it is, also one
+// whose lease is not renewed while another has the name already.
 func TestHolderIsToldOfDeletion(t *testing.T) {
 	t.Parallel()
 	admin := connect(t, servers.SharedRedis(t).Addr())
-	l := open(t, admin)
-	lock := acquire(t, l, freshName(t))
-	admin.Del(context.Background(), lockKey(lock.Name()))
-	select {
-	case <-lock.Context().Done():
-		if !errors.Is(context.Cause(lock.Context()), locker.ErrLost) {
-			t.Error(context.Cause(lock.Context()))
+	for what, opts := range map[string][]locker.AcquireOption{
+		"exclusive": nil,
+		"lease":     {locker.WithLease(time.Minute)},
+		"shared":    {locker.Shared()},
+		"permits":   {locker.Permits(2, 5)},
+	} {
+		l := open(t, admin)
+		lock := acquire(t, l, freshName(t), opts...)
+		w := wants(within(t, 60*time.Second), open(t, admin), lock.Name())
+		queued(t, admin, lock.Name(), 1)
+		admin.Del(context.Background(), lockKey(lock.Name()))
+		select {
+		case <-lock.Context().Done():
+			if !errors.Is(context.Cause(lock.Context()), locker.ErrLost) {
+				t.Errorf("%s: %v", what, context.Cause(lock.Context()))
+			}
+		case <-time.After(time.Second + slack):
+			t.Errorf("%s: not told", what)
 		}
-	case <-time.After(time.Second + slack):
-		t.Error("not told")
+		if next := w.holds(t, time.Second+slack); next.Token() <= lock.Token() {
+			t.Errorf("%s: token %d after %d", what, next.Token(), lock.Token())
+		}
+		release(t, w.lock)
 	}
 }

@@ -82,6 +82,8 @@ func TestVoteOfNodeThatDies(t *testing.T) {
 		t.Errorf("held on %v", held)
 	}
 	must(t, b.Release(within(t, 20*time.Second), dc))
+	list[2].Heal()
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
 }
 
 // Of many who ask at the same time all get the name in the end, and then nothing is left.

@@ -103,7 +103,10 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, wait bool, proposed int64)
 			if n.opts.ByAge {
 				order = "age"
 			}
-			args = append(args, c.entry(), how, order)
+			args = append(args, c.entry())
+			if how != "" || order != "" {
+				args = append(args, how, order)
+			}
 		}
 		v, lost, err := n.run(ctx, n.scripts.acquire, c.lock, args)
 		if lost {

@@ -11,12 +11,12 @@ import (
 var (
 	//go:embed lua/lib.lua
 	libLua string
-	//go:embed lua/acquire_free.lua
-	acquireFreeLua string
+	//go:embed lua/acquire_common.lua
+	acquireCommonLua string
 	//go:embed lua/acquire.lua
 	acquireLua string
-	//go:embed lua/release_alone.lua
-	releaseAloneLua string
+	//go:embed lua/release_common.lua
+	releaseCommonLua string
 	//go:embed lua/release.lua
 	releaseLua string
 	//go:embed lua/renew.lua
@@ -40,8 +40,8 @@ func newScripts(sharded bool) scripts {
 	head := fmt.Sprintf("local SHARDED = %t\n", sharded)
 	now := head + "local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]\n"
 	return scripts{
-		acquire: newScript(now + acquireFreeLua + libLua + acquireLua),
-		release: newScript(now + releaseAloneLua + libLua + releaseLua),
+		acquire: newScript(now + acquireCommonLua + libLua + acquireLua),
+		release: newScript(now + releaseCommonLua + libLua + releaseLua),
 		renew:   newScript(now + libLua + renewLua),
 		lighten: newScript(now + libLua + lightenLua),
 		settle:  newScript(now + libLua + settleLua),

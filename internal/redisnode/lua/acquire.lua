@@ -68,20 +68,20 @@ if granted and ARGV[10] == 'yield' then
   end
 end
 if granted then return granted end
-if redis.call('EXISTS', KEYS[4], queue) > 0 then
-  if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now } end
-  -- A holder may have died, or lost the name. Those who wait come first.
-  if not alone then grant_waiting(ARGV[7]) end
+if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now } end
+if not alone then
+  -- If somebody waits a holder may have died, or lost the name. Those who wait come first.
+  grant_waiting(ARGV[7])
   granted = mine()
   if granted then return granted end
+  if redis.call('EXISTS', queue) == 0 and fits(weight, limit) then return take() end
 end
-if not alone and redis.call('EXISTS', queue) == 0 and fits(weight, limit) then return take() end
 
 local _, left, who = recount()
 if among and left == -1 then redis.call('HLEN', lock) end -- fails if it is of a type that no lock is
 local ahead = -1
 if ARGV[9] then
-  ahead = ARGV[10] ~= '' and redis.call('LPOS', queue, ARGV[9]) or join()
+  ahead = (ARGV[10] or '') ~= '' and redis.call('LPOS', queue, ARGV[9]) or join()
   redis.call('PEXPIRE', queue, PATIENCE)
 end
 return { 0, now, left, ahead, who }

@@ -65,7 +65,7 @@ end
 -- Ends the holding of a claim of this weight.
 local function remove(id, weight)
   if alone or redis.call('HINCRBY', lock, 'weight', -weight) <= 0 then
-    redis.call('DEL', lock)
+    redis.call('DEL', lock) -- first: who has freed something may write, also if there is no memory
     alone, among = nil, false
   else
     redis.call('HDEL', lock, id)
@@ -133,12 +133,17 @@ end
 -- always above the last one, so that they do not go back with the time; or the one proposed if that is
 -- greater by less than a second. A clock that cannot be one counts as lost.
 local function hold(id, weight, limit, spare, ttl, owner, proposed)
-  local last = tonumber((value('GET', clock))) or 0
-  local token, from = now, now
+  spare = tonumber(spare)
+  local ahead, from = math.min(spare, AHEAD), now
+  local token, last = now, redis.pcall('SET', clock, now + ahead, 'GET')
+  if type(last) == 'table' then last = redis.call('SET', clock, now + ahead) and 0 end -- it was no string
+  last = tonumber(last or 0) or 0
   if last >= now and last < LATEST then token = last + 1 end
   if proposed > token and proposed < token + 1000000 then token, from = proposed, math.min(proposed, now + LEAD) end
-  spare = math.max(0, math.min(spare, from + AHEAD - token))
-  redis.call('SET', clock, token + spare)
+  if token > now then
+    ahead = math.max(0, math.min(spare, from + AHEAD - token))
+    redis.call('SET', clock, token + ahead)
+  end
   local record = string.format('%s %s %s %.0f %.0f %s', weight, limit, ttl, now, token, owner)
   if tonumber(weight) == ALL then
     alone = '1 ' .. id .. ' ' .. record
@@ -147,7 +152,7 @@ local function hold(id, weight, limit, spare, ttl, owner, proposed)
     put(id, record, ttl, weight)
     among = true
   end
-  return token, spare
+  return token, ahead
 end
 
 -- Tells those who listen to a channel. Errors (of a user who may not publish) are found by
@@ -181,6 +186,7 @@ local function grant_waiting(proposed)
       return
     end
     redis.call('LPOP', queue)
+    if alone then return end
   end
 end
 
