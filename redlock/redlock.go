@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -145,19 +144,25 @@ func (b *backend) Traits() driver.Traits {
 	}
 }
 
-// Close waits for what is under way, for a silent node no longer than the node timeout.
+// Close waits for what is under way, but for a node that does not answer no longer than the node
+// timeout: the client library gives that up in its own time.
 func (b *backend) Close(ctx context.Context) error {
 	b.closed()
+	bounded, cancel := context.WithTimeout(ctx, b.bound)
+	defer cancel()
 	select {
 	case <-b.working.None():
-	case <-ctx.Done():
+	case <-bounded.Done():
 	}
 	b.die()
-	errs := make([]error, len(b.nodes))
 	var all sync.WaitGroup
-	for i, n := range b.nodes {
-		all.Go(func() { errs[i] = n.Close(ctx) })
+	for _, n := range b.nodes {
+		all.Go(func() {
+			if err := n.Close(bounded); err != nil {
+				b.log.Warn("locker: redlock: closed although a node has not answered", "node", n.name, "error", err)
+			}
+		})
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return ctx.Err()
 }
