@@ -32,7 +32,7 @@ type C struct {
 	undecided bool
 	failures  int
 	clients   []*client
-	looks     *client // by which the case only looks, nil if it has not yet
+	viewing   *client // by which the case only inspects, nil if it has not yet
 	heals     []func()
 	children  []*child
 }

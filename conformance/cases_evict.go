@@ -28,7 +28,7 @@ var evictCases = []*testCase{
 			h := c.open().acquire(name, c.own...)
 			w := c.watch(h)
 			p := c.arrive(c.open(), name, 1, c.other...)
-			c.evict(c.positions(name)[0])
+			c.evict(c.shown(name, 2)[0])
 			w.lostWithin(told, "it was evicted")
 			c.releaseLost(h)
 			c.holds(p.held(soon))
@@ -45,7 +45,7 @@ var evictCases = []*testCase{
 				held[owner] = c.open().acquire(name, locker.Shared(), locker.As(owner))
 			}
 			w := c.watch(held["b"])
-			for _, p := range c.positions(name) {
+			for _, p := range c.shown(name, len(held)) {
 				if p.Owner == "b" {
 					c.evict(p)
 				}
@@ -66,7 +66,7 @@ var evictCases = []*testCase{
 			name := c.name("x")
 			a, b := c.open(), c.open()
 			h := a.acquire(name)
-			seen := c.positions(name)[0]
+			seen := c.shown(name, 1)[0]
 			for _, next := range []*client{b, a} {
 				p := next.queue(name)
 				c.release(h)
@@ -93,7 +93,7 @@ var evictCases = []*testCase{
 			h := c.open().acquire(name)
 			first := c.arrive(c.open(), name, 1, locker.As("first"))
 			second := c.arrive(c.open(), name, 2, locker.As("second"))
-			c.evict(c.positions(name)[1])
+			c.evict(c.shown(name, 3)[1])
 			if !c.within(soon, func() bool { got := c.positions(name); return len(got) == 3 && got[2].Owner == "first" }) {
 				c.errorf("who was evicted does not wait at the end: %+v", c.positions(name))
 			}

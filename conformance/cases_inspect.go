@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -48,10 +49,14 @@ var inspectCases = []*testCase{
 			}
 			wait(locker.Position{Owner: "", Weight: driver.All, Limit: driver.All})
 			for range want {
-				got := c.positions(name)
-				c.shows(got, want, name)
-				if len(got) == 0 {
-					return
+				var got []locker.Position
+				var wrong string
+				if !c.within(soon, func() bool {
+					got = c.positions(name)
+					wrong = mismatch(got, want, name)
+					return wrong == ""
+				}) {
+					c.fatalf("%s", wrong)
 				}
 				if c.b.Fenced && got[0].Token != h.Token() {
 					c.errorf("token %d, the holder has %d", got[0].Token, h.Token())
@@ -101,7 +106,7 @@ var inspectCases = []*testCase{
 			for range 5 {
 				held = append(held, c.open().acquire(name, locker.Shared()))
 			}
-			for _, p := range c.positions(name) {
+			for _, p := range c.shown(name, len(held)) {
 				if !p.Held || p.Weight != 1 || p.Limit != driver.All {
 					c.errorf("a shared holder is shown as %+v", p)
 				}
@@ -125,10 +130,26 @@ var inspectCases = []*testCase{
 			if err := c.b.api.downgrade(h, c.ctx); err != nil {
 				c.fatalf("Downgrade: %v", err)
 			}
-			if got := c.positions(h.Name()); len(got) != 1 || !got[0].Held || got[0].Weight != 1 || c.b.Fenced && got[0].Token != h.Token() {
+			var got []locker.Position
+			if !c.within(soon, func() bool {
+				got = c.positions(h.Name())
+				return len(got) == 1 && got[0].Held && got[0].Weight == 1 && (!c.b.Fenced || got[0].Token == h.Token())
+			}) {
 				c.errorf("a lock with token %d that was made shared is shown as %+v", h.Token(), got)
 			}
 			c.release(h)
+		},
+	},
+	{
+		name: "Inspect/StaysTaken", promise: 13, needs: inspect | atLeast | madeByLocker,
+		says: "Inspect shows who keeps a name taken after its release as its holder.",
+		run: func(c *C) {
+			name := c.name("x")
+			c.release(c.open().acquire(name, locker.AtLeast(longTTL), locker.As("alice")))
+			got := c.shown(name, 1)
+			if len(got) != 1 || !got[0].Held || got[0].Owner != "alice" || got[0].Weight != driver.All {
+				c.errorf("a name that stays taken is shown with %+v", got)
+			}
 		},
 	},
 	{
@@ -205,6 +226,16 @@ func (c *C) positions(name string) []locker.Position {
 	return got
 }
 
+// shown is positions, once there are n.
+func (c *C) shown(name string, n int) (got []locker.Position) {
+	c.tb.Helper()
+	c.within(soon, func() bool {
+		got = c.positions(name)
+		return len(got) == n
+	})
+	return got
+}
+
 // namesOf returns the names that begin with prefix, in order.
 func (c *C) namesOf(prefix string) (all []string) {
 	c.tb.Helper()
@@ -222,33 +253,36 @@ func (c *C) namesOf(prefix string) (all []string) {
 func (c *C) showsNames(prefix string, want []string) {
 	c.tb.Helper()
 	slices.Sort(want)
-	if got := c.namesOf(prefix); !slices.Equal(got, want) {
+	var got []string
+	if !c.within(soon, func() bool {
+		got = c.namesOf(prefix)
+		return slices.Equal(got, want)
+	}) {
 		c.errorf("with prefix %q there are %q, want %q", prefix, got, want)
 	}
 }
 
-// shows fails the case unless those positions are shown.
-func (c *C) shows(got, want []locker.Position, name string) {
-	c.tb.Helper()
+// mismatch says what is not as it should be shown, or nothing.
+func mismatch(got, want []locker.Position, name string) string {
 	ids := make(map[string]bool)
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) {
-			c.errorf("%d positions, want %d: %+v", len(got), len(want), got)
-			return
+			return fmt.Sprintf("%d positions, want %d: %+v", len(got), len(want), got)
 		}
 		g, w := got[i], want[i]
 		switch {
 		case g.Name != name || g.Owner != w.Owner || g.Weight != w.Weight || g.Limit != w.Limit || g.Held != w.Held:
-			c.errorf("position %d is %+v, want %+v", i, g, w)
+			return fmt.Sprintf("position %d is %+v, want %+v", i, g, w)
 		case g.ID == "" || ids[g.ID]:
-			c.errorf("the ID %q of position %d is none of its own", g.ID, i)
+			return fmt.Sprintf("the ID %q of position %d is none of its own", g.ID, i)
 		case !g.Held && g.Token != 0:
-			c.errorf("position %d waits and has token %d", i, g.Token)
+			return fmt.Sprintf("position %d waits and has token %d", i, g.Token)
 		case !g.Since.IsZero() && time.Since(g.Since).Abs() > time.Hour: // the server's clock may be another
-			c.errorf("position %d is there since %v", i, g.Since)
-		case g.Left < 0 || g.Left > longTTL+time.Second:
-			c.errorf("position %d is there for %v more", i, g.Left)
+			return fmt.Sprintf("position %d is there since %v", i, g.Since)
+		case g.Left < 0 || g.Left > 2*longTTL:
+			return fmt.Sprintf("position %d is there for %v more", i, g.Left)
 		}
 		ids[g.ID] = true
 	}
+	return ""
 }

@@ -134,22 +134,37 @@ var sharedCases = []*testCase{
 			name := c.name("x")
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
+			var mu sync.Mutex
+			readers := 0
+			leave := func(least int) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				left := readers >= least
+				if left {
+					readers--
+				}
+				return left
+			}
 			for range 4 {
 				l := c.open()
-				for range 2 { // never at the same time, so that the name is never free by itself
-					wg.Go(func() {
-						for c.ctx.Err() == nil {
-							h := l.acquire(name, locker.Shared())
-							time.Sleep(3 * time.Millisecond)
-							c.release(h)
-							select {
-							case <-stop:
-								return
-							default:
-							}
+				wg.Go(func() {
+					for c.ctx.Err() == nil {
+						h := l.acquire(name, locker.Shared())
+						mu.Lock()
+						readers++
+						mu.Unlock()
+						// Each leaves behind another, as long as others come at all.
+						if !c.within(20*time.Millisecond, func() bool { return leave(2) }) {
+							leave(1)
 						}
-					})
-				}
+						c.release(h)
+						select {
+						case <-stop:
+							return
+						default:
+						}
+					}
+				})
 			}
 			writer := c.open()
 			for range 5 {

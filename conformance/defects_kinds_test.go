@@ -186,6 +186,25 @@ var kindDefects = []defect{
 		}}),
 	},
 	{
+		name:  "who has released is not shown",
+		cases: "Inspect/StaysTaken",
+		driver: func() func(driver.Driver) *bent {
+			var released sync.Map
+			return func(driver.Driver) *bent {
+				return &bent{
+					linger: func(next driver.Driver, ctx context.Context, c *driver.Claim, d time.Duration) error {
+						released.Store(c.ID, true)
+						return next.(driver.Lingerer).Linger(ctx, c, d)
+					},
+					look: func(next driver.Driver, ctx context.Context, name string) ([]driver.Position, error) {
+						all, err := next.(driver.Inspector).Look(ctx, name)
+						return slices.DeleteFunc(all, func(p driver.Position) bool { _, gone := released.Load(p.ID); return gone }), err
+					},
+				}
+			}
+		},
+	},
+	{
 		name:  "names are found by what is in them",
 		cases: "Inspect/Names",
 		driver: bend(bent{names: func(next driver.Driver, ctx context.Context, prefix string) namesFound {

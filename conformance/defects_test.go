@@ -51,7 +51,12 @@ func TestDefects(t *testing.T) {
 					together.Wait()
 					alone.Lock()
 					defer alone.Unlock()
-					if !finds(t, &d, cs, k, lag, 12*time.Second) && !finds(t, &d, cs, k, lag, 17*time.Second) {
+					if finds(t, &d, cs, k, lag, 12*time.Second) || finds(t, &d, cs, k, lag, 17*time.Second) {
+						return
+					}
+					if late := lag.since(time.Now().Add(-20 * time.Second)); late > tooLate {
+						t.Skipf("no verdict: this machine was late by %v", late)
+					} else {
 						t.Errorf("%s passes although: %s", cs.name, d.name)
 					}
 				})
@@ -66,9 +71,13 @@ func TestDefects(t *testing.T) {
 	}
 }
 
+// tooLate is how late a machine may be to have a say about defects that show in time.
+const tooLate = 100 * time.Millisecond
+
 // finds runs the case against the defect and reports whether it failed.
 func finds(t *testing.T, d *defect, cs *testCase, k *kind, lag *lag, limit time.Duration) bool {
 	b := d.apply()
+	b.RequireAll = false // a case that comes to no verdict has found nothing
 	b.check(t)
 	r := newRunner(&b)
 	r.lag, r.limit = lag, limit

@@ -26,11 +26,16 @@ func Example() {
 					Requests: func(ctx context.Context) (int64, error) { return store.Requests(), nil },
 				}
 			},
-			Fair:    true,
-			Fenced:  true,
-			Shared:  true,
-			Private: true,
-			TTL:     500 * time.Millisecond,
+			Fair:      true,
+			Fenced:    true,
+			Shared:    true,
+			Permits:   true,
+			Downgrade: true,
+			Inspect:   true,
+			Evict:     true,
+			AtLeast:   true,
+			Private:   true,
+			TTL:       500 * time.Millisecond,
 		})
 	}
 }

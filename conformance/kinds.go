@@ -28,10 +28,10 @@ var (
 	sharing     = &kind{name: "shared", needs: shareable, own: options{locker.Shared()}}
 	permitted   = &kind{name: "permits", needs: permits, own: options{locker.Permits(2, 3)}, other: options{locker.Permits(2, 3)}}
 
-	// allKinds are for a case in which those whom it is about never hold a name together.
+	// allKinds are for a case in which those whom it is about exclude the others.
 	allKinds = []*kind{exclusively, sharing, permitted}
 
-	// aloneKinds are for a case in which they all want one name and each holds it alone.
+	// aloneKinds are for a case in which they exclude each other, too.
 	aloneKinds = []*kind{exclusively, permitted}
 )
 

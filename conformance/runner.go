@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -66,7 +67,7 @@ func (r *runner) all(t *testing.T) {
 		for range kinds {
 			slots <- struct{}{}
 		}
-		wg.Go(func() { r.runKinds(t, cs, kinds, func() { <-slots }) })
+		wg.Go(func() { r.runKinds(t, cs, kinds, slots) })
 	}
 	wg.Wait()
 	for _, cs := range cases {
@@ -119,30 +120,35 @@ func (cs *testCase) kindsOf(b *Backend) []*kind {
 	return claimed(cs.kinds, b)
 }
 
-// runKinds runs a case for these kinds: all at once, calling done at the end of each, or one
-// after the other if done is nil.
-func (r *runner) runKinds(t *testing.T, cs *testCase, kinds []*kind, done func()) {
+// runKinds runs a case for these kinds: all at once, giving a slot back at the end of each,
+// or one after the other if slots is nil.
+func (r *runner) runKinds(t *testing.T, cs *testCase, kinds []*kind, slots <-chan struct{}) {
+	left := int64(len(kinds))
+	leave := func() {
+		if slots != nil && atomic.AddInt64(&left, -1) >= 0 {
+			<-slots
+		}
+	}
 	t.Run(cs.name, func(t *testing.T) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		for _, k := range kinds {
-			run := func() {
-				if done != nil {
-					defer done()
-				}
-				if k == nil {
-					r.run(t, cs, nil)
-					return
-				}
+			switch {
+			case k == nil:
+				r.run(t, cs, nil)
+			case slots == nil:
 				t.Run(k.name, func(t *testing.T) { r.run(t, cs, k) })
-			}
-			if done == nil || k == nil {
-				run()
-			} else {
-				wg.Go(run)
+			default:
+				wg.Go(func() {
+					defer leave()
+					t.Run(k.name, func(t *testing.T) { r.run(t, cs, k) })
+				})
 			}
 		}
 	})
+	for range kinds { // also of those that -run leaves out
+		leave()
+	}
 }
 
 // run runs one case for one kind, which may be nil. The case has a goroutine of its own, so that it can be left

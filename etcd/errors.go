@@ -1,34 +1,31 @@
 package etcd
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"github.com/seed80cd6120/locker/driver"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
 var (
-	// errSilence: a server took a request and said nothing more.
+	// errSilence is returned when a server took a request and said nothing more.
 	errSilence = errors.New("no answer from the server")
-	// errSessionGone: the server said that the session's lease is gone.
+	// errClientClosed is returned when the user's client was closed before the Locker.
+	errClientClosed = fmt.Errorf("%w: the client is closed", driver.ErrRefused)
+	// errSessionGone is returned when the server said that the session's lease is gone.
 	errSessionGone = errors.New("the session's lease is gone")
-	// errEntryGone: the key of a waiter is gone although its lease is not.
-	errEntryGone = errors.New("the key in the queue is gone")
-	// errWatch: a watch has ended; what it would have told has to be read.
-	errWatch = errors.New("the watch has ended")
-	// errForeign: something not of this Locker is stored under the key meant for a
-	// claim.
-	errForeign = errors.New("something else is stored under this key")
-	// errFence: an acquisition met the fence that another one's cleaning up has
-	// moved; see session.
-	errFence = errors.New("the fence has moved")
+	// errPlaceGone is returned when the key of a waiter is gone although its lease is not.
+	errPlaceGone = errors.New("the key in the queue is gone")
+	// errPutRefused is returned when a put met a barrier that has moved, or a key of
+	// somebody else. It is made again at once.
+	errPutRefused = errors.New("the barrier has moved")
+	// errWatchEnded is returned when a watch has ended: what it would have told has to be read.
+	errWatchEnded = errors.New("the watch has ended")
+	// errRevision is returned when create revisions have grown beyond what a token holds.
+	errRevision = fmt.Errorf("%w: the revision needs more than 53 bits", driver.ErrRefused)
 )
 
 // answered reports whether err is the answer of a server that has dealt with the
@@ -37,49 +34,24 @@ var (
 // without a leader has not taken it at all.
 func answered(err error) bool {
 	var e rpctypes.EtcdError
-	return errors.As(err, &e) && (e.Code() != codes.Unavailable || isNoLeader(err))
+	return errors.As(err, &e) && (e.Code() != codes.Unavailable || errors.Is(err, rpctypes.ErrNoLeader))
 }
 
-func isNoLeader(err error) bool { return errors.Is(err, rpctypes.ErrNoLeader) }
-
-// lasting reports whether waiting will not mend err.
-func lasting(err error) bool {
-	if clientv3.IsConnCanceled(err) && !errors.Is(err, context.Canceled) {
-		return true // the client has been closed
-	}
-	for _, passing := range []error{rpctypes.ErrTooManyRequests, rpctypes.ErrAuthOldRevision, rpctypes.ErrLeaseNotFound, rpctypes.ErrCompacted, rpctypes.ErrFutureRev} {
-		if errors.Is(err, passing) {
-			return false
-		}
-	}
+// refused reports whether no repetition will mend err, of a request.
+func refused(err error) bool {
 	var e rpctypes.EtcdError
+	code := status.Code(err)
 	if errors.As(err, &e) {
-		return e.Code() != codes.Unavailable
+		code = e.Code()
 	}
-	s, ok := status.FromError(err)
-	if !ok {
-		return false
-	}
-	switch s.Code() {
-	case codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument, codes.Unimplemented:
-		return true
+	switch code {
+	case codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument, codes.Unimplemented, codes.FailedPrecondition:
+		return !errors.Is(err, rpctypes.ErrAuthOldRevision) // the permissions have changed meanwhile
 	}
 	return false
 }
 
-// explain adds to the error of an acquisition that got no answer in time what there
-// is to say about it. The client waits for a connection without a word, whatever is
-// wrong (a certificate, for example), and asks again and again where there is no
-// leader; a request that does neither is told the reason at once.
-func (b *backend) explain(err error) error {
-	if !errors.Is(err, errSilence) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(context.Background()), 40*time.Millisecond)
-	defer cancel()
-	_, why := pb.NewMaintenanceClient(b.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
-	if why == nil || ctx.Err() != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %w", errSilence, rpctypes.Error(why))
+// lasting reports whether an acquisition is to return err, rather than to go on.
+func lasting(err error) bool {
+	return errors.Is(err, driver.ErrRefused) || errors.Is(err, rpctypes.ErrNoSpace)
 }

@@ -1,54 +1,61 @@
 // Package etcd takes locks on an etcd cluster (3.4 or later):
 //
-//	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"localhost:2379"}})
+//	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"localhost:2379"}, DialKeepAliveTime: 10 * time.Second})
 //	l, err := etcd.New(client)
 //	lock, err := l.Acquire(ctx, "orders/42")
 //	defer lock.Release(ctx)
 //
 // # On the server
 //
-// Every acquisition has a key of its own,
+// Every claim has a key of its own, named after the Locker and numbered:
 //
-//	locker/orders%2F42/5f0c2a7be1d49c03.0
+//	locker/orders%2F42#5f0c2a7be1d49c03.0
+//	1 2147483647 2147483647 9b1e... free 1763913600000 host-1 pid 77
 //
-// named after the Locker and numbered; its value ends with the owner's text
-// ([locker.WithOwner]). The keys of one name are
-// its queue: the one with the lowest create revision holds the lock, and that
-// revision is the fencing token. "etcdctl get --prefix locker/" shows who holds
-// and who waits; deleting a key takes the lock away, which its holder is told
-// within a second.
+// The value is a format version, the weight (2147483647: exclusive; 1: shared; k of n
+// permits), the limit, the claim's ID, "free" if it was granted when it joined, otherwise
+// "queued", when it joined by the clock of its own machine, and the owner's text. What
+// is in another format counts as an exclusive claim. The keys of one name are its queue, in
+// the order of their create revisions. A claim holds the name when its weight and those
+// ahead of it are together no more than its limit; its token is the create revision times
+// 1,024, which leaves 1,023 tokens for hand-overs within the process. In a name, all bytes but
+// ASCII letters, digits and -_.~:,=@+ are escaped.
 //
-// All keys of one Locker are under one lease, which is granted at the first
-// acquisition and kept alive until Close. etcd counts leases in whole seconds and
-// grants none shorter than its election timeout allows (2 s as configured by
-// default), so a TTL is rounded up to that. A new leader gives every lease its full
-// time once more: when a holder has died and the leader changes as well, its locks
-// are free a TTL after the change. An acquisition with [locker.WithLease] gets a
-// lease of its own once it is granted.
+// A claim joins by one transaction that puts its key and reads who is ahead; it leaves by one
+// that deletes the key if its create revision is the same. Who has to wait watches the nearest
+// key that is in its way all alone, from the present revision, and reads again who is ahead when
+// that is deleted. Claims for some of several permits watch the whole queue.
+//
+// All keys of one Locker are under one lease, which is granted at the first acquisition and
+// kept alive until Close; also those of [locker.WithLease], which thus end with it at the
+// latest. etcd counts leases in whole seconds and grants none shorter than its election
+// timeout allows (2 s as configured by default), so a TTL is rounded up to that. A new leader
+// gives every lease its full time once more: when a holder has died and the leader changes as
+// well, its locks are free a TTL after the change. A name that stays taken by
+// [locker.AtLeast] is under a lease of its own, rounded up in the same way.
+//
+// "etcdctl get --prefix locker/" shows who holds and who waits. Deleting a key takes the lock
+// away, which its holder is told within a second; a waiter whose key was deleted queues anew
+// after some seconds, or when its turn comes.
 //
 // # What it costs
 //
-// Without competition, acquiring and releasing is one request each. Who has to
-// wait watches only the key directly ahead of its own, so that a release wakes
-// one waiter, and a waiter costs nothing but its Locker's lease. The waiter then makes sure
-// of its place with one read, which any member can answer: that a key is gone does not say
-// whether it was the holder's, nor whether the waiter's own is still there. Where the same
-// Lockers compete for a name again and again, in the same order, the release answers both and
-// the read is not needed; for that they have one more key each, until Close. When the next
-// in line is of the same Locker, the release itself hands the lock over, without that, and has
-// the goroutine after that one join the queue: many of one Locker cost one request each. A
-// lock held for longer than a moment has its key watched, which is one request; a Locker
-// that holds more than 16 asks for all the others at once, twice a second.
+// Without competition, acquiring and releasing is one request each; with it there are at most
+// three more. An idle waiter costs nothing but its Locker's lease. Of who waits for permits
+// each is told of every release of that name. Holders read their keys twice a second, with
+// one request for each 128 of them. With a password the server checks it whenever a stream
+// of watches is opened, but not for every wait.
 //
 // # The client
 //
 // New takes the client as it is: endpoints, TLS, user and password, and also confined
 // to a part of the key space by package go.etcd.io/etcd/client/v3/namespace. Set
-// DialKeepAliveTime: without it the client notices only at the next renewal
-// that a machine is gone which did not close its connections. The Locker does not
-// close the client.
+// DialKeepAliveTime: without it the client does not notice that a connection is dead until TCP
+// gives up, which may take a quarter of an hour. The leases are then renewed by another
+// connection, but acquisitions and releases wait. The Locker does not close the client.
 //
-// The user needs permission to read and write the prefix, "locker/".
+// The user needs permission to read and write the prefix, "locker/". Servers before
+// 3.4.20 and 3.5.7 refuse releases while they have no space left.
 package etcd
 
 import (
@@ -63,44 +70,38 @@ import (
 // DefaultPrefix is what all keys begin with unless WithPrefix says otherwise.
 const DefaultPrefix = "locker/"
 
-type settings struct {
-	prefix string
-	err    error
-}
+type settings struct{ prefix string }
 
 // WithPrefix sets what all keys begin with, for several independent groups of locks in
 // one cluster. A "/" is added if it does not end with one. Lockers exclude each
-// other only if their prefixes are equal.
+// other only if their prefixes are equal. A prefix is not empty and holds no "#".
 func WithPrefix(prefix string) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
-		if prefix == "" {
-			s.err = fmt.Errorf("%w: empty prefix", locker.ErrInvalidOption)
+		if prefix == "" || strings.Contains(prefix, mark) {
+			return fmt.Errorf("%w: prefix %q is empty or holds %q", locker.ErrInvalidOption, prefix, mark)
 		}
 		s.prefix = strings.TrimSuffix(prefix, "/") + "/"
-		return s.err
+		return nil
 	})
 }
 
 // New returns a Locker on the cluster that client is connected to. It sends
 // nothing: the first request is that of the first acquisition.
 func New(client *clientv3.Client, opts ...locker.Option) (locker.Locker, error) {
-	d, cfg, err := open(client, opts)
+	b, cfg, err := open(client, opts)
 	if err != nil {
 		return nil, &locker.Error{Op: "open", Backend: backendName, Err: err}
 	}
-	return locker.New(d, cfg)
+	return locker.New(b, cfg)
 }
 
 func open(client *clientv3.Client, opts []locker.Option) (*backend, *locker.Config, error) {
 	s := settings{prefix: DefaultPrefix}
-	cfg, err := locker.NewConfig("etcd", &s, opts...)
-	if err != nil {
-		return nil, nil, err
-	}
+	cfg, err := locker.NewConfig(backendName, &s, opts...)
 	switch {
-	case s.err != nil:
-		return nil, nil, s.err
-	case client == nil || client.KV == nil || client.Lease == nil || client.ActiveConnection() == nil:
+	case err != nil:
+		return nil, nil, err
+	case client == nil || client.KV == nil || client.Lease == nil || client.Watcher == nil || client.ActiveConnection() == nil:
 		return nil, nil, fmt.Errorf("%w: nil client", locker.ErrInvalidOption)
 	case client.Ctx().Err() != nil:
 		return nil, nil, fmt.Errorf("%w: closed client: %w", locker.ErrInvalidOption, context.Cause(client.Ctx()))

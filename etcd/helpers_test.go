@@ -2,10 +2,8 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,40 +66,133 @@ func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.L
 	return l
 }
 
-// next has a Locker wait for a name. What comes from the channel is nil if that failed.
-func next(t testing.TB, l locker.Locker, name string) <-chan *locker.Lock {
-	locks := make(chan *locker.Lock, 1)
-	go func() {
-		lock, err := l.Acquire(t.Context(), name)
-		if err != nil {
-			t.Error(err)
-		}
-		locks <- lock
-	}()
-	return locks
-}
-
-// follows waits for the one who had to wait for lock, who then gives it back.
-func follows(t testing.TB, lock *locker.Lock, next <-chan *locker.Lock) {
+// driverOf opens a driver without the core around it.
+func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend {
 	t.Helper()
-	l := <-next
-	if l == nil {
-		t.FailNow()
+	b, _, err := open(c, opts)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if l.Token() <= lock.Token() {
-		t.Errorf("token %d after %d", l.Token(), lock.Token())
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = b.Close(ctx)
+	})
+	return b
+}
+
+// renewing calls Renew as the core does until the test ends, and returns what tells of the
+// claims that are gone.
+func renewing(t testing.TB, b *backend, claims ...*driver.Claim) (gone <-chan *driver.Claim) {
+	ctx, cancel := context.WithCancel(context.Background())
+	told := make(chan *driver.Claim, len(claims))
+	var mu sync.Mutex
+	lost := make(map[*driver.Claim]bool)
+	report := func(c *driver.Claim, _ driver.Instant, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if errors.Is(err, driver.ErrGone) && !lost[c] {
+			lost[c] = true
+			told <- c
+		}
 	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Error(err)
+	var all sync.WaitGroup
+	all.Go(func() {
+		inFlight := make(chan struct{}, 4)
+		for tick := time.NewTicker(checkEvery); ; {
+			select {
+			case inFlight <- struct{}{}:
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(ctx, b.ttl/3)
+					defer cancel()
+					b.Renew(ctx, claims, report)
+					<-inFlight
+				})
+			default:
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); all.Wait() })
+	return told
+}
+
+var claims struct {
+	sync.Mutex
+	n int
+}
+
+// claim makes an exclusive claim.
+func claim(name string, wait bool) *driver.Claim {
+	claims.Lock()
+	defer claims.Unlock()
+	claims.n++
+	return &driver.Claim{Name: name, ID: fmt.Sprintf("%032x", claims.n), Owner: "test", TTL: locker.DefaultTTL, Wait: wait,
+		Weight: driver.All, Limit: driver.All, Spare: 5000}
+}
+
+// claimOf makes a claim of weight and limit that waits.
+func claimOf(name string, weight, limit int32) *driver.Claim {
+	c := claim(name, true)
+	c.Weight, c.Limit = weight, limit
+	return c
+}
+
+// take acquires what c asks for, which is free.
+func take(t testing.TB, b *backend, c *driver.Claim) driver.Grant {
+	t.Helper()
+	g, err := b.Acquire(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// hold acquires a name that is free.
+func hold(t testing.TB, b *backend, name string) *driver.Claim {
+	t.Helper()
+	c := claim(name, true)
+	take(t, b, c)
+	return c
+}
+
+// begin has a goroutine acquire what c asks for.
+func begin(t testing.TB, b *backend, c *driver.Claim) (granted <-chan error) {
+	outcome := make(chan error, 1)
+	go func() { _, err := b.Acquire(t.Context(), c); outcome <- err }()
+	return outcome
+}
+
+// soon receives from a channel, or fails the test.
+func soon[T any](t testing.TB, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s: nothing came", what)
+	}
+	return v
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-// under lists the keys of a name, the oldest first.
-func under(t testing.TB, c *clientv3.Client, name string) []string {
+// keysOf lists the keys of a name, the oldest first.
+func keysOf(t testing.TB, c *clientv3.Client, name string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	r, err := c.Get(ctx, DefaultPrefix+names.Escape(name)+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+	r, err := c.Get(ctx, DefaultPrefix+names.Escape(name)+mark, clientv3.WithPrefix(), clientv3.WithKeysOnly(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		t.Fatal(err)
@@ -113,11 +204,11 @@ func under(t testing.TB, c *clientv3.Client, name string) []string {
 	return keys
 }
 
-// queued waits until n keys of a name are there.
-func queued(t testing.TB, c *clientv3.Client, name string, n int) []string {
+// queueHas waits until n keys of a name are there.
+func queueHas(t testing.TB, c *clientv3.Client, name string, n int) []string {
 	t.Helper()
 	var keys []string
-	eventually.Is(t, "queue", func() bool { keys = under(t, c, name); return len(keys) == n })
+	eventually.Is(t, "queue", func() bool { keys = keysOf(t, c, name); return len(keys) == n })
 	return keys
 }
 
@@ -143,124 +234,4 @@ func requests(t testing.TB, e *servers.Etcd) (since func() (sum int64, by map[st
 		}
 		return sum, by
 	}
-}
-
-// rests waits until nobody has asked the server for anything for a while: who waits has yet to
-// look after its watch began.
-func rests(t testing.TB, e *servers.Etcd) {
-	t.Helper()
-	eventually.Is(t, "rest", func() bool {
-		since := requests(t, e)
-		time.Sleep(2 * guardAfter)
-		n, _ := since()
-		return n == 0
-	})
-}
-
-func httpGet(t testing.TB, url string) string {
-	t.Helper()
-	tr := &http.Transport{DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: tr}).Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
-}
-
-// driverOf opens a driver without the core around it.
-func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend {
-	t.Helper()
-	b, _, err := open(c, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.impatient(10 * time.Second) // nobody here asks again, as the core does
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = b.Close(ctx)
-	})
-	return b
-}
-
-// impatient fixes how long a request may take.
-func (b *backend) impatient(d time.Duration) { b.patience.least, b.patience.most = d, d }
-
-var claims struct {
-	sync.Mutex
-	n int
-}
-
-func claim(name string, wait bool) *driver.Claim {
-	claims.Lock()
-	defer claims.Unlock()
-	claims.n++
-	return &driver.Claim{Name: name, ID: fmt.Sprintf("%032x", claims.n), Owner: "test", TTL: locker.DefaultTTL, Wait: wait}
-}
-
-// take acquires a name that is free.
-func take(t testing.TB, b *backend, name string) *driver.Claim {
-	t.Helper()
-	c, _ := hold(t, b, name)
-	return c
-}
-
-// hold is take for a test that wants to know why the lock is lost.
-func hold(t testing.TB, b *backend, name string) (c *driver.Claim, lost <-chan error) {
-	t.Helper()
-	c = claim(name, true)
-	reasons := make(chan error, 10)
-	c.Lost = func(reason error) { reasons <- reason }
-	if _, err := b.Acquire(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	return c, reasons
-}
-
-// begin has a goroutine acquire what c asks for.
-func begin(t testing.TB, b *backend, c *driver.Claim) (granted <-chan error) {
-	outcome := make(chan error, 1)
-	go func() { _, err := b.Acquire(t.Context(), c); outcome <- err }()
-	return outcome
-}
-
-// guarded waits until the keys of claims are watched.
-func guarded(t testing.TB, b *backend, claims ...*driver.Claim) {
-	t.Helper()
-	eventually.Is(t, "guarded", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return !slices.ContainsFunc(claims, func(c *driver.Claim) bool { return c.State.(*entry).guard == nil })
-	})
-}
-
-// keep calls Renew as the core does, until the test ends.
-func keep(t testing.TB, b *backend) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			b.Renew(ctx, nil, nil)
-			select {
-			case <-time.After(checkEvery):
-			case <-ctx.Done():
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-}
-
-func revision(t testing.TB, c *clientv3.Client) int64 {
-	t.Helper()
-	r, err := c.Get(context.Background(), "nothing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Header.Revision
 }

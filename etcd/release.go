@@ -4,190 +4,116 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed80cd6120/locker/driver"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Release deletes the key if it is the one that was granted. The same transaction
-// looks who is the first now, if that may be one that waits in this Locker too: then it
-// need not ask. Who followed one of this Locker is likely to be followed by one, even if
-// that is not there yet. One of another Locker is marked instead, if there is a habit. To
-// look for such a one would be of no use, and costs the server a reading of the whole queue
-// before it tells of the deletion; it is done only to learn whom to mark the next time.
+// Release deletes the key if it is the one that was granted.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
-	e := own(c)
-	if e == nil || e.rev.Load() == 0 {
-		return driver.ErrGone
-	}
-	if !e.deleted {
-		err := b.delete(ctx, e)
-		if errors.Is(err, driver.ErrGone) && len(e.leases) == 0 {
-			b.forget(e)
-		}
-		if err != nil {
-			return err
-		}
-		e.deleted = true
-	}
-	if err := b.endLeases(ctx, e); err != nil {
-		return err
-	}
-	b.forget(e)
-	return nil
+	cs := stateOf(c)
+	return b.ended(cs, b.change(ctx, cs, clientv3.OpDelete(cs.key)))
 }
 
-func (b *backend) delete(ctx context.Context, e *entry) error {
-	err := b.handOver(ctx, e)
-	switch {
-	case err == errNotNext:
-		err = b.deleteOnly(ctx, e)
-	case errors.Is(err, rpctypes.ErrNoSpace): // for a mark; it may have been refused only after it was done
-		if err = b.deleteOnly(ctx, e); errors.Is(err, driver.ErrGone) {
-			return nil
-		}
-	}
-	switch {
-	case errors.Is(err, rpctypes.ErrNoSpace):
-		return b.deletePlain(ctx, e)
-	case errors.Is(err, driver.ErrGone):
-		return err
-	case err != nil:
-		return fmt.Errorf("delete: %w", err)
-	}
-	return nil
-}
-
-// deleteOnly deletes the key and nothing else.
-func (b *backend) deleteOnly(ctx context.Context, e *entry) error {
-	resp, err := b.deleteTxn(ctx, e)
-	switch {
-	case err != nil:
-		return err
-	case !resp.Succeeded:
-		return driver.ErrGone
-	}
-	b.learn(e, b.tell(resp))
-	return nil
-}
-
-func (b *backend) deleteTxn(ctx context.Context, e *entry) (*clientv3.TxnResponse, error) {
-	look := e.expects != "" || e.follows || !b.alone(e)
-	if b.directKV != nil && !look {
-		return b.direct(ctx, deleteOwn(e))
-	}
-	mine := clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev.Load())
-	then := []clientv3.Op{clientv3.OpDelete(e.key)}
-	if look {
-		then = append(then, firstOf(e.queue))
-	}
-	return b.txn(ctx, []clientv3.Cmp{mine}, then, nil)
-}
-
-// tell lets the claim know that is the first after a transaction whose last
-// operation looked, if it is one of this Locker, and returns its key.
-func (b *backend) tell(resp *clientv3.TxnResponse) (first string) {
-	last := resp.Responses[len(resp.Responses)-1].GetResponseRange()
-	for _, kv := range last.GetKvs() {
-		first = string(kv.Key)
-		b.found(kv)
-	}
-	return first
-}
-
-// deletePlain deletes the key without comparing. While they have no space, etcd before
-// 3.4.20 and 3.5.7 refuse every transaction, also one that only deletes, and all
-// refuse one that moves the fence; but not this. Nobody else has the key, but should
-// the request arrive late the next claim might: then it is not used again.
-func (b *backend) deletePlain(ctx context.Context, e *entry) error {
-	var resp *clientv3.DeleteResponse
-	err := b.call(ctx, func(ctx context.Context) (err error) {
-		resp, err = b.client.Delete(ctx, e.key)
-		return err
-	})
-	switch {
-	case err != nil:
-		e.spoilt = true
-		return fmt.Errorf("delete: %w", err)
-	case resp.Deleted == 0:
-		return driver.ErrGone
-	}
-	return nil
-}
-
-// Abandon deletes the key if it is that of the claim, whatever became of it. If a
-// request that puts it may still be on its way it also moves the fence, behind which
-// that request is refused.
-func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
-	e := own(c)
-	if e == nil {
-		return nil // nothing was ever asked
-	}
-	if !e.sown {
-		b.forget(e)
-		return nil
-	}
-	for {
-		s := e.doubt()
-		err := b.wipe(ctx, e, s)
-		switch {
-		case err == nil && s == nil:
-			if err := b.endLeases(ctx, e); err != nil {
-				return err
-			}
-			b.forget(e)
-			return nil
-		case errors.Is(err, rpctypes.ErrLeaseNotFound) && s != nil:
-			b.endSession(s) // nothing can be put under it any more
-		case err != nil:
-			return fmt.Errorf("delete: %w", err)
-		}
-		e.settle(s)
-	}
-}
-
-// doubt returns a session under which a put of e may still arrive. There is hardly
-// ever more than one.
-func (e *entry) doubt() *session {
-	for _, s := range e.doubts {
-		if !s.isGone() {
-			return s
-		}
-	}
-	return nil
-}
-
-// wipe makes one transaction of Abandon, and one more if the key was marked.
-func (b *backend) wipe(ctx context.Context, e *entry, doubt *session) error {
-	mine := clientv3.Compare(clientv3.Value(e.key), "=", e.value())
-	unmarked := clientv3.Compare(clientv3.Version(e.key), "!=", marked)
-	then := []clientv3.Op{clientv3.OpDelete(e.key)}
-	otherwise := []clientv3.Op{clientv3.OpTxn([]clientv3.Cmp{mine}, []clientv3.Op{touch(e.key)}, nil)}
-	var known int64
-	if doubt != nil {
-		then, otherwise = append(then, moveFence(doubt)), append(otherwise, moveFence(doubt))
-		known = doubt.known()
-	}
-	resp, err := b.txn(ctx, []clientv3.Cmp{mine, unmarked}, append(then, firstOf(e.queue)), otherwise)
-	if errors.Is(err, rpctypes.ErrNoSpace) {
-		// The fence cannot be moved, but the name can be given back.
-		if gone := b.deletePlain(ctx, e); doubt == nil && (gone == nil || errors.Is(gone, driver.ErrGone)) {
-			return nil
-		}
-	}
+// Linger puts the key under a lease of its own, which nobody renews. The key keeps its
+// create revision, and with it its place.
+func (b *backend) Linger(ctx context.Context, c *driver.Claim, d time.Duration) error {
+	cs := stateOf(c)
+	lease, _, err := b.grantLease(ctx, d)
 	if err != nil {
 		return err
 	}
-	if doubt != nil {
-		doubt.moved(resp.Header.Revision, resp.Header.Revision, known)
+	err = b.change(ctx, cs, clientv3.OpPut(cs.key, cs.value(cs.how), clientv3.WithLease(lease)))
+	if errors.Is(err, driver.ErrGone) {
+		_ = b.revoke(ctx, lease) // or it ends by itself
 	}
-	if resp.Succeeded {
-		b.tell(resp)
-		return nil
+	return b.ended(cs, err)
+}
+
+// Lighten writes the value with the smaller weight. The key keeps its create revision, and
+// with it its place and its token.
+func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
+	cs := stateOf(c)
+	lighter := *cs
+	lighter.weight = weight
+	err := insist(ctx, func() error {
+		return b.change(ctx, cs, clientv3.OpPut(cs.key, lighter.value(cs.how), clientv3.WithIgnoreLease()))
+	})
+	if err == nil {
+		cs.weight = weight
 	}
-	if resp.Responses[0].GetResponseTxn().Succeeded { // it was marked
-		return b.wipe(ctx, e, nil)
+	return err
+}
+
+// change carries out op if the key of cs is the one that was granted; otherwise it
+// returns ErrGone.
+func (b *backend) change(ctx context.Context, cs *claimState, op clientv3.Op) error {
+	mine := clientv3.Compare(clientv3.CreateRevision(cs.key), "=", cs.rev)
+	resp, err := b.txn(ctx, []clientv3.Cmp{mine}, []clientv3.Op{op}, nil)
+	switch {
+	case err != nil:
+		return fmt.Errorf("change the key: %w", err)
+	case !resp.Succeeded:
+		return driver.ErrGone
 	}
 	return nil
+}
+
+// ended takes in the outcome of a request to end the holding of cs. When the key is gone
+// after an earlier one without an answer, that one has done it.
+func (b *backend) ended(cs *claimState, err error) error {
+	switch gone := errors.Is(err, driver.ErrGone); {
+	case err == nil || gone:
+		b.forget(cs)
+		if gone && cs.asked {
+			return nil
+		}
+	case !answered(err):
+		cs.asked = true
+	}
+	return err
+}
+
+// Abandon deletes the key if it is that of the claim, whatever became of it, after it has
+// made sure that no request of the claim that is still on its way will put it.
+func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
+	cs := stateOf(c)
+	if cs == nil {
+		return nil // nothing was ever asked
+	}
+	err := b.settle(ctx, cs)
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		// The barrier cannot be moved until there is space, but the name can be freed.
+		now := *cs
+		now.late = false
+		if b.settle(ctx, &now) == nil {
+			_ = b.remove(ctx, &now)
+		}
+	}
+	if err == nil {
+		err = b.remove(ctx, cs)
+	}
+	switch {
+	case errors.Is(err, errClientClosed):
+		// Nothing of this Locker can arrive any more, nor be asked for: what is left goes
+		// with the session's lease, which nobody renews.
+		return nil
+	case err == nil:
+		b.forget(cs)
+	}
+	return err
+}
+
+// remove deletes the key of cs if it is there.
+func (b *backend) remove(ctx context.Context, cs *claimState) error {
+	if cs.rev == 0 {
+		return nil
+	}
+	err := b.change(ctx, cs, clientv3.OpDelete(cs.key))
+	if errors.Is(err, driver.ErrGone) {
+		return nil
+	}
+	return err
 }

@@ -2,97 +2,119 @@ package etcd
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 )
 
-// underway are the requests that have not come back. Each has a context that can be
-// cancelled, for when its patience or its caller's context ends. To make one, to tie it to
-// that of the caller, and to set a timer took about as long as all the rest that a Locker
-// does for an acquisition, and nearly every request is answered before anybody has looked at
-// it. So contexts that nobody cancelled are used again, and one timer looks after all
-// requests.
-type underway struct {
-	mu    sync.Mutex
-	all   map[*request]struct{}
-	timer *time.Timer
-	armed bool
-}
+const (
+	// leastPatience is how long a request may go without an answer before it is given up and
+	// made again, with another member if there is one: when a leader dies, what others
+	// have passed on to it is lost without a word. While a server is slow patience grows
+	// with each request given up, and shrinks again with each that is answered quickly.
+	leastPatience = 500 * time.Millisecond
+	// slowest is what patience grows to. etcd itself gives up after 7 s.
+	slowest = 4 * time.Second
+)
 
-// lookEvery is how often requests under way are looked after: it is how late they end.
-const lookEvery = 25 * time.Millisecond
+func (b *backend) patience() time.Duration { return leastPatience + time.Duration(b.slow.Load()) }
 
-type request struct {
-	live   context.Context // not cancelled yet, or the request has been given up
-	cancel context.CancelFunc
-	caller context.Context
-	until  time.Time // the end of patience
-}
-
-// spare are requests that were not given up.
-var spare = sync.Pool{New: func() any {
-	r := new(request)
-	r.live, r.cancel = context.WithCancel(context.Background())
-	return r
-}}
-
-// requestContext has the values of the caller's context.
-type requestContext struct {
-	context.Context // request.live
-	caller          context.Context
-}
-
-// Value asks the inner context first: package context finds by it how to cancel what
-// depends on it.
-func (c *requestContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
+// call makes one request and gives it up, with errSilence, when patience is over.
+func (b *backend) call(ctx context.Context, do func(ctx context.Context) error) error {
+	if err := b.usable(ctx); err != nil {
+		return err
 	}
-	return c.caller.Value(key)
-}
-
-// begin begins a request on behalf of ctx. It has to be ended.
-func (u *underway) begin(ctx context.Context, until time.Time) (*request, context.Context) {
-	r := spare.Get().(*request)
-	r.caller, r.until = ctx, until
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	switch {
-	case u.timer == nil:
-		u.all = make(map[*request]struct{})
-		u.timer = time.AfterFunc(lookEvery, u.look)
-	case !u.armed:
-		u.timer.Reset(lookEvery)
+	inner, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	slow, begun := b.slow.Load(), time.Now()
+	// Not a deadline: that would be sent to the server, which sets a timer for it.
+	var silent atomic.Bool
+	timer := time.AfterFunc(b.patience(), func() { silent.Store(true); cancel() })
+	defer timer.Stop()
+	err := do(inner)
+	switch gone := b.usable(ctx); {
+	case err == nil:
+		if slow > 0 && time.Since(begun) < leastPatience/2 {
+			b.slow.CompareAndSwap(slow, slow/2)
+		}
+		return nil
+	case errors.Is(gone, context.DeadlineExceeded):
+		return b.explain(gone)
+	case gone != nil:
+		return gone
+	case silent.Load():
+		b.slow.CompareAndSwap(slow, min(2*slow+int64(leastPatience), int64(slowest-leastPatience)))
+		b.restartWatches()
+		if b.client.ActiveConnection().GetState() == connectivity.TransientFailure {
+			return b.explain(errSilence) // not with a connection: it would take the turn of another member
+		}
+		return errSilence
+	case refused(err):
+		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}
-	u.armed = true
-	u.all[r] = struct{}{}
-	return r, &requestContext{r.live, ctx}
+	return err
 }
 
-// look gives up what has taken too long.
-func (u *underway) look() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	now := time.Now()
-	for r := range u.all {
-		if now.After(r.until) || r.caller.Err() != nil {
-			r.cancel()
+// insist makes a request again while it is not answered, for some seconds at most. It is for
+// requests that the core does not make again, and that may be carried out twice.
+func insist(ctx context.Context, request func() error) error {
+	for begun := time.Now(); ; {
+		err := request()
+		if !errors.Is(err, errSilence) || ctx.Err() != nil || time.Since(begun) > 2*slowest {
+			return err
 		}
 	}
-	if u.armed = len(u.all) > 0; u.armed {
-		u.timer.Reset(lookEvery)
-	}
 }
 
-// end ends a request that has come back, and reports whether it was given up before.
-func (u *underway) end(r *request) (givenUp bool) {
-	u.mu.Lock()
-	delete(u.all, r)
-	u.mu.Unlock()
-	if r.live.Err() != nil {
-		return true
+// usable returns why no request can be made: ctx is over, or the client was closed.
+func (b *backend) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	r.caller = nil
-	spare.Put(r)
-	return false
+	if b.client.Ctx().Err() != nil {
+		return errClientClosed
+	}
+	return nil
+}
+
+// txn makes one transaction.
+func (b *backend) txn(ctx context.Context, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (resp *clientv3.TxnResponse, err error) {
+	err = b.call(ctx, func(ctx context.Context) (err error) {
+		resp, err = b.client.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
+		return err
+	})
+	return resp, err
+}
+
+// get makes one range request.
+func (b *backend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (resp *clientv3.GetResponse, err error) {
+	err = insist(ctx, func() error {
+		return b.call(ctx, func(ctx context.Context) (err error) {
+			resp, err = b.client.Get(ctx, key, opts...)
+			return err
+		})
+	})
+	return resp, err
+}
+
+// explain returns what there is to say about a request without an answer, or err. The
+// client waits for a connection without a word, whatever is wrong (a certificate, for
+// example), and asks again and again where there is no leader; a request that does neither
+// is told the reason at once.
+func (b *backend) explain(err error) error {
+	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(b.life), 40*time.Millisecond)
+	defer cancel()
+	_, why := pb.NewMaintenanceClient(b.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
+	if why == nil || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errSilence, rpctypes.Error(why))
 }

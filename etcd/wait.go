@@ -4,159 +4,152 @@ import (
 	"context"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
+	"github.com/seed80cd6120/locker/driver"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// await returns when e is the first of its queue. Nobody can come to stand before
-// it, since create revisions only grow, so that it is enough to know when the one
-// directly ahead goes. That alone does not make e the first: whoever goes may have
-// given up waiting; nor does it show that e is still there: its lease may have
-// been revoked a moment ago. So e becomes a holder by a look at the queue of
-// a revision at which the other was gone: its own look, or that of a release by the
-// same Locker, which takes it along in its transaction. Or by what the deletion of a
-// marked key tells; see habit.
-func (b *backend) await(ctx context.Context, e *entry, p place) error {
-	for p.ahead > 0 && !e.isFirst() {
-		var err error
-		if ahead := b.follow(e, p); ahead != nil {
-			p, err = b.awaitOwn(ctx, e, ahead)
-		} else {
-			p, err = b.awaitOther(ctx, e, p)
+const (
+	// fallbackInterval is how often a waiter looks at its queue although nobody told it to,
+	// in case a message was lost.
+	fallbackInterval = time.Minute
+	// longWait is when a waiter begins to watch its own key too, to queue anew at once when
+	// that is deleted. Who waits for less learns of it when its turn comes.
+	longWait = 5 * time.Second
+)
+
+// view is what a claim has seen ahead of it at a revision. If one of those ahead keeps it from
+// being granted all alone, only the nearest such counts, and its key is watched: for an
+// exclusive claim that is the one directly ahead, for a shared one the last exclusive one.
+// Otherwise, with permits, all those ahead count and the whole queue is watched: any of
+// them may be the next to go.
+type view struct {
+	rev    int64
+	fits   bool
+	target target           // what to watch
+	counts map[string]int64 // weights, by key
+	sum    int64            // of the weights in counts
+}
+
+// newView makes the view of cs from the entries ahead of it, the nearest first.
+func newView(cs *claimState, ahead []entry, rev int64) view {
+	weight, limit := cs.claim.Weight, cs.claim.Limit
+	v := view{rev: rev, counts: make(map[string]int64)}
+	for _, e := range ahead {
+		v.sum += int64(e.weight)
+		v.counts[e.key] = int64(e.weight)
+		if !driver.Fits(int64(e.weight), weight, limit) {
+			v.sum, v.counts = int64(e.weight), map[string]int64{e.key: int64(e.weight)}
+			v.target = target{key: e.key, puts: weight < limit}
+			return v
 		}
-		if err != nil {
+	}
+	v.fits = driver.Fits(v.sum, weight, limit)
+	v.target = target{key: cs.queue, queue: true, puts: true}
+	return v
+}
+
+// apply takes in what has happened since and reports whether cs may have been granted.
+func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
+	for _, ev := range events {
+		key := string(ev.Kv.Key)
+		weight, ok := v.counts[key]
+		if ev.Kv.ModRevision <= v.rev || !ok {
+			continue
+		}
+		v.rev = ev.Kv.ModRevision
+		v.sum -= weight
+		delete(v.counts, key)
+		if ev.Type == clientv3.EventTypePut { // it has become lighter
+			v.counts[key] = int64(parse(ev.Kv).weight)
+			v.sum += v.counts[key]
+		}
+	}
+	return driver.Fits(v.sum, cs.claim.Weight, cs.claim.Limit)
+}
+
+// await returns nil when cs, which has seen v, is granted. Nobody can come to stand ahead
+// of it, since create revisions only grow, so that it is enough to know when those
+// ahead go. That alone does not grant it: those farther ahead may still be there, and its
+// own key may not. So the end is always a look.
+func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
+	for !v.fits {
+		var err error
+		if v, err = b.awaitChange(ctx, cs, v); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// isFirst reports whether a release has seen e at the head of the queue.
-func (e *entry) isFirst() bool {
-	first, rev := e.first.Load(), e.rev.Load()
-	if first == nil || rev == 0 || first.CreateRevision != rev {
-		return false
-	}
-	e.marked = first.Version == marked
-	return true
-}
-
-// found notes what a release has seen at the head of a queue, if that is the key of
-// a claim of this Locker.
-func (b *backend) found(kv *mvccpb.KeyValue) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.entries[string(kv.Key)]
-	if e == nil {
-		return
-	}
-	e.first.Store(kv)
-	select {
-	case e.head <- struct{}{}:
-	default:
-	}
-}
-
-// awaitOwn waits behind a claim of the same Locker, which costs no request.
-func (b *backend) awaitOwn(ctx context.Context, e, ahead *entry) (place, error) {
-	look := time.NewTimer(b.fallback)
-	defer look.Stop()
-	select {
-	case <-e.head:
-	case <-ahead.over:
-	case <-look.C:
-	case <-e.session.gone:
-		return place{}, errSessionGone
-	case <-ctx.Done():
-		return place{}, ctx.Err()
-	}
-	if e.isFirst() {
-		return place{}, nil
-	}
-	return b.look(ctx, e, 0)
-}
-
-// awaitOther watches the key directly ahead. Between the look at the queue that
-// named it and the beginning of the watch it may have gone, if anything has been
-// written at all; then one more look is needed. It need not come at once where
-// several are ahead, who cannot all have had their turn yet.
-func (b *backend) awaitOther(ctx context.Context, e *entry, p place) (place, error) {
-	w, from, err := b.watch(ctx, p.key, p.rev)
+// awaitChange watches what v says until cs may have been granted, and looks then.
+func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view) (view, error) {
+	b.waited.Store(int64(b.clock.Now()))
+	w, since, err := b.watch(ctx, v.target)
 	if err != nil {
-		return place{}, err
+		return view{}, err
 	}
 	defer w.close()
-	var fence *tap
-	if p.tells != nil {
-		fence = w.w.stream.ask(b.space()+e.session.fence, p.rev, 0, nil)
-		defer fence.close()
-	}
-	if from > p.rev && p.ahead <= 2 {
-		q, err := b.look(ctx, e, 0)
-		if err != nil || q.key != p.key {
-			return q, err
+	if since > v.rev { // something may have happened before the watch began
+		now, err := b.look(ctx, cs, since)
+		if err != nil || now.fits || now.target != v.target {
+			return now, err
 		}
-		p = q
+		v = now
 	}
-	doubt := b.fallback
-	if from > p.rev {
-		doubt = min(time.Duration(p.ahead)*5*time.Millisecond, 100*time.Millisecond)
-	}
-	timer := time.NewTimer(doubt)
-	defer timer.Stop()
+	fallback, long := time.NewTimer(fallbackInterval), time.NewTimer(longWait)
+	defer fallback.Stop()
+	defer long.Stop()
+	own := new(watch) // of its own key, later
 	for {
 		select {
-		case <-w.done:
-			if w.err != nil { // cut off, or nothing to resume from, or no leader
-				return place{}, w.err
+		case <-w.news:
+			events, ended := w.take()
+			if ended != nil {
+				return view{}, ended
 			}
-			if wasFirst(w.was, p.tells) && fence.quietSince(p.rev) && !e.session.isGone() {
-				e.marked = true
-				return place{}, nil
+			if v.apply(cs, events) {
+				return b.look(ctx, cs, v.rev)
 			}
-			return b.look(ctx, e, w.deleted)
-		case <-timer.C:
-			q, err := b.look(ctx, e, 0)
-			if err != nil || q.key != p.key {
-				return q, err
+		case <-long.C:
+			if own, since, err = b.watch(ctx, target{key: cs.key}); err != nil {
+				return view{}, err
 			}
-			timer.Reset(b.fallback)
-		case <-e.session.gone:
-			return place{}, errSessionGone
+			defer own.close()
+			if now, err := b.look(ctx, cs, since); err != nil || now.fits {
+				return now, err
+			}
+		case <-own.news:
+			return b.look(ctx, cs, 0)
+		case <-fallback.C:
+			return b.look(ctx, cs, 0)
+		case <-cs.session.gone:
+			return view{}, errSessionGone
 		case <-ctx.Done():
-			return place{}, ctx.Err()
+			return view{}, ctx.Err()
 		}
 	}
 }
 
-// look reads where e stands in its queue, at the revision at or at a later one. If
-// that is given the nearest member is asked, without the detour by the leader: what it
+// look reads what is ahead of cs, at the revision at or at a later one. If that is given
+// the nearest member is asked, without the detour by the leader: what it
 // says is true of the revision that it says it for, and that is enough. In a
 // cluster another member may be behind the one that told of that revision.
-func (b *backend) look(ctx context.Context, e *entry, at int64) (place, error) {
-	opts := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithKeysOnly(),
-		clientv3.WithMaxCreateRev(e.rev.Load()), clientv3.WithLimit(4),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)}
+func (b *backend) look(ctx context.Context, cs *claimState, at int64) (view, error) {
+	opts := append(nearestFirst(), clientv3.WithMaxCreateRev(cs.rev))
+	if n := cs.enough(); n > 0 {
+		opts = append(opts, clientv3.WithLimit(n+1))
+	}
 	if at > 0 {
 		opts = append(opts, clientv3.WithSerializable())
 	}
-	var resp *clientv3.GetResponse
-	err := b.call(ctx, func(ctx context.Context) (err error) {
-		resp, err = b.client.Get(ctx, e.queue, opts...)
-		return err
-	})
+	resp, err := b.get(ctx, cs.queue, opts...)
 	switch {
 	case err != nil:
-		return place{}, err
+		return view{}, err
 	case resp.Header.Revision < at:
-		return b.look(ctx, e, 0)
-	case len(resp.Kvs) == 0 || string(resp.Kvs[0].Key) != e.key || resp.Kvs[0].CreateRevision != e.rev.Load():
-		return place{}, errEntryGone
+		return b.look(ctx, cs, 0)
+	case len(resp.Kvs) == 0 || string(resp.Kvs[0].Key) != cs.key || resp.Kvs[0].CreateRevision != cs.rev:
+		return view{}, errPlaceGone
 	}
-	e.marked = resp.Kvs[0].Version == marked
-	p := place{ahead: len(resp.Kvs) - 1, rev: resp.Header.Revision}
-	if p.ahead > 0 {
-		p.key, p.born = string(resp.Kvs[1].Key), resp.Kvs[1].CreateRevision
-	}
-	return p, nil
+	return newView(cs, parseAll(resp.Kvs[1:]), resp.Header.Revision), nil
 }

@@ -3,123 +3,173 @@ package etcd
 import (
 	"context"
 	"errors"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// TestReleaseBeforeWatch: whoever was ahead is gone before the watch on its key begins.
-func TestReleaseBeforeWatch(t *testing.T) {
+// TestWaiterLosesItsPlace: a waiter whose lease is revoked, or whose key is deleted, just
+// before its turn comes is not granted what it no longer queues for, but queues anew; also
+// one that waits for a claim of its own Locker.
+func TestWaiterLosesItsPlace(t *testing.T) {
 	t.Parallel()
-	e := servers.SharedEtcd(t)
-	c := dial(t, e.Addr())
-	for _, ahead := range []int{1, 2, 4} {
-		p := front(t, e.Addr())
-		b := driverOf(t, dial(t, p.Addr()))
-		name := t.Name() + string(rune('0'+ahead))
-		take(t, b, name+"session")
-		for i := range ahead {
-			d := driverOf(t, c)
-			go func() { _, _ = d.Acquire(t.Context(), claim(name, true)) }()
-			queued(t, c, name, i+1)
-		}
-		p.Delay(0, 400*time.Millisecond) // answers take their time
-		begun := time.Now()
-		granted := begin(t, b, claim(name, true))
-		keys := queued(t, c, name, ahead+1)
-		for _, key := range keys[:ahead] { // all go while the answer is on its way
-			if _, err := c.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
+	for _, how := range []string{"lease revoked", "key deleted", "key deleted, behind its own Locker"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c := dial(t, servers.SharedEtcd(t).Addr())
+			holder, b := driverOf(t, c), driverOf(t, c)
+			if strings.Contains(how, "own") {
+				holder = b
 			}
-		}
-		if time.Since(begun) > 400*time.Millisecond {
-			t.Log("too slow: the answer may have come before")
-		}
-		select {
-		case err := <-granted:
-			if err != nil {
-				t.Error(err)
+			held := hold(t, holder, t.Name())
+			granted := make(chan driver.Grant, 1)
+			go func() {
+				g, err := b.Acquire(t.Context(), claim(t.Name(), true))
+				if err != nil {
+					t.Error(err)
+				}
+				granted <- g
+			}()
+			keys := queueHas(t, c, t.Name(), 2)
+			third := driverOf(t, c)
+			next := claim(t.Name(), true)
+			nextGranted := begin(t, third, next)
+			queueHas(t, c, t.Name(), 3)
+			if strings.HasPrefix(how, "lease") {
+				_, err := c.Revoke(t.Context(), b.session.Load().lease)
+				must(t, err)
+			} else {
+				_, err := c.Delete(t.Context(), keys[1])
+				must(t, err)
 			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%d ahead: stuck", ahead)
-		}
-		p.Heal()
+			must(t, holder.Release(t.Context(), held), soon(t, "who stood behind", nextGranted))
+			queueHas(t, c, t.Name(), 2)
+			if len(granted) > 0 {
+				t.Fatal("two hold the name")
+			}
+			must(t, third.Release(t.Context(), next))
+			g := soon(t, "the grant", granted)
+			r, err := c.Get(t.Context(), b.queueOf(t.Name()), clientv3.WithFirstCreate()...)
+			if err != nil || len(r.Kvs) != 1 || r.Kvs[0].CreateRevision != g.Token>>tokenBits {
+				t.Errorf("granted token %d, at the head: %v %v", g.Token, r.Kvs, err)
+			}
+		})
 	}
 }
 
-// TestHandOverIsPrompt: a waiter hears of a release at once and not with the server's
-// next round for watches from the past, which comes every 100 ms.
-func TestHandOverIsPrompt(t *testing.T) {
-	t.Parallel()
-	e := servers.SharedEtcd(t)
-	lockers := []locker.Locker{newLocker(t, dial(t, e.Addr())), newLocker(t, dial(t, e.Addr())), newLocker(t, dial(t, e.Addr()))}
-	admin := dial(t, e.Addr())
-	lock, err := lockers[0].Acquire(t.Context(), t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var took []time.Duration
-	for i := range 21 {
-		waiting := next(t, lockers[(i+1)%len(lockers)], t.Name())
-		queued(t, admin, t.Name(), 2)
-		begin := time.Now()
-		if err := lock.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if lock = <-waiting; lock == nil {
-			t.FailNow()
-		}
-		took = append(took, time.Since(begin))
-	}
-	slices.Sort(took)
-	if median := took[len(took)/2]; median > 50*time.Millisecond {
-		t.Errorf("half of the hand-overs took longer than %v: %v", median, took)
-	}
-}
-
-// TestGivesUpInBetween: who waits behind one that gives up waits for the one before that,
-// and is not taken for the first because a key has gone.
-func TestGivesUpInBetween(t *testing.T) {
+// TestHolderAheadDeleted: who waits for a claim of its own Locker goes on when that is deleted
+// by hand.
+func TestHolderAheadDeleted(t *testing.T) {
 	t.Parallel()
 	c := dial(t, servers.SharedEtcd(t).Addr())
-	holder, quitter, last := driverOf(t, c), driverOf(t, c), driverOf(t, c)
-	held := take(t, holder, t.Name())
+	b := driverOf(t, c)
+	hold(t, b, t.Name())
+	granted := begin(t, b, claim(t.Name(), true))
+	_, err := c.Delete(t.Context(), queueHas(t, c, t.Name(), 2)[0])
+	must(t, err, soon(t, "the grant", granted))
+}
+
+// TestSomebodyAheadGivesUp: the key that a waiter watches goes, but another farther ahead holds.
+func TestSomebodyAheadGivesUp(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, c)
+	held := hold(t, b, t.Name())
 	ctx, cancel := context.WithCancel(t.Context())
-	gone, given := claim(t.Name(), true), make(chan error, 1)
-	go func() { _, err := quitter.Acquire(ctx, gone); given <- err }()
-	queued(t, c, t.Name(), 2)
-	waiter := claim(t.Name(), true)
-	granted := begin(t, last, waiter)
-	keys := queued(t, c, t.Name(), 3)
-	watched := func(key string) func() bool {
-		return func() bool {
-			s := last.watches.usable()
-			if s == nil {
-				return false
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			w := s.byKey[key]
-			return w != nil && w.id >= 0 && len(w.taps) > 0
-		}
-	}
-	eventually.Is(t, "watch of the one directly ahead", watched(keys[1]))
+	middle := claim(t.Name(), true)
+	gaveUp := make(chan error, 1)
+	go func() { _, err := b.Acquire(ctx, middle); gaveUp <- err }()
+	queueHas(t, c, t.Name(), 2)
+	granted := begin(t, driverOf(t, c), claim(t.Name(), true))
+	queueHas(t, c, t.Name(), 3)
 	cancel()
-	if err := <-given; err == nil {
-		t.Fatal("granted although it is held")
-	}
-	if err := quitter.Abandon(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
-	eventually.Is(t, "watch of the next", watched(keys[0]))
-	if len(granted) > 0 {
-		t.Fatalf("granted while another holds: %v", <-granted)
-	}
-	if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
+	if err := soon(t, "who gave up", gaveUp); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+	must(t, b.Abandon(t.Context(), middle))
+	queueHas(t, c, t.Name(), 2)
+	if len(granted) > 0 {
+		t.Fatal("granted behind a holder")
+	}
+	must(t, b.Release(t.Context(), held), soon(t, "the grant", granted))
+}
+
+// TestCompaction: the history that a waiter would need after its watch was cut is compacted: it
+// reads again.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	c := dial(t, e.Addr())
+	p := front(t, e.Addr())
+	b, holder := driverOf(t, dial(t, p.Addr())), driverOf(t, c)
+	held := hold(t, holder, t.Name())
+	waiter := claim(t.Name(), true)
+	granted := begin(t, b, waiter)
+	eventually.Is(t, "watch", func() bool { return watchers(t, e) > 0 })
+	p.Refuse()
+	p.Cut()
+	must(t, holder.Release(t.Context(), held))
+	r, err := c.Get(t.Context(), "nothing")
+	must(t, err)
+	_, err = c.Compact(t.Context(), r.Header.Revision, clientv3.WithCompactPhysical())
+	must(t, err)
+	p.Heal()
+	must(t, soon(t, "the grant", granted), b.Release(t.Context(), waiter))
+	queueHas(t, c, t.Name(), 0)
+}
+
+// TestWatchIsFromNow: a watch is never asked for from a past revision, and after one
+// that lingers neither the watch nor the look that it needs is made again.
+func TestWatchIsFromNow(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	c := dial(t, e.Addr())
+	holder, b := driverOf(t, c), driverOf(t, c)
+	var since func() (int64, map[string]int64)
+	for i := range 3 {
+		if i == 1 {
+			since = requests(t, e)
+		}
+		held := hold(t, holder, t.Name())
+		waiter := claim(t.Name(), true)
+		granted := begin(t, b, waiter)
+		eventually.Is(t, "watch in use", func() bool {
+			b.watches.mu.Lock()
+			defer b.watches.mu.Unlock()
+			return watchers(t, e) == 1 && len(b.watches.idle) == 0
+		})
+		must(t, holder.Release(t.Context(), held), soon(t, "the grant", granted), b.Release(t.Context(), waiter))
+	}
+	if _, by := since(); by["Watch/Watch"] != 0 || by["KV/Range"] > 3 || by["KV/Txn"] != 8 {
+		t.Errorf("two more waits: %v", by)
+	}
+	eventually.Is(t, "no watch", func() bool { return watchers(t, e) == 0 })
+}
+
+// TestWaitThatTimesOut asks the server for nothing but to be taken out of the queue.
+func TestWaitThatTimesOut(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	c := dial(t, e.Addr())
+	b := driverOf(t, c)
+	hold(t, b, t.Name())
+	since := requests(t, e)
+	for range 5 {
+		waiter := claim(t.Name(), true)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := b.Acquire(ctx, waiter)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		must(t, b.Abandon(t.Context(), waiter))
+	}
+	if n, by := since(); by["Maintenance/Status"] > 0 || n > 5*4 {
+		t.Errorf("five waits that timed out: %v", by)
 	}
 }

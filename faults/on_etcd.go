@@ -55,7 +55,7 @@ func onEtcd(name string) Backend {
 
 func etcdServers(t testing.TB, n int, o servers.EtcdOptions) *Servers {
 	t.Helper()
-	return OnEtcd("etcd", func(name string) string { return "locker/" + names.Escape(name) + "/" }, servers.NewEtcdCluster(t, n, o))
+	return OnEtcd("etcd", func(name string) string { return "locker/" + names.Escape(name) + "#" }, servers.NewEtcdCluster(t, n, o))
 }
 
 // OnEtcd returns what a kind of lock stands on whose keys for a name begin with what

@@ -23,7 +23,7 @@ var zooKeeperRows = []Row{
 	{Number: 35, Shows: []int{1, 9}, Name: "numbers-used-up", Run: numbersUsedUp, Fresh: true, For: []string{zooKeeperFamily}, Backend: withoutDigest,
 		See: "a server gives its greatest number again and again; nobody holds by it, and waiters go on in a new queue"},
 	{Number: 35, Shows: []int{1, 9}, Name: "foreign-children", Run: foreignChildren, For: []string{zooKeeperFamily},
-		See: "they are in nobody's way"},
+		See: "those of an unknown form stand in the queue, as those of a later version would, until they go"},
 }
 
 // An operator (or the reaper of containers) deletes the node under which the queue is,
@@ -64,8 +64,8 @@ func parentDeleted(x *Exam) {
 	}
 }
 
-// Nodes that are not ours stand in the queue, or look as if they were from before the
-// wrap of the sequence numbers.
+// Nodes of a form that is not known stand in the queue, at the place that their numbers say, or ahead of all.
+// They hold up whoever is behind them, and panic nobody, until they are gone.
 func foreignChildren(x *Exam) {
 	name := x.Lock()
 	a, _ := x.Player("A")
@@ -76,12 +76,22 @@ func foreignChildren(x *Exam) {
 	defer c.Close()
 	queue := "/locker/" + names.Escape(name) + "/"
 	id := strings.Repeat("f", 32)
-	for _, child := range []string{"x", "_c_short", "lock-0000000000", id + "-lock-", id + "-lock-2147483647", id + "-lock--2147483648", id + "-lock-99999999999"} {
+	ahead := []string{"x", "_c_short", "lock-0000000000", id + "-1-all-all-", id + "-2-all-all-0000000000"}
+	behind := []string{id + "-lock-2147483647", id + "-lock--2147483648", id + "-2-all-all-2147483647"}
+	for _, child := range append(behind, ahead...) {
 		_, err := c.Create(queue+child, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		x.Must(err)
 	}
 	wait := x.Waits(b, name, 10*time.Second)
 	x.Released(ha)
+	select {
+	case g := <-wait:
+		x.Errorf("a wait ended behind nodes of an unknown form: %v", g.Err)
+	case <-time.After(500 * time.Millisecond):
+	}
+	for _, child := range ahead {
+		x.Must(c.Delete(queue+child, -1))
+	}
 	hb := x.Get(wait)
 	x.Released(hb)
 	x.Released(x.Acquired(a, name, 10*time.Second))

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
@@ -26,6 +28,15 @@ type node struct {
 	slow    atomic.Bool // it is asked last
 	silent  atomic.Bool // it has not answered within the node timeout
 	probing atomic.Bool
+
+	mu    sync.Mutex
+	debts []debt // what it is to be told when it answers again
+}
+
+// debt is what is to be done until then.
+type debt struct {
+	until driver.Instant
+	do    func()
 }
 
 // request makes a request to the node. One that has not answered within the node timeout is silent,
@@ -110,6 +121,32 @@ func (b *backend) probe(n *node) {
 			return err
 		})
 	})
+}
+
+// owe has d done when the node is left out no longer.
+func (b *backend) owe(n *node, d debt) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.debts = append(n.debts, d); len(n.debts) == 1 {
+		time.AfterFunc(redisnode.MaxPause, func() { b.pay(n) })
+	}
+}
+
+// pay has done what can be done, and looks again later if that was not all.
+func (b *backend) pay(n *node) {
+	out, now := b.leftOut(n), b.clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.debts = slices.DeleteFunc(n.debts, func(d debt) bool {
+		over := now > d.until || b.closing.Err() != nil
+		if !out && !over {
+			b.working.Go(d.do)
+		}
+		return !out || over
+	})
+	if len(n.debts) > 0 {
+		time.AfterFunc(redisnode.MaxPause, func() { b.pay(n) })
+	}
 }
 
 // each calls f for the first nodes, all at once, and for the others when these are done or take

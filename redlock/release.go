@@ -91,14 +91,13 @@ func (b *backend) finish(c *claim, d time.Duration) *ending {
 	return e
 }
 
-// run tells one node again and again, but no longer than until last. To one that is left out nothing more
-// is sent, which would only pile up.
+// run tells one node again and again, but no longer than until last. One that is left out is told when
+// it answers again.
 func (e *ending) run(i int, v *vote, last driver.Instant) {
 	for pause := redisnode.MinPause; ; {
-		said := told{err: errSilent}
-		if !e.b.leftOut(v.node) {
+		said, silent := told{err: errSilent}, e.b.leftOut(v.node)
+		if !silent {
 			said = e.tell(v)
-			pause = min(2*pause, redisnode.MaxPause)
 		}
 		said.done = said.err == nil || e.b.clock.Now() > last || e.b.closing.Err() != nil
 		e.mu.Lock()
@@ -108,11 +107,16 @@ func (e *ending) run(i int, v *vote, last driver.Instant) {
 		case e.changed <- struct{}{}:
 		default:
 		}
-		if said.done {
+		switch {
+		case said.done:
+			return
+		case silent:
+			e.b.owe(v.node, debt{last, func() { e.run(i, v, last) }})
 			return
 		}
 		select {
 		case <-time.After(pause):
+			pause = min(2*pause, redisnode.MaxPause)
 		case <-e.b.closing.Done():
 		}
 	}

@@ -49,7 +49,7 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 		case held+refused < b.quorum:
 			outages++
 			c.lookIn(backoff(redisnode.MinPause, redisnode.MaxPause, outages), held > 0)
-		case held > 0 && splits < maxSplits:
+		case held > 0 && splits < maxSplits && !b.beaten(c):
 			// Those who hold the name on too few nodes leave them to the oldest who waits there.
 			splits++
 			c.lookIn(backoff(stragglers/2, 4*stragglers, splits), true)
@@ -171,6 +171,21 @@ func (b *backend) vain(c *claim) bool {
 		}
 	}
 	return n > len(c.votes)-b.quorum
+}
+
+// beaten reports whether another holds the name alone on a majority of the nodes.
+func (b *backend) beaten(c *claim) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rivals := make(map[string]int)
+	most := 0
+	for _, v := range c.votes {
+		if who := v.said.Who; v.answered && !v.held && who != "" {
+			rivals[who]++
+			most = max(most, rivals[who])
+		}
+	}
+	return most >= b.quorum
 }
 
 // untilFree returns when a majority of the nodes may be free, if no holder is heard of.

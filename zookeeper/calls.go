@@ -1,175 +1,75 @@
 package zookeeper
 
 import (
-	"fmt"
-	"math"
-
 	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker/driver"
 )
 
-// A call is one request of ours and its answer. What the answer was may be looked at
-// once ask has returned without an error.
-type call struct {
-	op   int32
-	req  encoder
-	xid  int32
-	err  error
-	body []byte
-	done chan struct{} // closed when answered or when the wire is dead
-}
+// The library's calls as they are used here. It knows no contexts: a call comes back when it was
+// answered, when its connection is over, or when hosts says that there is no server. Errors say what
+// was asked for and wrap the library's own.
 
-func newCall(op int32) *call { return &call{op: op, req: request(0, op)} }
-
-func (c *call) reply() *decoder { return &decoder{rest: c.body} }
-
-// leader says whether the answer took the leader of an ensemble.
-func (c *call) leader() bool {
-	switch c.op {
-	case opCreate, opCreateContainer, opDelete, opMulti, opSync:
-		return true
+// answered records an answer, and returns the error that the caller is to have. An answer for which
+// the server had to ask its leader says more: see contact.
+func (s *session) answered(sent driver.Instant, leader bool, what, path string, err error) error {
+	if wasAnswered(err) {
+		s.contact.answer(sent, s.clock.Now(), leader)
 	}
-	return false
-}
-
-func (c *call) finish(err error) {
-	c.err = err
-	if c.done != nil {
-		close(c.done)
+	if err != nil {
+		return failed(what, path, err)
 	}
+	return nil
 }
 
-func pathCall(op int32, path string) *call {
-	c := newCall(op)
-	c.req.string(path)
-	return c
+// sync waits until the server knows all that the leader knew when it was asked.
+func (s *session) sync() error {
+	sent := s.clock.Now()
+	_, err := s.conn.Sync("/")
+	return s.answered(sent, true, "sync", "/", err)
 }
 
-func syncCall(path string) *call { return pathCall(opSync, path) }
-
-func listCall(queue string) *call {
-	c := pathCall(opGetChildren, queue)
-	c.req.bool(false)
-	return c
+func (s *session) multi(what, path string, ops ...any) ([]zk.MultiResponse, error) {
+	sent := s.clock.Now()
+	made, err := s.conn.Multi(ops...)
+	return made, s.answered(sent, true, what, path, err)
 }
 
-// children is the answer to listCall.
-func (c *call) children() ([]string, error) {
-	d := c.reply()
-	all := d.strings()
-	return all, d.err
+func (s *session) delete(path string) error {
+	sent := s.clock.Now()
+	err := s.conn.Delete(path, -1)
+	return s.answered(sent, true, "delete", path, err)
 }
 
-func statCall(path string) *call {
-	c := pathCall(opExists, path)
-	c.req.bool(false)
-	return c
-}
-
-func deleteCall(path string) *call {
-	c := pathCall(opDelete, path)
-	c.req.int32(-1)
-	return c
-}
-
-// passCall removes node in a way that tells those who watch passedPath that it was
-// the first until now.
-func passCall(node string, acl []zk.ACL) *call {
-	c := newCall(opMulti)
-	c.req.op(opCreate)
-	c.req.create(passedPath(node), "", acl, 0)
-	for _, path := range []string{passedPath(node), node} {
-		c.req.op(opDelete)
-		c.req.string(path)
-		c.req.int32(-1)
+// stat returns nil if the node is not there.
+func (s *session) stat(path string) (*zk.Stat, error) {
+	sent := s.clock.Now()
+	there, stat, err := s.conn.Exists(path)
+	if !there {
+		stat = nil
 	}
-	c.req.op(-1)
-	return c
+	return stat, s.answered(sent, false, "read", path, err)
 }
 
-// removed says what came of deleteCall or passCall.
-func (c *call) removed() error {
-	if c.err == nil && c.op == opMulti {
-		return c.reply().results().err
+func (s *session) get(path string) ([]byte, *zk.Stat, error) {
+	sent := s.clock.Now()
+	data, stat, err := s.conn.Get(path)
+	return data, stat, s.answered(sent, false, "read", path, err)
+}
+
+// watch asks to be told of the next change of a node that is there, or of its end.
+func (s *session) watch(path string) (*zk.Stat, <-chan zk.Event, error) {
+	sent := s.clock.Now()
+	_, stat, events, err := s.conn.GetW(path)
+	return stat, events, s.answered(sent, false, "watch", path, err)
+}
+
+// children lists a node, and with watch asks to be told of the next change.
+func (s *session) children(path string, watch bool) (names []string, stat *zk.Stat, events <-chan zk.Event, err error) {
+	sent := s.clock.Now()
+	if watch {
+		names, stat, events, err = s.conn.ChildrenW(path)
+	} else {
+		names, stat, err = s.conn.Children(path)
 	}
-	return c.err
-}
-
-// watchCall is the request by which clients set their watches again on a new connection.
-// It is answered at once with an event where things are already as one waits for.
-func watchCall(nodes, marks []string) *call {
-	c := newCall(opSetWatches)
-	c.req.int64(math.MaxInt64) // however recent a node is
-	c.req.strings(nodes...)
-	c.req.strings(marks...)
-	c.req.strings()
-	return c
-}
-
-func unwatchCall(path string) *call {
-	c := pathCall(opRemoveWatches, path)
-	c.req.int32(watchData)
-	return c
-}
-
-// createCall makes the claim's node. Nothing is written to the queue in the same
-// transaction, for the sake of its answer: the queue's Stat as it is then, which
-// tells the node's czxid and whether it is alone. A list sent behind would take the
-// server longer.
-func (d *backend) createCall(p *place) *call {
-	c := newCall(opMulti)
-	d.join(c, p, -1)
-	return c
-}
-
-// relayCall makes the node of next when p's goes, if the queue has that version, or any
-// if it is -1.
-func (d *backend) relayCall(p, next *place, version int32) *call {
-	c := newCall(opMulti)
-	c.req.op(opDelete)
-	c.req.string(p.node)
-	c.req.int32(-1)
-	d.join(c, next, version)
-	return c
-}
-
-func (d *backend) join(c *call, p *place, version int32) {
-	c.req.op(opCreate)
-	c.req.create(p.queue+"/"+p.claim.ID+mark, p.claim.Owner, d.acl, zk.FlagEphemeralSequential)
-	c.req.op(opSetData)
-	c.req.string(p.queue)
-	c.req.string("")
-	c.req.int32(version)
-	c.req.op(-1)
-}
-
-// created is the answer to createCall or relayCall.
-func (c *call) created() (r results) {
-	if c.err != nil {
-		r.err = c.err
-		return r
-	}
-	return c.reply().results()
-}
-
-// queueCall makes the queue: a container, which the server removes when it has been
-// empty for a while.
-func (d *backend) queueCall(path string) *call {
-	op, flags := opCreateContainer, int32(zk.FlagContainer)
-	if d.plain.Load() {
-		op, flags = opCreate, 0
-	}
-	c := newCall(op)
-	c.req.create(path, "", d.acl, flags)
-	return c
-}
-
-// baseCall makes one of the nodes above the queues.
-func (d *backend) baseCall(path string) *call {
-	c := newCall(opCreate)
-	c.req.create(path, "", d.acl, 0)
-	return c
-}
-
-func tried(what, path string, err error) error {
-	return fmt.Errorf("%s %s: %w", what, path, err)
+	return names, stat, events, s.answered(sent, false, "list", path, err)
 }

@@ -34,6 +34,12 @@ func claims(newHarness func(t testing.TB) *conformance.Harness) conformance.Back
 		Fair:       true,
 		Fenced:     true,
 		Durable:    true,
+		Shared:     true,
+		Permits:    true,
+		Downgrade:  true,
+		Inspect:    true,
+		Evict:      true,
+		AtLeast:    true,
 		TTL:        time.Second,
 		RequireAll: true,
 	}
@@ -216,10 +222,8 @@ func destroy(ctx context.Context, addrs []string, name string) error {
 		if err != nil {
 			return err
 		}
-		for _, child := range children {
-			if id, _, ok := parseNode(child); ok && lineUp(children, id).ahead == "" {
-				return c.Delete(queue+"/"+child, -1)
-			}
+		for _, child := range parseQueue(children) {
+			return c.Delete(queue+"/"+child.node, -1)
 		}
 		return errors.New("nobody holds it")
 	})

@@ -3,7 +3,9 @@ package zookeeper
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -117,7 +119,7 @@ func claim(t testing.TB, name string) (*driver.Claim, chan error) {
 	_, _ = rand.Read(id[:])
 	lost := make(chan error, 1)
 	return &driver.Claim{
-		Name: name, ID: hex.EncodeToString(id[:]), Owner: "the owner", TTL: 15 * time.Second, Wait: true,
+		Name: name, ID: hex.EncodeToString(id[:]), Owner: "the owner", Weight: driver.All, Limit: driver.All, Wanted: func() {}, TTL: 15 * time.Second, Wait: true,
 		Lost: func(err error) {
 			select {
 			case lost <- err:
@@ -125,6 +127,65 @@ func claim(t testing.TB, name string) (*driver.Claim, chan error) {
 			}
 		},
 	}, lost
+}
+
+func (d *backend) sessionID() int64 {
+	id, _ := d.session.now()
+	return id
+}
+
+// cut ends the connection.
+func (d *backend) cut() {
+	d.session.mu.Lock()
+	l := d.session.newest
+	d.session.mu.Unlock()
+	l.fail(errors.New("by the test"))
+}
+
+// disconnected reports whether no connection is in use.
+func (d *backend) disconnected() bool {
+	d.session.mu.Lock()
+	defer d.session.mu.Unlock()
+	return !d.session.ready
+}
+
+// kind makes a claim of that weight and limit.
+func kind(t testing.TB, name string, weight, limit int32) *driver.Claim {
+	t.Helper()
+	c, _ := claim(t, name)
+	c.Weight, c.Limit = weight, limit
+	return c
+}
+
+func exclusive(t testing.TB, name string) *driver.Claim { return kind(t, name, driver.All, driver.All) }
+func shared(t testing.TB, name string) *driver.Claim    { return kind(t, name, 1, driver.All) }
+
+// trying makes a claim one that does not wait.
+func trying(c *driver.Claim) *driver.Claim {
+	c.Wait = false
+	return c
+}
+
+func taken(t testing.TB, d *backend, c *driver.Claim) {
+	t.Helper()
+	if g, err := d.Acquire(within(t, 30*time.Second), trying(c)); !errors.Is(err, driver.ErrTaken) {
+		t.Fatalf("try: %+v, %v, want %v", g, err, driver.ErrTaken)
+	}
+}
+
+func release(t testing.TB, d *backend, c *driver.Claim) {
+	t.Helper()
+	if err := d.Release(within(t, 30*time.Second), c); err != nil {
+		t.Fatalf("release: %v", err)
+	}
+}
+
+// renewed returns what Renew reports of a claim.
+func renewed(t testing.TB, d *backend, c *driver.Claim) (err error) {
+	t.Helper()
+	err = errors.New("not reported")
+	d.Renew(within(t, 30*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, e error) { err = e })
+	return err
 }
 
 func take(t testing.TB, d *backend, c *driver.Claim) driver.Grant {
@@ -241,8 +302,18 @@ func (o operator) length(name string, n int) []string {
 // nodeOf waits for the node of a claim.
 func (o operator) nodeOf(c *driver.Claim) string {
 	o.t.Helper()
-	all := o.queue(c.Name, func(all []string) bool { return lineUp(all, c.ID).own != "" })
-	return queuePath(folder, c.Name) + "/" + lineUp(all, c.ID).own
+	all := o.queue(c.Name, func(all []string) bool { return ofClaim(all, c) != "" })
+	return queuePath(folder, c.Name) + "/" + ofClaim(all, c)
+}
+
+// ofClaim returns the name of a claim's node, "" if there is none.
+func ofClaim(children []string, c *driver.Claim) string {
+	for _, e := range parseQueue(children) {
+		if e.id == c.ID {
+			return e.node
+		}
+	}
+	return ""
 }
 
 func (o operator) delete(path string) {
@@ -274,9 +345,14 @@ func word(t testing.TB, z *servers.ZooKeeper, w string) string {
 // carries matches a request by its operation, for the proxy.
 func carries(op int32) func([]byte) bool {
 	return func(b []byte) bool {
-		d := &decoder{rest: b}
-		d.int32()
-		d.int32()
-		return d.int32() == op && !strings.Contains(string(b), "zookeeper/config")
+		return len(b) >= 12 && int32(binary.BigEndian.Uint32(b[8:])) == op && !strings.Contains(string(b), "zookeeper/config")
 	}
 }
+
+const (
+	opCreate      = 1
+	opDelete      = 2
+	opGetData     = 4
+	opGetChildren = 12
+	opMulti       = 14
+)

@@ -15,14 +15,13 @@ type middleman struct {
 	target string
 
 	mu       sync.Mutex
-	refuse   []int32 // operations that are answered as by a server that is too old
+	refuse   []int32 // operations that are answered with code
+	code     int32
+	times    int // how often, 0 for always
 	id       int64
 	password []byte
 	refused  int
 	ops      []int32 // that clients asked for
-	news     int     // events that servers sent
-	held     int32   // an operation that is passed on only when goOn is closed
-	goOn     chan struct{}
 	wg       sync.WaitGroup
 	open     []net.Conn
 }
@@ -39,7 +38,7 @@ func between(t testing.TB, target string, refuse ...int32) *middleman {
 	m := forward(t, l, target)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refuse = refuse
+	m.refuse, m.code = refuse, -6
 	return m
 }
 
@@ -80,6 +79,14 @@ func (m *middleman) accept() {
 	}
 }
 
+// answerTo is the answer to a request with an error.
+func answerTo(request []byte, code int32) []byte {
+	b := binary.BigEndian.AppendUint32(nil, 16)
+	b = append(b, request[4:8]...)
+	b = binary.BigEndian.AppendUint64(b, 0)
+	return binary.BigEndian.AppendUint32(b, uint32(code))
+}
+
 func readFrame(c net.Conn) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(c, size[:]); err != nil {
@@ -95,39 +102,11 @@ func (m *middleman) refuses(op int32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ops = append(m.ops, op)
-	if !slices.Contains(m.refuse, op) {
+	if !slices.Contains(m.refuse, op) || m.times > 0 && m.refused >= m.times {
 		return false
 	}
 	m.refused++
 	return true
-}
-
-// hold keeps what asks for op, and what comes after it, until the caller lets go of it or
-// the test is over.
-func (m *middleman) hold(t testing.TB, op int32) (letGo func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	goOn := make(chan struct{})
-	m.held, m.goOn = op, goOn
-	letGo = sync.OnceFunc(func() { close(goOn) })
-	t.Cleanup(letGo)
-	return letGo
-}
-
-func (m *middleman) holds(op int32) {
-	m.mu.Lock()
-	held, goOn := m.held, m.goOn
-	m.mu.Unlock()
-	if goOn != nil && op == held {
-		<-goOn
-	}
-}
-
-// heard is how many events have been passed on.
-func (m *middleman) heard() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.news
 }
 
 // asked counts how often clients asked for op.
@@ -152,15 +131,11 @@ func (m *middleman) up(c, s net.Conn) {
 		}
 		op := int32(binary.BigEndian.Uint32(b[8:]))
 		if !first && m.refuses(op) {
-			reply := make(encoder, 4)
-			reply.int32(int32(binary.BigEndian.Uint32(b[4:])))
-			reply.int64(0)
-			reply.int32(-6)
-			_, _ = c.Write(reply.frame())
-			return
-		}
-		if !first {
-			m.holds(op)
+			_, _ = c.Write(answerTo(b, m.code))
+			if m.code == -6 { // and then a server hangs up
+				return
+			}
+			continue
 		}
 		if _, err := s.Write(b); err != nil {
 			return
@@ -177,19 +152,13 @@ func (m *middleman) down(c, s net.Conn) {
 			return
 		}
 		if first {
-			d := &decoder{rest: b[12:]}
 			m.mu.Lock()
-			m.id = d.int64()
-			m.password = []byte(d.string())
+			m.id = int64(binary.BigEndian.Uint64(b[12:]))
+			m.password = append([]byte(nil), b[24:40]...)
 			m.mu.Unlock()
 		}
 		if _, err := c.Write(b); err != nil {
 			return
-		}
-		if !first && int32(binary.BigEndian.Uint32(b[4:])) == xidEvent {
-			m.mu.Lock()
-			m.news++
-			m.mu.Unlock()
 		}
 	}
 }

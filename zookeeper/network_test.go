@@ -105,7 +105,7 @@ func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 	if err := z.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Is(t, "the end of the connection to be noticed", func() bool { w, _ := d.session.now(); return w == nil })
+	eventually.Is(t, "the end of the connection to be noticed", func() bool { return d.disconnected() })
 	for what, call := range map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, "a"); return err },
 		"try":     func(ctx context.Context) error { _, err := l.TryAcquire(ctx, "b"); return err },
@@ -207,4 +207,27 @@ func TestManyDisconnects(t *testing.T) {
 	if err := held.Release(within(t, time.Minute)); err != nil {
 		t.Error(err)
 	}
+}
+
+// A call of the library that has no connection to go by comes back when the session is over anyway: the
+// library itself would keep it until there is a server again.
+func TestCallsComeBackWithoutServer(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	p := inFront(t, z.Addr())
+	d := raw(t, []string{p.Addr()}, locker.WithTTL(time.Second))
+	p.Refuse()
+	p.Cut()
+	eventually.Is(t, "the end of the connection to be noticed", d.disconnected)
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.session.stat("/")
+		done <- err
+	}()
+	if err := await(t, done, "the call"); !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed) {
+		t.Errorf("read: %v", err)
+	}
+	p.Heal()
+	c, _ := claim(t, name(t))
+	take(t, d, c)
+	release(t, d, c)
 }

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -11,19 +10,17 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
+const someID = "0123456789abcdef0123456789abcdef"
+
 // plantAs makes a node of the given number for a claim, which finds it as its own.
-func plantAs(t *testing.T, d *backend, c *driver.Claim, path, seq string) *place {
+func plantAs(t *testing.T, d *backend, c *driver.Claim, path, seq string) *claimState {
 	t.Helper()
-	w, _ := d.session.now()
-	create := newCall(opCreate)
-	create.req.create(path+"/"+c.ID+mark+seq, "", d.acl, zk.FlagEphemeral)
-	if err := w.ask(within(t, time.Minute), create); err != nil || create.err != nil {
-		t.Fatal(err, create.err)
+	if _, err := d.session.conn.Create(path+"/"+claimNode(c)+seq, nil, zk.FlagEphemeral, d.acl); err != nil {
+		t.Fatal(err)
 	}
-	p := newPlace(c, d.base)
-	c.State = p
-	p.asked, p.doubt = true, true
-	return p
+	st := &claimState{claim: c, queue: path, doubt: true}
+	c.State = st
+	return st
 }
 
 func plantQueue(t *testing.T, op operator, n string) string {
@@ -45,12 +42,12 @@ func TestNumbersThatAreUsedUp(t *testing.T) {
 	op := console(t, z.Addr())
 	n := name(t)
 	path := plantQueue(t, op, n)
-	head := path + "/" + someID + "-lock-2147483646"
+	head := path + "/" + someID + "-1-all-all-2147483646"
 	op.plant(head)
 	type holder struct {
 		d *backend
 		c *driver.Claim
-		p *place
+		p *claimState
 		g driver.Grant
 	}
 	turns := make(chan holder, 4)
@@ -60,11 +57,7 @@ func TestNumbersThatAreUsedUp(t *testing.T) {
 		p := plantAs(t, d, c, path, seq)
 		go func() {
 			for {
-				w, err := d.session.usable(t.Context(), true)
-				if err != nil {
-					return
-				}
-				g, err := d.try(t.Context(), w, p)
+				g, err := d.try(t.Context(), p)
 				if errors.Is(err, errAgain) {
 					continue
 				}
@@ -91,7 +84,7 @@ func TestNumbersThatAreUsedUp(t *testing.T) {
 			t.Errorf("token %d after %d", h.g.Token, last)
 		}
 		last = h.g.Token
-		if seq := number(h.p.node); seq > 100 || usedUp(seq) {
+		if seq := parseEntry(h.p.node[len(path)+1:]).seq; seq > 100 {
 			t.Errorf("%s is held", h.p.node)
 		}
 		select {
@@ -111,36 +104,12 @@ func TestTryWithNumberThatIsUsedUp(t *testing.T) {
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	n := name(t)
 	path := plantQueue(t, op, n)
-	op.plant(path + "/" + someID + "-lock-2147483646")
+	op.plant(path + "/" + someID + "-1-all-all-2147483646")
 	c, _ := claim(t, n)
 	c.Wait = false
 	p := plantAs(t, d, c, path, "2147483647")
-	w, _ := d.session.now()
-	if _, err := d.try(within(t, time.Minute), w, p); !errors.Is(err, driver.ErrTaken) {
+	if _, err := d.try(within(t, time.Minute), p); !errors.Is(err, driver.ErrTaken) {
 		t.Errorf("try: %v, want %v", err, driver.ErrTaken)
 	}
 	op.length(n, 1)
-}
-
-// Long before, a queue is removed at the first moment in which nobody is in it.
-func TestWornQueueIsRemoved(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
-	for seq, stays := range map[string]bool{"1073741823": true, "1073741824": false} {
-		n := name(t) + seq
-		path := plantQueue(t, op, n)
-		c, _ := claim(t, n)
-		p := plantAs(t, d, c, path, seq)
-		w, _ := d.session.now()
-		if _, err := d.try(within(t, time.Minute), w, p); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Release(context.Background(), c); err != nil {
-			t.Fatal(err)
-		}
-		if there, _, err := op.Exists(path); err != nil || there != stays {
-			t.Errorf("%s: there: %v, want %v (%v)", path, there, stays, err)
-		}
-		_ = op.Delete(path, -1)
-	}
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
-	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -25,8 +23,7 @@ func TestWaiterWhoseNodeIsDeletedQueuesAnew(t *testing.T) {
 	a.holds()
 	op.delete(b.node)
 	op.queue(n, func(all []string) bool { // a, c, b
-		own := lineUp(all, b.claim.ID)
-		return len(all) == 3 && strings.HasPrefix(own.ahead, c.claim.ID)
+		return len(all) == 3 && parseQueue(all)[2].id == b.claim.ID
 	})
 	a.releases()
 	first := c.holds()
@@ -37,32 +34,6 @@ func TestWaiterWhoseNodeIsDeletedQueuesAnew(t *testing.T) {
 	}
 	b.releases()
 	op.length(n, 0)
-}
-
-// An operator who writes to nodes must neither wake a waiter into a grant nor cost
-// it its watches.
-func TestWritingToNodesIsNoNews(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	op := console(t, z.Addr())
-	n := name(t)
-	a, b := queues(t, op, z.Addr(), n), queues(t, op, z.Addr(), n)
-	a.holds()
-	b.told()
-	for range 3 {
-		for _, path := range []string{b.node, a.node} {
-			if _, err := op.Set(path, []byte("x"), -1); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	b.told()
-	b.waits()
-	a.releases()
-	b.holds()
-	op.delete(b.node)
-	if err := b.Release(within(t, time.Minute), b.claim); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("release after the node was deleted: %v", err)
-	}
 }
 
 func TestHolderWhoseNodeIsDeletedIsTold(t *testing.T) {
@@ -89,29 +60,6 @@ func TestHolderWhoseNodeIsDeletedIsTold(t *testing.T) {
 		}
 		if err := lock.Release(context.Background()); !errors.Is(err, locker.ErrLost) {
 			t.Errorf("lease %v: release: %v", lease, err)
-		}
-	}
-}
-
-func TestForeignChildrenAreNobodysAffair(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
-	n := name(t)
-	c, _ := claim(t, n)
-	take(t, d, c)
-	if err := d.Release(context.Background(), c); err != nil {
-		t.Fatal(err)
-	}
-	path := queuePath(folder, n)
-	for _, child := range []string{"_c_", "_c_short", "lock-", "lock-0000000000", "x", someID, someID + "-lock-x", someID + "-lock-99999999999"} {
-		op.plant(path + "/" + child)
-	}
-	for _, wait := range []bool{true, false} {
-		c, _ := claim(t, n)
-		c.Wait = wait
-		take(t, d, c)
-		if err := d.Release(context.Background(), c); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
@@ -169,34 +117,6 @@ func TestQueueDeletedWithAllInIt(t *testing.T) {
 	b.holds()
 	if err := a.Release(within(t, time.Minute), a.claim); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("release: %v", err)
-	}
-	b.releases()
-}
-
-// A session may still watch the node ahead from an earlier time, and hear that it is gone
-// before it watches the node that it has now. That proves nothing: that may be gone, too.
-func TestNewsOfAnOlderWatch(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	op, m := console(t, z.Addr()), spy(t, z.Addr())
-	n := name(t)
-	a := queues(t, op, z.Addr(), n)
-	a.holds()
-	b := queues(t, op, m.addr(), n)
-	eventually.Is(t, "b to watch", func() bool { return m.asked(opSetWatches) == 1 })
-	b.told()
-	letGo := m.hold(t, opSetWatches)
-	op.delete(b.node)
-	eventually.Is(t, "b to be about to watch again", func() bool { return m.asked(opSetWatches) == 2 })
-	heard := m.heard()
-	for _, path := range []string{op.nodeOf(b.claim), a.node} {
-		op.delete(path)
-	}
-	eventually.Is(t, "b to hear of a", func() bool { return m.heard() > heard })
-	letGo()
-	g := b.holds()
-	_, stat, err := op.Get(op.nodeOf(b.claim))
-	if err != nil || stat.Czxid != g.Token {
-		t.Errorf("token %d, but the node's is %d, %v", g.Token, stat.Czxid, err)
 	}
 	b.releases()
 }

@@ -151,8 +151,7 @@ func TestDigestAndACL(t *testing.T) {
 		if _, _, err := op.Get(queuePath(chroot+folder, n)); !errors.Is(err, zk.ErrNoAuth) {
 			t.Errorf("others may read: %v", err)
 		}
-		w, _ := d.session.now()
-		_ = w.Close()
+		d.cut()
 		if err := held.Release(within(t, time.Minute)); err != nil {
 			t.Errorf("release on another connection: %v", err)
 		}

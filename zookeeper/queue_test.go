@@ -51,9 +51,9 @@ func TestAloneTakesTwoRequests(t *testing.T) {
 	}
 }
 
-// A waiter lists the queue when it enters and never again, however many were before
-// it, and idles for nothing.
-func TestWaiterTakesFourRequests(t *testing.T) {
+// A waiter lists the queue when it enters and when the one before it has gone, however many were
+// before that, and idles for nothing.
+func TestWaiterTakesFiveRequests(t *testing.T) {
 	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	op := console(t, z.Addr())
@@ -69,7 +69,7 @@ func TestWaiterTakesFourRequests(t *testing.T) {
 		grants = append(grants, begin(within(t, time.Minute), d, c))
 		op.length("a", i+2)
 	}
-	watches(t, z, 2*n)
+	watches(t, z, n)
 	tokens := int64(0)
 	if got := requests(t, z, func() {
 		if err := d.Release(context.Background(), first); err != nil {
@@ -85,26 +85,19 @@ func TestWaiterTakesFourRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-	}); got != n+1 {
-		t.Errorf("%d waiters had their turn with %d requests, want one to release each and one by the first", n, got)
+	}); got != 2*n+1 {
+		t.Errorf("%d waiters had their turn with %d requests, want one to look and one to release each, and one by the first", n, got)
 	}
 	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:0") {
 		t.Errorf("watches are left: %s", w)
 	}
 }
 
-// watches waits until the server keeps so many. It is the last that a waiter asks for:
-// watches of its own node, of the one before, and, except for the second in line, for the
-// news that the one before gave the lock up. Those of one session for one node are one.
+// watches waits until the server keeps so many. It is the last that a waiter asks for.
 func watches(t *testing.T, z *servers.ZooKeeper, n int) {
 	t.Helper()
 	want := fmt.Sprintf("Total watches:%d\n", n)
 	eventually.Is(t, want, func() bool { return strings.Contains(word(t, z, "wchs")+"\n", want) })
-}
-
-func (d *backend) sync() error {
-	w, _ := d.session.now()
-	return w.ask(context.Background(), syncCall("/"))
 }
 
 func TestTokenIsCzxidAndDataIsOwner(t *testing.T) {
@@ -116,7 +109,7 @@ func TestTokenIsCzxidAndDataIsOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g.Token != stat.Czxid || string(data) != "the owner" {
+	if g.Token != stat.Czxid<<10 || string(data) != "the owner" {
 		t.Errorf("token %d, czxid %d, data %q", g.Token, stat.Czxid, data)
 	}
 	if err := d.Release(context.Background(), c); err != nil {
@@ -180,8 +173,7 @@ func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 			leave(middle, cancel)
 			if how == "operator" { // then it queues anew, behind
 				op.queue(n, func(all []string) bool {
-					own := lineUp(all, middle.claim.ID)
-					return len(all) == 3 && strings.HasPrefix(own.ahead, last.claim.ID)
+					return len(all) == 3 && parseQueue(all)[2].id == middle.claim.ID
 				})
 			} else {
 				op.length(n, 2)
@@ -228,7 +220,7 @@ func TestHundredIdleWaiters(t *testing.T) {
 		})
 	}
 	op.length("a", n+1)
-	watches(t, z, 3*n-1)
+	watches(t, z, n)
 	if got := requests(t, z, func() { <-time.After(time.Second) }); got > 0 {
 		t.Errorf("%d waiters made %d requests in a second", n, got)
 	}
@@ -281,5 +273,53 @@ func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
 	wg.Wait()
 	if n := p.Stats().Accepted; n != 1 {
 		t.Errorf("%d connections", n)
+	}
+}
+
+// A hundred clients share ten permits: never eleven hold, none is left idle while somebody waits, and what an
+// acquisition costs does not grow with those who wait.
+func TestHundredClientsForTenPermits(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	const clients, permits, rounds = 100, 10, 4
+	ctx := within(t, 2*time.Minute)
+	var mu sync.Mutex
+	held, most := 0, 0
+	enter := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		held += n
+		most = max(most, held)
+	}
+	var drivers []*backend
+	for range clients / 5 {
+		drivers = append(drivers, raw(t, []string{z.Addr()}, locker.WithTTL(time.Hour)))
+	}
+	cost := requests(t, z, func() {
+		var wg sync.WaitGroup
+		for i := range clients {
+			wg.Go(func() {
+				for range rounds {
+					d, c := drivers[i%len(drivers)], kind(t, "a", 1, permits)
+					if _, err := d.Acquire(ctx, c); err != nil {
+						t.Error(err)
+						return
+					}
+					enter(1)
+					time.Sleep(20 * time.Millisecond) // the work
+					enter(-1)
+					if err := d.Release(ctx, c); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+	each := float64(cost) / (clients * rounds)
+	t.Logf("%.2f requests for each of %d acquisitions, at most %d held", each, clients*rounds, most)
+	if most != permits || each > 1.6*5 {
+		t.Errorf("%d held at once, want %d; %.2f requests each", most, permits, each)
 	}
 }

@@ -30,8 +30,8 @@ func TestCreateWhoseReplyIsLost(t *testing.T) {
 		p.SwallowReply(carries(opMulti), 0)
 		g := take(t, d, c)
 		_, stat, err := op.Get(op.nodeOf(c))
-		if err != nil || stat.Czxid != g.Token {
-			t.Errorf("token %d, czxid %d, %v", g.Token, stat.Czxid, err)
+		if err != nil || stat.Czxid != g.Token>>spareBits {
+			t.Errorf("token %d, czxid %d, %v", g.Token>>spareBits, stat.Czxid, err)
 		}
 		op.length(n, 1)
 		if err := d.Release(context.Background(), c); err != nil {
@@ -65,7 +65,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	m.mu.Lock()
 	ops := slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == 11 || op == opGetData })
 	m.mu.Unlock()
-	if i := slices.Index(ops, opMulti); i < 0 || !slices.Equal(ops[i+1:], []int32{opSync, opGetChildren, opExists}) {
+	if i := slices.Index(ops, opMulti); i < 0 || !slices.Equal(ops[i+1:], []int32{9, opGetChildren, 3, opGetChildren}) {
 		t.Errorf("asked for %v", ops)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -82,7 +82,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	m.mu.Lock()
 	ops = slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == 11 || op == opGetData })
 	m.mu.Unlock()
-	if n := len(ops); !slices.Equal(ops[n-3:], []int32{opSync, opGetChildren, opDelete}) {
+	if n := len(ops); !slices.Equal(ops[n-3:], []int32{9, opGetChildren, opDelete}) {
 		t.Errorf("asked for %v", ops)
 	}
 	if err := d.Release(context.Background(), c); err != nil {
@@ -142,8 +142,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	eventually.Is(t, "the create to be held", func() bool { return used.Stats().HeldUp > 0 })
 	cancel()
 	<-done
-	w, _ := d.session.now()
-	_ = w.Close() // and so through the other proxy
+	d.cut() // and so through the other proxy
 	if err := d.Abandon(within(t, 20*time.Second), c); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +150,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	used.Heal()
 	eventually.Is(t, "the create to arrive", func() bool { return used.Stats().HeldUp == 0 && used.Stats().BytesUp > held })
 	for range 3 {
-		if err := d.sync(); err != nil {
+		if err := d.session.sync(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,24 +189,19 @@ func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, _ = claim(t, c.Name)
-	p := newPlace(c, d.base)
-	c.State = p
-	p.asked, p.doubt = true, true
-	old := p.queue + "/" + c.ID + mark + "0000000000"
+	st := &claimState{claim: c, queue: queuePath(d.base, c.Name), doubt: true}
+	c.State = st
+	old := st.queue + "/" + claimNode(c) + "0000000000"
 	op.plant(old)
-	w, _ := d.session.now()
-	if _, err := d.try(within(t, time.Minute), w, p); !errors.Is(err, errAgain) {
-		t.Fatalf("with the node of another session: %v", err)
+	g, err := d.try(within(t, time.Minute), st)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if there, _, err := op.Exists(old); there || err != nil {
 		t.Errorf("the node is left: %v", err)
 	}
-	g, err := d.try(within(t, time.Minute), w, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, stat, err := op.Get(op.nodeOf(c)); err != nil || stat.EphemeralOwner != w.session || stat.Czxid != g.Token {
-		t.Errorf("the node is of session %#x, czxid %d, want %#x, %d: %v", stat.EphemeralOwner, stat.Czxid, w.session, g.Token, err)
+	if _, stat, err := op.Get(op.nodeOf(c)); err != nil || stat.EphemeralOwner != d.sessionID() || stat.Czxid != g.Token>>spareBits {
+		t.Errorf("the node is of session %#x, czxid %d, want %#x, %d: %v", stat.EphemeralOwner, stat.Czxid, d.sessionID(), g.Token>>spareBits, err)
 	}
 	if err := d.Release(context.Background(), c); err != nil {
 		t.Error(err)

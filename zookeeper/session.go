@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -13,9 +14,9 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// A session is the Locker's one session with ZooKeeper. The library keeps it, over
-// one connection after the other; the session here knows which connection is in use,
-// tells the holders when the session is lost, and counts how long it is safe.
+// A session is the Locker's one session with ZooKeeper. The library keeps it, over one
+// connection after the other. The session here knows which connection is in use, tells the
+// holders when the session is over, and counts how long it is safe.
 type session struct {
 	clock    driver.Clock
 	log      *slog.Logger
@@ -24,161 +25,168 @@ type session struct {
 	contact  contact
 	life     context.Context // ends when close begins
 	quit     context.CancelFunc
-	events   <-chan zk.Event
 	conn     *zk.Conn
+	events   <-chan zk.Event // closed when the library has ended; what it says is not needed
+
+	greeting sync.Mutex // held by greet
+	given    int        // credentials that the library has; greeting guards it
 
 	mu       sync.Mutex
-	id       int64
+	id       int64         // 0 if there is none
+	over     chan struct{} // closed when another session takes this one's place
 	timeout  time.Duration
 	forsaken int64         // a session that is not gone back to
-	wire     *wire         // confirmed by the server and in use
-	newest   *wire         // made last, in use or not yet
-	turn     chan struct{} // closed and made anew when wire, refused or failures changes
-	refused  error         // said by the servers, and no waiting will mend it
+	link     *link         // the connection in use, on which the server has confirmed the session
+	ready    bool          // the server has taken the credentials
+	newest   *link         // the connection made last, in use or not yet
+	changed  chan struct{} // closed and made anew when what usable looks at changes
+	refused  error         // what the servers said that no waiting will mend
 	failure  error         // why there was no connection the last time it was tried
 	failures int           // tries since a connection worked
-	holders  map[*place]struct{}
+	holders  map[*claimState]struct{}
+	stamp    time.Time      // a moment on the server's clock
+	stamped  driver.Instant // not before that moment
 }
 
 // dialSession makes the session. It does not wait for the servers.
 func dialSession(servers []string, ttl time.Duration, clock driver.Clock, log *slog.Logger, set settings) (*session, error) {
 	s := &session{
-		clock:    clock,
-		log:      log,
-		settings: set,
-		servers:  len(servers),
-		turn:     make(chan struct{}),
-		holders:  make(map[*place]struct{}),
-		timeout:  ttl,
+		clock: clock, log: log, settings: set, servers: len(servers), timeout: ttl,
+		changed: make(chan struct{}), over: make(chan struct{}), holders: make(map[*claimState]struct{}),
 	}
 	s.life, s.quit = context.WithCancel(context.Background())
+	made := make(chan struct{}) // the library dials at once, before conn is set
+	defer close(made)
+	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
+		<-made
+		return s.dial(network, address, timeout)
+	}
 	var err error
-	// The buffers are for the library's own requests only, all of which are short.
-	s.conn, s.events, err = zk.Connect(servers, ttl,
-		zk.WithDialer(s.dial), zk.WithHostProvider(&hosts{life: s.life}),
-		zk.WithLogger(logAdapter{log}), zk.WithLogInfo(false),
-		zk.WithMaxBufferSize(4<<10), zk.WithMaxConnBufferSize(4<<10))
+	s.conn, s.events, err = zk.Connect(servers, ttl, zk.WithDialer(dial), zk.WithHostProvider(&hosts{session: s}),
+		zk.WithLogger(logAdapter{log}), zk.WithLogInfo(false))
 	return s, err
 }
 
 // stir wakes those who wait for a change. It is called with mu held.
 func (s *session) stir() {
-	close(s.turn)
-	s.turn = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-// opened is called when a server has answered the request to open or go on with the
-// session, before the library knows.
-func (s *session) opened(w *wire, id int64, timeout time.Duration) {
-	if id == 0 {
-		s.log.Warn("zookeeper: session expired")
-		s.lose(0, zk.ErrSessionExpired)
-		s.mu.Lock()
-		s.id = 0
-		s.mu.Unlock()
-		w.fail(zk.ErrSessionExpired)
-		return
-	}
-	s.lose(id, fmt.Errorf("the session is another one: %w", zk.ErrSessionExpired))
-	s.contact.begin(w.began, timeout, lagFor(s.settings.tick, timeout))
-	var first []*call
-	for _, a := range s.settings.auth {
-		c := newCall(opAuth)
-		c.req.int32(0)
-		c.req.string(a.scheme)
-		c.req.string(a.data)
-		first = append(first, c)
-	}
-	// The servers of an ensemble are written here; one that stands alone has none.
-	c := newCall(opGetData)
-	c.req.string("/zookeeper/config")
-	c.req.bool(false)
-	w.post(append(first, c)...)
-
+// opened records that a server has answered the request to open the session or to go on with
+// it. An id of 0 means that the session has expired.
+func (s *session) opened(l *link, id int64, timeout time.Duration) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.id != id {
+	before := s.id
+	var lost []*claimState
+	if id != before {
+		close(s.over)
+		s.over = make(chan struct{})
+		for st := range s.holders {
+			lost = append(lost, st)
+		}
+		clear(s.holders)
+	}
+	s.id, s.link, s.ready = id, nil, false
+	if id != 0 {
+		s.timeout, s.link = timeout, l
+		s.contact.begin(l.began, timeout, lagFor(s.settings.tick, timeout))
+	}
+	s.stir()
+	s.mu.Unlock()
+	for _, st := range lost {
+		st.end(fmt.Errorf("its session is over: %w", zk.ErrSessionExpired))
+	}
+	switch {
+	case id == 0:
+		s.log.Warn("zookeeper: session expired")
+		return
+	case id != before:
 		s.log.Info("zookeeper: new session", "id", fmt.Sprintf("%#x", uint64(id)), "timeout", timeout)
 	}
-	s.id, s.timeout, s.wire = id, timeout, w
-	s.stir()
+	go s.greet(l)
 }
 
-// judge looks at every answer. An error ends the wire.
-func (s *session) judge(w *wire, c *call) error {
-	switch {
-	case c.op == opAuth && c.err != nil:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.refused = c.err
-		s.stir()
-		return c.err
-	case c.op == opGetData, errors.Is(c.err, errUnimplemented):
-		if c.op == opGetData && c.err == nil && !strings.Contains(c.reply().string(), "server.") {
-			s.contact.alone()
+// greet gives the server the credentials, unless the library does, which repeats those that
+// were taken once, and finds out whether the server stands alone.
+func (s *session) greet(l *link) {
+	s.greeting.Lock()
+	defer s.greeting.Unlock()
+	var err error
+	for err == nil && s.given < len(s.settings.auth) {
+		auth := s.settings.auth[s.given]
+		if err = s.conn.AddAuth(auth.scheme, []byte(auth.data)); err == nil {
+			s.given++
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.failures, s.failure, s.refused, w.proved = 0, nil, nil, true
-	case errors.Is(c.err, errBroken): // the server knows the session no more
-		return c.err
 	}
-	return nil
-}
-
-// ended is called when a wire is dead.
-func (s *session) ended(w *wire, err error) {
+	s.mu.Lock()
+	if errors.Is(err, zk.ErrAuthFailed) {
+		s.refused = failed("authenticate with", s.conn.Server(), err)
+	}
+	s.ready = s.ready || err == nil && s.link == l
+	s.stir()
+	s.mu.Unlock()
+	var config []byte
+	if err == nil {
+		// The servers of an ensemble are written here; one that stands alone has none.
+		config, _, err = s.conn.Get("/zookeeper/config")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.life.Err() != nil:
-	case s.wire == w:
-		s.wire = nil
-		s.failure = err
-		if !w.proved {
-			s.failures++
-		}
-		s.log.Info("zookeeper: disconnected", "error", err)
-	case !errors.Is(err, zk.ErrSessionExpired):
+	if !wasAnswered(err) {
 		s.failures++
 		s.failure = err
+		s.stir()
+		return
 	}
-	s.stir()
+	s.failures, s.failure, s.refused = 0, nil, nil
+	if s.link == l && err == nil && !strings.Contains(string(config), "server.") {
+		s.contact.alone()
+	}
 }
 
-// usable waits for a connection. Without patience it gives up when every server has
-// been tried in vain.
-func (s *session) usable(ctx context.Context, patient bool) (*wire, error) {
+// closed records that a connection is over, or was not made if l is nil.
+func (s *session) closed(l *link, err error) {
+	s.mu.Lock()
+	used := l != nil && s.link == l
+	if used {
+		s.link, s.ready = nil, false
+	}
+	if l == nil || !l.opened.Load() { // otherwise greet does
+		s.failures++
+	}
+	s.failure = err
+	s.stir()
+	s.mu.Unlock()
+	if used && s.life.Err() == nil {
+		s.log.Info("zookeeper: disconnected", "error", err)
+	}
+}
+
+// usable waits for a connection and returns the session's id. Without patience it gives up
+// when every server has been tried in vain.
+func (s *session) usable(ctx context.Context, patient bool) (id int64, err error) {
 	for {
 		s.mu.Lock()
-		w, turn, failure := s.wire, s.turn, s.failure
-		refused := s.refused
+		id, ready, changed, failure, refused := s.id, s.ready, s.changed, s.failure, s.refused
 		tired := !patient && s.failures >= s.servers
 		s.mu.Unlock()
 		switch {
-		case w != nil && w.alive():
-			return w, nil
+		case s.life.Err() != nil:
+			return 0, zk.ErrClosing
+		case ready:
+			return id, nil
 		case refused != nil:
-			return nil, refused
+			return 0, refused
 		case tired:
-			return nil, noServer(failure)
+			return 0, noServer(failure)
 		}
 		select {
-		case <-turn:
+		case <-changed:
 		case <-s.life.Done():
-			return nil, zk.ErrClosing
 		case <-ctx.Done():
-			return nil, noServer(failure) // that ctx has ended, the caller knows
+			return 0, noServer(failure) // that ctx has ended, the caller knows
 		}
-	}
-}
-
-func (w *wire) alive() bool {
-	select {
-	case <-w.dead:
-		return false
-	default:
-		return true
 	}
 }
 
@@ -189,86 +197,83 @@ func noServer(why error) error {
 	return fmt.Errorf("%w: %w", zk.ErrNoServer, why)
 }
 
-// now returns the connection in use, nil if there is none, and the session's id, 0
-// if there is none.
-func (s *session) now() (*wire, int64) {
+// now returns the session's id, 0 if there is none, and a channel that is closed when it is over. A request
+// that began and was answered while the id was the same was made in that session: no id comes back.
+func (s *session) now() (id int64, over <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.wire != nil && !s.wire.alive() {
-		return nil, s.id
-	}
-	return s.wire, s.id
+	return s.id, s.over
 }
 
-// granted is the session timeout that the servers gave.
+// granted returns the session timeout that the servers gave.
 func (s *session) granted() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.timeout
 }
 
-// hold has p told of the end of its session; false if that is already past.
-func (s *session) hold(p *place) bool {
+// hold has st told of the end of its session; false if that is already past.
+func (s *session) hold(st *claimState) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.id != p.session {
+	if s.id != st.session {
 		return false
 	}
-	s.holders[p] = struct{}{}
+	s.holders[st] = struct{}{}
+	st.mu.Lock()
+	st.granted = true
+	st.mu.Unlock()
 	return true
 }
 
-func (s *session) drop(p *place) {
+func (s *session) drop(st *claimState) {
 	s.mu.Lock()
-	delete(s.holders, p)
+	delete(s.holders, st)
 	s.mu.Unlock()
 }
 
-// lose tells every holder that is not of session id.
-func (s *session) lose(id int64, reason error) {
+// tell records that it is not earlier on the server's clock than ms.
+func (s *session) tell(ms int64) {
 	s.mu.Lock()
-	var gone []*place
-	for p := range s.holders {
-		if p.session != id {
-			gone = append(gone, p)
-			delete(s.holders, p)
-		}
-	}
-	s.mu.Unlock()
-	for _, p := range gone {
-		p.end(reason)
-	}
+	defer s.mu.Unlock()
+	s.stamp, s.stamped = time.UnixMilli(ms), s.clock.Now()
+}
+
+// serverTime returns a moment that has come on the server's clock; false if none is known.
+func (s *session) serverTime() (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stamp.Add(s.clock.Now().Sub(s.stamped)), !s.stamp.IsZero()
 }
 
 // close ends the session, by ctx.
 func (s *session) close(ctx context.Context) error {
 	s.quit()
-	over := make(chan struct{})
+	asked, over := make(chan struct{}), make(chan struct{})
 	go func() {
-		s.conn.Close() // waits for the server, a second at most
+		s.conn.Close() // waits for the server, for three seconds at most
+		close(asked)
 		for range s.events {
 		}
 		close(over)
 	}()
-	var err error
+	select {
+	case <-asked:
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	l := s.newest
+	s.mu.Unlock()
+	if l != nil {
+		l.fail(zk.ErrClosing) // the library's loops end when their connection does
+	}
 	select {
 	case <-over:
 		return nil
-	case <-time.After(time.Second):
-		// The library's loops end when their connection does.
 	case <-ctx.Done():
-		err = fmt.Errorf("close the session: %w", context.Cause(ctx))
+		return fmt.Errorf("close the session: %w", context.Cause(ctx))
 	}
-	s.mu.Lock()
-	w := s.newest
-	s.mu.Unlock()
-	if w != nil {
-		w.fail(zk.ErrClosing)
-	}
-	if err == nil {
-		<-over
-	}
-	return err
 }
 
 type logAdapter struct{ log *slog.Logger }

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -20,12 +21,13 @@ import (
 // until it has worked.
 func steal(t testing.TB, addr string, d *backend, id int64, password []byte) {
 	t.Helper()
-	open := make(encoder, 4)
-	open.int32(0)
-	open.int64(0)
-	open.int32(10_000)
-	open.int64(id)
-	open.string(string(password))
+	open := binary.BigEndian.AppendUint32(nil, 4+8+4+8+4+16)
+	open = binary.BigEndian.AppendUint32(open, 0)
+	open = binary.BigEndian.AppendUint64(open, 0)
+	open = binary.BigEndian.AppendUint32(open, 10_000)
+	open = binary.BigEndian.AppendUint64(open, uint64(id))
+	open = append(binary.BigEndian.AppendUint32(open, 16), password...)
+	open = append(open, 0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5) // and close it
 	eventually.Is(t, "the session to be closed from elsewhere", func() bool {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -33,10 +35,9 @@ func steal(t testing.TB, addr string, d *backend, id int64, password []byte) {
 		}
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = conn.Write(append(open.frame(), request(1, opClose).frame()...))
+		_, _ = conn.Write(open)
 		_, _ = io.Copy(io.Discard, conn)
-		_, now := d.session.now()
-		return now != id
+		return d.sessionID() != id
 	})
 }
 
@@ -176,7 +177,7 @@ func TestTimeCountsFromTheSending(t *testing.T) {
 	if left := g.Until.Sub(d.clock.Now()); left > timeout-late {
 		t.Errorf("%v left of %v after an answer that took %v", left, timeout, late)
 	}
-	if err := d.sync(); err != nil {
+	if err := d.session.sync(); err != nil {
 		t.Fatal(err)
 	}
 	d.Renew(within(t, time.Minute), []*driver.Claim{c}, func(_ *driver.Claim, until driver.Instant, err error) {
@@ -195,16 +196,16 @@ func TestNobodyHoldsInASessionThatHasEnded(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	d := raw(t, []string{z.Addr()})
 	c, lost := claim(t, name(t))
-	p := newPlace(c, d.base)
-	p.session = d.session.id + 1
-	if d.session.hold(p) {
+	id := d.sessionID()
+	st := &claimState{claim: c, session: id + 1}
+	if d.session.hold(st) {
 		t.Error("held")
 	}
-	p.session = d.session.id
-	if !p.grant() || !d.session.hold(p) {
+	st.session = id
+	if !d.session.hold(st) {
 		t.Fatal("not held")
 	}
-	d.session.lose(p.session+1, zk.ErrSessionExpired)
+	d.session.opened(d.session.link, 0, 0)
 	if err := await(t, lost, "loss"); !errors.Is(err, zk.ErrSessionExpired) {
 		t.Errorf("lost: %v", err)
 	}

@@ -47,7 +47,7 @@ func (u *user) waits() {
 func (u *user) told() {
 	u.t.Helper()
 	for range 2 { // what the user asks after the news has been answered after the second
-		if err := u.sync(); err != nil {
+		if err := u.session.sync(); err != nil {
 			u.t.Fatal(err)
 		}
 	}

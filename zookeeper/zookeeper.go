@@ -4,44 +4,69 @@
 //	lock, err := l.Acquire(ctx, "orders/42")
 //	defer lock.Release(ctx)
 //
-// Those who want a name queue up under a node for it, /locker/orders%2F42, each with
-// an ephemeral sequential node that carries the owner's text. The first holds the
-// name, and who finds itself alone knows that from the answer to the creation. Each of
-// the others watches the node before its own, so that a release wakes
-// one of them; and a waiter whom its predecessor's end makes the first knows that
-// without asking. If the one directly behind the holder is of the same Locker, the release
-// also makes the node of the Locker's next goroutine, in the same transaction. The fencing
-// token is the czxid of the holder's node.
+// # What is on the servers
+//
+// Those who want a name queue up under a container node for it, /locker/orders%2F42 (bytes other
+// than ASCII letters, digits and -_.~:,=@+ are escaped as %XX), each with an ephemeral sequential node:
+//
+//	<ID>-1-<weight>-<limit>-<number>          a claim; its data is the owner's text
+//	<ID>-1-<weight>-<limit>-<ms>-<number>     was released, stays for so many ms from its ctime; persistent; its
+//	                                          data is the token, a space, and the owner's text
+//	<ID>-1-weight-<weight>                    the claim of that ID is so light now; ephemeral
+//
+// ID is 32 hexadecimal digits, 1 the version, weight and limit are decimal or "all": all-all is an exclusive
+// claim, 1-all a shared one, 2-10 one for 2 of 10 permits. A claim holds the name when its weight and those of
+// all with smaller numbers are together no more than its limit. Any other child counts as an
+// exclusive claim at the place that its last ten digits say, or ahead of all if it has none: what a later
+// version writes there is respected, and what does not belong there has to be removed.
+//
+// Each who has to wait watches the one node without whose change or end it cannot be granted, and lists
+// the queue again when that comes; among permits, where any holder may be the one to go, the first that
+// waits watches the queue, and who is granted writes to its node to tell the one behind it. The fencing token is
+// the czxid of the holder's node times 1,024. Tokens are refused beyond an epoch of 21 bits.
+//
+// # What it costs
+//
+// A lock that is free takes two requests with its release, one that is waited for five; a try asks two more before it
+// writes, and three for a name that was not used lately. A holder asks two when it has held for half a second, to be told of what happens to its node and of others who join. The session costs
+// its pings and, while locks are held, a request that the leader answers now and then. A waiter costs nothing.
 //
 // # The session
 //
-// A Locker makes its own connection and has one session, which all its locks share.
-// It asks for a session timeout a little shorter than the TTL, by a fifth or by 2.3 s,
-// whichever is less, because servers let a session live until their next tick. They
-// have limits of their own, by default from 2 to 20 ticks, and what they grant is what
-// counts. When the session expires all locks are lost; waiters queue again in a new one.
-// A session that may have expired, and that no server answers for, is given up.
+// A Locker makes its own connection and has one session, which all its locks share. It asks for a session timeout a
+// little shorter than the TTL, by a fifth or by 2.3 s, whichever is less, because servers let a session live until their
+// next tick. They have limits of their own, by default from 2 to 20 ticks, and what they grant is what counts. When the
+// session expires all locks are lost; waiters queue again in a new one. A session that may have expired, and that no
+// server answers for, is given up.
 //
-// A lock counts as lost when the leader may have let the session expire: the session
-// timeout after the last request that the leader is certain to know of. Pings and
-// reads are answered by followers on their own, so while locks are held a request
-// that the leader has to answer is sent now and then, one per session.
+// A lock counts as lost when the leader may have let the session expire: the session timeout after the last request
+// that the leader is certain to know of. With WithLease the session is renewed all the same, and the node is removed
+// when the lease is over.
 //
-// With WithLease the session is renewed all the same, and the node is removed when the
-// lease is over.
+// # What it cannot do
+//
+// Servers have no TTL for a name that is kept taken after its release: whoever asks for the name next removes what is
+// over, or the Locker that released it, if it is still there. A name that nobody asks for again after the death of its
+// process keeps that one node. A holder that waited is shown with the time at which it joined, as that at which it was
+// granted is not written anywhere. A name that is too long for the servers' jute.maxbuffer is refused: a request has it
+// twice, with three bytes for each that is escaped.
+//
+// Servers have to be of version 3.5.3 or later: earlier ones have no containers. Who locks needs the permissions to
+// read, write, create and delete on what is below /locker, and to read and create on /locker itself.
 package zookeeper
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 )
 
 type settings struct {
@@ -164,14 +189,17 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &backend{session: s, clock: cfg.Clock, base: set.chroot + folder, acl: set.acl,
-		waiting: make(map[string]*waiter)}
-	if err := d.probe(ctx); err != nil {
+	d := &backend{session: s, clock: cfg.Clock, log: cfg.Logger, base: set.chroot + folder, acl: set.acl}
+	_, patient := ctx.Deadline()
+	if _, err := s.usable(ctx, patient); err != nil {
 		_ = d.Close(ctx)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
 		return nil, nil, err
 	}
 	timeout := s.granted()
-	d.check = min(timeout/10, 750*time.Millisecond)
+	d.check = min(timeout/10, 500*time.Millisecond)
 	if timeout > cfg.TTL {
 		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL", "ttl", cfg.TTL, "session", timeout)
 	}
@@ -191,42 +219,23 @@ func sessionTimeout(ttl, tick time.Duration) time.Duration {
 	return ttl - min(max(tick*3/2-time.Second*2/3, 0), ttl/5)
 }
 
-// probe waits until a server has taken the session and the credentials, and finds
-// out what it is too old for. It asks for what cannot be done; a server that does
-// not know the request says so and hangs up.
-func (d *backend) probe(ctx context.Context) error {
-	_, patient := ctx.Deadline()
-	for {
-		w, err := d.session.usable(ctx, patient)
-		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		}
-		if err != nil {
-			return err
-		}
-		for _, q := range []struct {
-			call    *call
-			lacking *atomic.Bool
-		}{
-			{unwatchCall("/"), &d.old},
-			{d.queueCall("/zookeeper"), &d.plain}, // which every server has
-			{syncCall("/"), nil},
-		} {
-			if q.lacking != nil && q.lacking.Load() {
-				continue
-			}
-			if err = w.ask(ctx, q.call); err != nil {
-				break
-			}
-			if errors.Is(q.call.err, errUnimplemented) && q.lacking != nil {
-				q.lacking.Store(true)
-				_ = w.Close() // as the server will
-				err = errBroken
-				break
-			}
-		}
-		if !errors.Is(err, errBroken) {
-			return err
-		}
+// backend is the driver.
+type backend struct {
+	session *session
+	clock   driver.Clock
+	log     *slog.Logger
+	base    string // path of the queues
+	acl     []zk.ACL
+	check   time.Duration
+	proven  atomic.Bool // the ACL lets those use what is made who are here
+}
+
+// Traits says how often to look after what is held: its nodes have to be watched, and the session
+// has to be heard of.
+func (d *backend) Traits() driver.Traits {
+	return driver.Traits{
+		Backend: "zookeeper", Fair: true, Fenced: true, Shared: true, Permits: true,
+		Inspect: true, Evict: true, Downgrade: true, Linger: true,
+		LeaseBySession: true, Check: d.check,
 	}
 }

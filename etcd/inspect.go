@@ -1,0 +1,126 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/names"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// namesAtOnce is how many keys Names reads with one request.
+const namesAtOnce = 1000
+
+// Look reads the queue of name. How long a key will be kept is asked for the holders,
+// with one request for each lease.
+func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, error) {
+	entries, err := b.readQueue(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	left := make(map[clientv3.LeaseID]time.Duration)
+	var positions []driver.Position
+	var ahead int64
+	for _, e := range entries {
+		p := driver.Position{Name: name, ID: e.id, Owner: e.owner, Weight: e.weight, Limit: e.limit, Since: e.joined}
+		p.Held = driver.Fits(ahead, e.weight, e.limit)
+		ahead += int64(e.weight)
+		if p.Held {
+			p.Token = e.rev << tokenBits
+			if p.Left, err = b.timeLeft(ctx, e.lease, left); err != nil {
+				return nil, err
+			}
+			if e.how != free {
+				p.Since = time.Time{} // it was granted later than it joined
+			}
+		}
+		positions = append(positions, p)
+	}
+	return positions, nil
+}
+
+// readQueue returns the entries of a queue, the first of it first.
+func (b *backend) readQueue(ctx context.Context, name string) ([]entry, error) {
+	resp, err := b.get(ctx, b.queueOf(name), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return nil, err
+	}
+	return parseAll(resp.Kvs), nil
+}
+
+// timeLeft returns for how long a lease will live. It asks once for each.
+func (b *backend) timeLeft(ctx context.Context, lease clientv3.LeaseID, known map[clientv3.LeaseID]time.Duration) (time.Duration, error) {
+	left, ok := known[lease]
+	if ok || lease == clientv3.NoLease {
+		return left, nil
+	}
+	err := insist(ctx, func() error {
+		return b.call(ctx, func(ctx context.Context) error {
+			resp, err := b.client.TimeToLive(ctx, lease)
+			if err == nil {
+				left = max(0, time.Duration(resp.TTL)*time.Second)
+			}
+			return err
+		})
+	})
+	known[lease] = left
+	return left, err
+}
+
+// Names reads all keys of this prefix whose names may begin with prefix, in the order
+// of the keys, which has those of one name together.
+func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		start := b.prefix
+		if strings.Trim(prefix, ".") != "" { // names that are all dots are escaped in another way
+			start += names.Escape(prefix)
+		}
+		end, last := clientv3.GetPrefixRangeEnd(start), ""
+		for {
+			resp, err := b.get(ctx, start, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(namesAtOnce))
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, kv := range resp.Kvs {
+				start = string(kv.Key) + "\x00"
+				name, ok := b.nameOf(string(kv.Key))
+				if !ok || name == last || !strings.HasPrefix(name, prefix) {
+					continue
+				}
+				if last = name; !yield(name, nil) {
+					return
+				}
+			}
+			if !resp.More {
+				return
+			}
+		}
+	}
+}
+
+// Evict deletes the key with this ID in its value.
+func (b *backend) Evict(ctx context.Context, name, id string) error {
+	entries, err := b.readQueue(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.id == id {
+			evicted := &claimState{key: e.key, rev: e.rev}
+			return insist(ctx, func() error {
+				err := b.change(ctx, evicted, clientv3.OpDelete(e.key))
+				if errors.Is(err, driver.ErrGone) && evicted.asked {
+					return nil // by a request that was not answered
+				}
+				evicted.asked = true
+				return err
+			})
+		}
+	}
+	return driver.ErrGone
+}

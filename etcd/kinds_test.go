@@ -1,0 +1,284 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// TestManySharedHolders: any number of shared holders hold together, a writer behind them is
+// granted when the last goes, and readers behind the writer wait for it.
+func TestManySharedHolders(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b, other := driverOf(t, c), driverOf(t, c)
+	var readers []*driver.Claim
+	for range 150 {
+		r := claimOf(t.Name(), 1, driver.All)
+		take(t, b, r)
+		readers = append(readers, r)
+	}
+	granted := begin(t, other, claim(t.Name(), true))
+	queueHas(t, c, t.Name(), 151)
+	late := claimOf(t.Name(), 1, driver.All)
+	lateGranted := begin(t, b, late)
+	queueHas(t, c, t.Name(), 152)
+	for _, r := range readers {
+		if len(granted) > 0 || len(lateGranted) > 0 {
+			t.Fatal("somebody was granted among the readers")
+		}
+		must(t, b.Release(t.Context(), r))
+	}
+	must(t, soon(t, "the writer's grant", granted))
+	if len(lateGranted) > 0 {
+		t.Error("the reader behind the writer was granted")
+	}
+}
+
+// TestPermits: never more than the limit inside, in the order of arrival where that matters, and no
+// permit is left idle while somebody waits who could have it.
+func TestPermits(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	const limit = 10
+	var inside atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		b := driverOf(t, c)
+		for i := range 6 {
+			wg.Go(func() {
+				for range 15 {
+					weight := int32(1 + i)
+					cl := claimOf(t.Name(), weight, limit)
+					if _, err := b.Acquire(t.Context(), cl); err != nil {
+						t.Error(err)
+						return
+					}
+					if n := inside.Add(int64(weight)); n > limit {
+						t.Errorf("%d of %d permits", n, limit)
+					}
+					time.Sleep(rand.N(2 * time.Millisecond))
+					inside.Add(-int64(weight))
+					if err := b.Release(t.Context(), cl); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	queueHas(t, c, t.Name(), 0)
+}
+
+// TestNoPermitIsIdle: whichever holder goes, the first waiter follows, and only that.
+func TestNoPermitIsIdle(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b, other := driverOf(t, c), driverOf(t, c)
+	var holders []*driver.Claim
+	for range 5 {
+		h := claimOf(t.Name(), 2, 10)
+		take(t, b, h)
+		holders = append(holders, h)
+	}
+	var granted []<-chan error
+	for i := range 5 {
+		granted = append(granted, begin(t, other, claimOf(t.Name(), 2, 10)))
+		queueHas(t, c, t.Name(), 6+i)
+	}
+	for i, which := range []int{3, 0, 4, 1, 2} {
+		must(t, b.Release(t.Context(), holders[which]), soon(t, "the grant", granted[i]))
+		for _, g := range granted[i+1:] {
+			if len(g) > 0 {
+				t.Fatal("one behind was granted, too")
+			}
+		}
+	}
+}
+
+// TestTryOfKinds: a try is granted exactly if it would be at the end of the queue.
+func TestTryOfKinds(t *testing.T) {
+	t.Parallel()
+	b := driverOf(t, dial(t, servers.SharedEtcd(t).Addr()))
+	try := func(weight, limit int32, want error) {
+		t.Helper()
+		c := claimOf(t.Name(), weight, limit)
+		c.Wait = false
+		if _, err := b.Acquire(t.Context(), c); !errors.Is(err, want) {
+			t.Errorf("%d of %d: %v, want %v", weight, limit, err, want)
+		}
+	}
+	try(3, 10, nil)
+	try(4, 10, nil)
+	try(4, 10, driver.ErrTaken)
+	try(3, 10, nil)
+	try(1, 10, driver.ErrTaken)
+	try(driver.All, driver.All, driver.ErrTaken)
+}
+
+// TestLighten: a downgrade lets the readers behind in, keeps the token, and leaves a writer
+// waiting until all are gone.
+func TestLighten(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b, other := driverOf(t, c), driverOf(t, c)
+	held := claim(t.Name(), true)
+	g := take(t, b, held)
+	reader, second := claimOf(t.Name(), 1, driver.All), claimOf(t.Name(), 1, driver.All)
+	granted := begin(t, other, reader)
+	queueHas(t, c, t.Name(), 2)
+	// Behind a claim of permits that is not alone in the way: it watches the whole queue.
+	grantedSecond := begin(t, other, second)
+	queueHas(t, c, t.Name(), 3)
+	writer := begin(t, other, claim(t.Name(), true))
+	queueHas(t, c, t.Name(), 4)
+
+	must(t, b.Lighten(t.Context(), held, 1), soon(t, "the reader", granted), soon(t, "the second reader", grantedSecond))
+	must(t, b.Lighten(t.Context(), held, 1)) // again is harmless
+	ps, err := b.Look(t.Context(), t.Name())
+	if err != nil || len(ps) != 4 || ps[0].Token != g.Token || ps[0].Weight != 1 || !ps[1].Held || ps[3].Held {
+		t.Errorf("%+v %v", ps, err)
+	}
+	must(t, b.Release(t.Context(), held), other.Release(t.Context(), reader))
+	if len(writer) > 0 {
+		t.Error("the writer was granted beside a reader")
+	}
+	must(t, other.Release(t.Context(), second), soon(t, "the writer", writer))
+	if err := b.Lighten(t.Context(), held, 1); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("downgrade after the release: %v", err)
+	}
+}
+
+// TestLightenPermits: permits that a holder gives back wake who watches the whole queue.
+func TestLightenPermits(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, c)
+	one, two := claimOf(t.Name(), 5, 10), claimOf(t.Name(), 5, 10)
+	take(t, b, one)
+	take(t, b, two)
+	granted := begin(t, driverOf(t, c), claimOf(t.Name(), 4, 10))
+	queueHas(t, c, t.Name(), 3)
+	must(t, b.Lighten(t.Context(), one, 3))
+	eventually.Is(t, "the first is lighter", func() bool {
+		ps, err := b.Look(t.Context(), t.Name())
+		return err == nil && ps[0].Weight == 3
+	})
+	if len(granted) > 0 {
+		t.Error("granted too early")
+	}
+	must(t, b.Lighten(t.Context(), two, 3), soon(t, "the grant", granted))
+}
+
+// TestLinger: the name stays taken for as long as asked for, also after the end of the Locker
+// that had it, and then it is passed on; the Locker can queue again meanwhile.
+func TestLinger(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b, other := driverOf(t, c), driverOf(t, c)
+	held := hold(t, b, t.Name())
+	const d = 3 * time.Second
+	before := time.Now()
+	must(t, b.Linger(t.Context(), held, d))
+	ps, err := other.Look(t.Context(), t.Name())
+	if err != nil || len(ps) != 1 || !ps[0].Held || ps[0].ID != held.ID || ps[0].Left > d+time.Second || ps[0].Left < time.Second {
+		t.Fatalf("%+v %v", ps, err)
+	}
+	if _, err := b.Acquire(t.Context(), claim(t.Name(), false)); !errors.Is(err, driver.ErrTaken) {
+		t.Errorf("a try of the same Locker: %v", err)
+	}
+	granted := begin(t, other, claim(t.Name(), true))
+	queueHas(t, c, t.Name(), 2)
+	must(t, b.Close(t.Context()))
+	must(t, soon(t, "the next grant", granted))
+	if took := time.Since(before); took < d {
+		t.Errorf("it was passed on after %v", took)
+	}
+	if err := b.Linger(t.Context(), held, d); err == nil {
+		t.Error("it lingered again after Close")
+	}
+	left, err := c.Leases(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range left.Leases {
+		ttl, err := c.TimeToLive(t.Context(), l.ID, clientv3.WithAttachedKeys())
+		if err == nil && len(ttl.Keys) > 0 && string(ttl.Keys[0]) == held.State.(*claimState).key {
+			t.Error("the lease of the one that lingered is still there")
+		}
+	}
+}
+
+// TestLingerOfWhatIsGone: what is no longer held is not taken again.
+func TestLingerOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, c)
+	held := hold(t, b, t.Name())
+	if _, err := c.Delete(t.Context(), keysOf(t, c, t.Name())[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Linger(t.Context(), held, time.Minute); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("%v, want ErrGone", err)
+	}
+	queueHas(t, c, t.Name(), 0)
+}
+
+// TestTokens: the token is the create revision with room for hand-overs, also when the lock was
+// waited for while the store's revision went on.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b, other := driverOf(t, c), driverOf(t, c)
+	first := claim(t.Name(), true)
+	g := take(t, b, first)
+	next := make(chan driver.Grant, 1)
+	go func() {
+		g, err := other.Acquire(t.Context(), claim(t.Name(), true))
+		if err != nil {
+			t.Error(err)
+		}
+		next <- g
+	}()
+	keys := queueHas(t, c, t.Name(), 2)
+	for range 3 {
+		if _, err := c.Put(t.Context(), fmt.Sprint(t.Name(), "-else"), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, b.Release(t.Context(), first))
+	h := soon(t, "the next grant", next)
+	r, err := c.Get(t.Context(), keys[1])
+	if err != nil || len(r.Kvs) != 1 || h.Token != r.Kvs[0].CreateRevision*1024 {
+		t.Errorf("token %d, key %v %v", h.Token, r, err)
+	}
+	if g.Spare != 1023 || h.Token <= g.Token+g.Spare {
+		t.Errorf("token %d after %d and %d more", h.Token, g.Token, g.Spare)
+	}
+	few := claim(t.Name()+"few", true)
+	few.Spare = 5
+	if g := take(t, b, few); g.Spare != 5 {
+		t.Errorf("%d spare tokens, 5 could be used", g.Spare)
+	}
+}
+
+// TestRevisionTooGreat: a revision that does not fit into a token is refused.
+func TestRevisionTooGreat(t *testing.T) {
+	b := &backend{clock: locker.SystemClock()}
+	s := &session{gone: make(chan struct{}), until: b.clock.Now().Add(time.Hour)}
+	for rev, want := range map[int64]error{1<<53 - 1: nil, 1 << 53: driver.ErrRefused} {
+		if err := b.confirmSession(t.Context(), &claimState{session: s, rev: rev}); !errors.Is(err, want) {
+			t.Errorf("revision %d: %v, want %v", rev, err, want)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// TestLateRequest: a request that put a key, was given up and cleaned up after, and
+// arrives only then, has no effect. The client has two ways to the server, of which
+// one freezes.
+func TestLateRequest(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	admin := dial(t, e.Addr())
+	slow, fast := front(t, e.Addr()), front(t, e.Addr())
+	b := driverOf(t, dial(t, slow.Addr(), fast.Addr()))
+	eventually.Is(t, "both ways open", func() bool {
+		must(t, b.Release(t.Context(), hold(t, b, "warm")))
+		return slow.Stats().Open > 0 && fast.Stats().Open > 0
+	})
+	late := 0
+	for try := 0; late < 12; try++ {
+		if try > 200 {
+			t.Fatalf("only %d of %d requests took the slow way", late, try)
+		}
+		slow.FreezeUp()
+		c := claim(t.Name(), try%2 == 0)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := b.Acquire(ctx, c)
+		cancel()
+		if err == nil {
+			slow.Heal()
+			must(t, b.Release(t.Context(), c))
+			// Requests take the two ways in turn: change step.
+			_, err := b.client.Get(t.Context(), "step")
+			must(t, err)
+			continue
+		}
+		late++
+		eventually.Is(t, "cleanup over the fast way", func() bool { return b.Abandon(t.Context(), c) == nil })
+		slow.Heal()
+		eventually.Is(t, "late request delivered", func() bool { return slow.Stats().HeldUp == 0 })
+		for range 4 { // both ways, behind it
+			_, err := b.client.Get(t.Context(), "behind")
+			must(t, err)
+		}
+		if keys := keysOf(t, admin, t.Name()); len(keys) > 0 {
+			t.Fatalf("the late request left %v", keys)
+		}
+	}
+	// And the barrier lets through what was sent after it was moved.
+	must(t, b.Release(t.Context(), hold(t, b, t.Name())))
+}
+
+// TestLostReply: who is in the queue already, by a request whose answer was lost,
+// recognises itself and is not put there twice; and a release whose answer was lost is not
+// said to have come too late.
+func TestLostReply(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	admin := dial(t, e.Addr())
+	p := front(t, e.Addr())
+	b := driverOf(t, dial(t, p.Addr()))
+	hold(t, b, t.Name()+"session")
+	lose := func(do func() error) {
+		t.Helper()
+		before := p.Stats().Swallowed
+		p.SwallowReply(func(request []byte) bool { return bytes.Contains(request, []byte(t.Name()+mark)) }, 50*time.Millisecond)
+		must(t, do())
+		if p.Stats().Swallowed == before {
+			t.Fatal("no reply was swallowed")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, wait := range []bool{true, false} {
+		for _, weight := range []int32{driver.All, 1} {
+			c := claimOf(t.Name(), weight, driver.All)
+			c.Wait = wait
+			var g driver.Grant
+			lose(func() (err error) { g, err = b.Acquire(ctx, c); return err })
+			r, err := admin.Get(ctx, b.queueOf(t.Name()), clientv3.WithPrefix())
+			if err != nil || len(r.Kvs) != 1 || r.Kvs[0].CreateRevision != g.Token>>tokenBits {
+				t.Errorf("wait %v: token %d, keys %v %v", wait, g.Token, r.Kvs, err)
+			}
+			lose(func() error {
+				for {
+					if err := b.Release(ctx, c); err == nil || errors.Is(err, driver.ErrGone) || ctx.Err() != nil {
+						return err
+					}
+				}
+			})
+			queueHas(t, admin, t.Name(), 0)
+		}
+	}
+}
+
+// TestNoSpace: while the server has no space acquisitions end with an error that says so, what
+// they may have put is removed, releases work, and afterwards all goes on.
+func TestNoSpace(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{Args: []string{"--quota-backend-bytes", "2097152"}})
+	admin := dial(t, e.Addr())
+	b := driverOf(t, admin)
+	held := hold(t, b, "held")
+	doubtful := hold(t, b, "doubtful")
+	cs := doubtful.State.(*claimState)
+	cs.unsure, cs.late = true, true
+	fill := strings.Repeat("x", 500<<10)
+	eventually.Is(t, "no space", func() bool {
+		_, err := admin.Put(t.Context(), "filler"+time.Now().String(), fill)
+		return errors.Is(err, rpctypes.ErrNoSpace)
+	})
+	var failed []*driver.Claim
+	for _, wait := range []bool{true, false} {
+		c := claim("new", wait)
+		if _, err := b.Acquire(t.Context(), c); !errors.Is(err, rpctypes.ErrNoSpace) {
+			t.Errorf("acquire (wait %v): %v", wait, err)
+		}
+		failed = append(failed, c)
+	}
+	for _, c := range failed {
+		must(t, b.Abandon(t.Context(), c))
+	}
+	must(t, b.Release(t.Context(), held))
+	if err := b.Abandon(t.Context(), doubtful); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Errorf("cleanup that needs the barrier: %v", err)
+	}
+	queueHas(t, admin, "doubtful", 0) // the name is free all the same
+	_, err := admin.Delete(t.Context(), "filler", clientv3.WithPrefix())
+	must(t, err)
+	r, err := admin.Get(t.Context(), "nothing")
+	must(t, err)
+	_, err = admin.Compact(t.Context(), r.Header.Revision, clientv3.WithCompactPhysical())
+	must(t, err)
+	_, err = admin.Defragment(t.Context(), e.Addr())
+	must(t, err)
+	_, err = admin.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
+	must(t, err)
+	must(t, b.Abandon(t.Context(), doubtful))
+	hold(t, b, "new")
+	if len(b.keys) != 1 {
+		t.Errorf("kept in the process: %v", b.keys)
+	}
+}
+
+// TestFailedTryWritesNothing: being refused costs one request and no write.
+func TestFailedTryWritesNothing(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	c := dial(t, e.Addr())
+	hold(t, driverOf(t, c), t.Name())
+	b := driverOf(t, c)
+	hold(t, b, "another") // begins the session
+	revision := func() int64 {
+		r, err := c.Get(t.Context(), "nothing")
+		must(t, err)
+		return r.Header.Revision
+	}
+	before, since := revision(), requests(t, e)
+	for range 5 {
+		if _, err := b.Acquire(t.Context(), claim(t.Name(), false)); !errors.Is(err, driver.ErrTaken) {
+			t.Fatalf("%v, want ErrTaken", err)
+		}
+	}
+	if n, by := since(); n != 5 {
+		t.Errorf("5 refusals cost %d requests: %v", n, by)
+	}
+	if after := revision(); after != before {
+		t.Errorf("they wrote: revision %d, before %d", after, before)
+	}
+}
+
+// TestRefused: what the user may not do is told at once by an acquisition and by a release, with
+// an error that says that no repetition will help.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret"})
+	root := dialWith(t, clientv3.Config{Endpoints: []string{e.Addr()}, Username: "root", Password: "secret"})
+	grant := func() {
+		_, err := root.RoleGrantPermission(t.Context(), "user", DefaultPrefix, clientv3.GetPrefixRangeEnd(DefaultPrefix), clientv3.PermissionType(clientv3.PermReadWrite))
+		must(t, err)
+	}
+	_, err := root.RoleAdd(t.Context(), "user")
+	must(t, err)
+	_, err = root.UserAdd(t.Context(), "user", "user")
+	must(t, err)
+	_, err = root.UserGrantRole(t.Context(), "user", "user")
+	must(t, err)
+	b := driverOf(t, dialWith(t, clientv3.Config{Endpoints: []string{e.Addr()}, Username: "user", Password: "user"}))
+	refused := claim(t.Name(), true)
+	if _, err := b.Acquire(t.Context(), refused); !errors.Is(err, driver.ErrRefused) || !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		t.Errorf("acquire: %v", err)
+	}
+	grant()
+	must(t, b.Abandon(t.Context(), refused))
+	held := hold(t, b, t.Name())
+	_, err = root.RoleRevokePermission(t.Context(), "user", DefaultPrefix, clientv3.GetPrefixRangeEnd(DefaultPrefix))
+	must(t, err)
+	if err := b.Release(t.Context(), held); !errors.Is(err, driver.ErrRefused) {
+		t.Errorf("release: %v", err)
+	}
+	grant()
+	must(t, b.Release(t.Context(), held))
+}
+
+// TestCancelledOnStalledServer: who gives up returns at once, although cleaning up has to
+// wait for the server.
+func TestCancelledOnStalledServer(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	p := front(t, servers.SharedEtcd(t).Addr())
+	hold(t, driverOf(t, c), t.Name())
+	waiter := newLocker(t, dial(t, p.Addr()))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { _, err := waiter.Acquire(ctx, t.Name()); done <- err }()
+	queueHas(t, c, t.Name(), 2)
+	p.Freeze()
+	cancelled := time.Now()
+	cancel()
+	if err := soon(t, "the end", done); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if d := time.Since(cancelled); d > time.Second {
+		t.Errorf("returned %v after the cancellation", d)
+	}
+	p.Heal()
+	queueHas(t, c, t.Name(), 1)
+}

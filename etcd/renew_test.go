@@ -1,0 +1,281 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// promptly fails the test if something that is to be told within a second took longer,
+// with what a busy machine adds.
+func promptly(t testing.TB, what string, since time.Time) {
+	t.Helper()
+	if took := time.Since(since); took > 3*time.Second {
+		t.Errorf("%s: told after %v", what, took)
+	}
+}
+
+// TestLeaseRevoked: the holder is told within a second, and new acquisitions of the same Locker
+// are under a new lease.
+func TestLeaseRevoked(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, c)
+	held := hold(t, b, t.Name())
+	gone := renewing(t, b, held)
+	old := b.session.Load()
+	revoked := time.Now()
+	if _, err := c.Revoke(t.Context(), old.lease); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the loss", gone)
+	promptly(t, "the holder", revoked)
+	if err := b.Release(t.Context(), held); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("release after the lease was revoked: %v, want ErrGone", err)
+	}
+	again := hold(t, b, t.Name())
+	s := b.session.Load()
+	if s == old || again.State.(*claimState).session != s {
+		t.Error("the new acquisition is not under a new lease")
+	}
+}
+
+// TestGrantOfALostSession: a claim that was put under a lease that is gone is not granted with the
+// deadline of the next one.
+func TestGrantOfALostSession(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, c)
+	cs := hold(t, b, t.Name()).State.(*claimState)
+	b.endSession(cs.session)
+	hold(t, b, t.Name()+"2") // begins the next session
+	if err := b.confirmSession(t.Context(), cs); !errors.Is(err, errSessionGone) {
+		t.Errorf("%v, want errSessionGone", err)
+	}
+	if g := b.grant(cs); g.Until != cs.session.expiry() || cs.session == b.session.Load() {
+		t.Error("the deadline is that of another session")
+	}
+}
+
+// TestKeyDeleted: holders whose keys are deleted by hand are told within a second, and nobody
+// else: one of 300, and all of 3,000 with names of 1,000 escaped bytes.
+func TestKeyDeleted(t *testing.T) {
+	t.Parallel()
+	for n, escaped := range map[int]int{1: 0, 300: 0, 3000: 1000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			c := dial(t, servers.NewEtcd(t, servers.EtcdOptions{}).Addr())
+			b := driverOf(t, c)
+			held := make([]*driver.Claim, n)
+			spread(n, func(i int) {
+				held[i] = claim(fmt.Sprintf("%04d", i)+strings.Repeat("\x00", escaped), true)
+				if _, err := b.Acquire(context.Background(), held[i]); err != nil {
+					t.Error(err)
+				}
+			})
+			gone := renewing(t, b, held...)
+			deleted := time.Now()
+			if _, err := c.Delete(t.Context(), held[n/2].State.(*claimState).key); err != nil {
+				t.Fatal(err)
+			}
+			if lost := soon(t, "the loss of one", gone); lost != held[n/2] {
+				t.Errorf("%q was told", lost.Name)
+			}
+			promptly(t, "one", deleted)
+			if _, err := c.Delete(t.Context(), b.prefix, clientv3.WithPrefix()); err != nil {
+				t.Fatal(err)
+			}
+			deleted = time.Now()
+			for range n - 1 {
+				soon(t, "the loss of all", gone)
+			}
+			promptly(t, "all", deleted)
+		})
+	}
+}
+
+// TestFewOperations: where the server takes fewer operations in a transaction than by default
+// holders are confirmed with as many requests as that needs.
+func TestFewOperations(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.NewEtcd(t, servers.EtcdOptions{Args: []string{"--max-txn-ops", "5"}}).Addr())
+	b := driverOf(t, c)
+	var held []*driver.Claim
+	for i := range 12 {
+		held = append(held, hold(t, b, fmt.Sprint(i)))
+	}
+	gone := renewing(t, b, held...)
+	if _, err := c.Delete(t.Context(), held[11].State.(*claimState).key); err != nil {
+		t.Fatal(err)
+	}
+	if lost := soon(t, "the loss", gone); lost != held[11] {
+		t.Errorf("%q was told", lost.Name)
+	}
+}
+
+// TestWanted: a holder is told that somebody waits for it, and not that others hold with it.
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	b, other := driverOf(t, c), driverOf(t, c)
+	held, reader, second := claim(t.Name()+"x", true), claimOf(t.Name(), 1, driver.All), claimOf(t.Name(), 1, driver.All)
+	var wanted [3]atomic.Bool
+	for i, c := range []*driver.Claim{held, reader, second} {
+		c.Wanted = func() { wanted[i].Store(true) }
+		take(t, b, c)
+	}
+	confirm := func() {
+		b.Renew(t.Context(), []*driver.Claim{held, reader, second}, func(*driver.Claim, driver.Instant, error) {})
+	}
+	confirm()
+	for i := range wanted {
+		if wanted[i].Load() {
+			t.Errorf("%d is wanted by nobody", i)
+		}
+	}
+	begin(t, other, claim(t.Name()+"x", true))
+	begin(t, other, claim(t.Name(), true))
+	queueHas(t, c, t.Name(), 3)
+	queueHas(t, c, t.Name()+"x", 2)
+	confirm()
+	for i := range wanted {
+		if !wanted[i].Load() {
+			t.Errorf("%d was not told", i)
+		}
+	}
+}
+
+// TestRenewalCountsFromSending: an answer that was long on its way does not stretch
+// the deadline.
+func TestRenewalCountsFromSending(t *testing.T) {
+	t.Parallel()
+	p := front(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, dial(t, p.Addr()), locker.WithTTL(15*time.Second))
+	c := hold(t, b, t.Name())
+	s := c.State.(*claimState).session
+	p.Delay(0, 700*time.Millisecond)
+	defer p.Heal()
+	before := b.clock.Now()
+	must(t, b.renewSession(t.Context(), s))
+	if took := b.clock.Now().Sub(before); took < 700*time.Millisecond {
+		t.Fatalf("the answer came after %v: it was not delayed", took)
+	}
+	if slack := s.expiry().Sub(before) - s.ttl; slack < 0 || slack > 500*time.Millisecond {
+		t.Errorf("until %v after the renewal was begun, TTL %v", s.expiry().Sub(before), s.ttl)
+	}
+}
+
+// TestForgottenConnection: a firewall has forgotten the client's only connection and lets new
+// ones through. The client sends no probes. The lease is renewed all the same.
+func TestForgottenConnection(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	old, young := front(t, e.Addr()), front(t, e.Addr())
+	firewall := front(t, old.Addr())
+	b := driverOf(t, dial(t, firewall.Addr()), locker.WithTTL(4*time.Second))
+	held := hold(t, b, t.Name())
+	firewall.SetTarget(young.Addr())
+	old.Freeze()
+	frozen := b.clock.Now()
+	gone := renewing(t, b, held)
+	ttl := held.State.(*claimState).session.ttl
+	eventually.Is(t, "renewals by another connection", func() bool {
+		return held.State.(*claimState).session.expiry() > frozen.Add(2*ttl)
+	})
+	if len(gone) > 0 {
+		t.Error("the lock was lost")
+	}
+	if young.Stats().Accepted == 0 {
+		t.Error("no other connection was made")
+	}
+}
+
+// TestClosedClient: every call on a client that was closed says so at once, also one that waits.
+func TestClosedClient(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	hold(t, driverOf(t, dial(t, e.Addr())), t.Name()+"2")
+	client := dial(t, e.Addr())
+	l := newLocker(t, client)
+	lock, err := l.Acquire(t.Context(), t.Name())
+	must(t, err)
+	waiting := make(chan error, 1)
+	go func() { _, err := l.Acquire(t.Context(), t.Name()+"2"); waiting <- err }()
+	queueHas(t, dial(t, e.Addr()), t.Name()+"2", 2)
+	must(t, client.Close())
+	closed := time.Now()
+	for what, do := range map[string]func() error{
+		"waiting": func() error { return soon(t, "the end of the wait", waiting) },
+		"acquire": func() error { _, err := l.Acquire(t.Context(), t.Name()+"3"); return err },
+		"try":     func() error { _, err := l.TryAcquire(t.Context(), t.Name()+"3"); return err },
+		"release": func() error { return lock.Release(t.Context()) },
+		"close":   func() error { return l.Close(t.Context()) },
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if took := time.Since(closed); took > 3*time.Second {
+			t.Errorf("%s: after %v", what, took)
+		}
+	}
+}
+
+// TestRestored: the server is given an older state back, in which the lease is the same
+// but a later key is not there, nor what came after a request of which nobody knew. The
+// holder of the key is told, that of an older one is not, waiters go on, and names can be
+// acquired.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{})
+	c := dial(t, e.Addr())
+	b, other := driverOf(t, c, locker.WithTTL(6*time.Second)), driverOf(t, c, locker.WithTTL(6*time.Second))
+	older := hold(t, b, "older")
+	waited := hold(t, b, "waited")
+	granted := begin(t, other, claim("waited", true))
+	queueHas(t, c, "waited", 2)
+	data, saved := filepath.Join(e.Dir(), "data"), filepath.Join(t.TempDir(), "saved")
+	must(t, e.Kill(), os.CopyFS(saved, os.DirFS(data)), e.Restart(t.Context()))
+
+	for range 100 { // which the waiter's watch has seen
+		_, err := c.Put(t.Context(), "something", "else")
+		must(t, err)
+	}
+	later := hold(t, b, "later")
+	doubtful := hold(t, b, "doubtful")
+	cs := doubtful.State.(*claimState)
+	cs.unsure, cs.late = true, true
+	must(t, b.Abandon(t.Context(), doubtful))
+	if cs.session.passed.Load() == 0 {
+		t.Fatal("the barrier has not moved")
+	}
+	gone := renewing(t, b, older, later)
+	renewing(t, other)
+
+	must(t, e.Kill(), os.RemoveAll(data), os.CopyFS(data, os.DirFS(saved)), e.Restart(t.Context()))
+	if lost := soon(t, "the loss", gone); lost != later {
+		t.Errorf("%q was told", lost.Name)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, wait := range []bool{true, false} {
+		if _, err := b.Acquire(ctx, claim(fmt.Sprint("new", wait), wait)); err != nil {
+			t.Errorf("acquire (wait %v): %v", wait, err)
+		}
+	}
+	must(t, b.Release(t.Context(), waited), soon(t, "the waiter's grant", granted), b.Release(t.Context(), older))
+	if len(gone) > 0 {
+		t.Error("the holder of the key that is there was told that it is lost")
+	}
+}

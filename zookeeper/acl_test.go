@@ -1,0 +1,105 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// An ACL that does not let its own Locker work is found out before anything is made with it, so that
+// everybody else can go on, and Close has nothing to wait for.
+func TestRefusedACLLeavesNothing(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	for what, acl := range map[string][]zk.ACL{
+		"no write":  zk.WorldACL(zk.PermAll &^ zk.PermWrite),
+		"no read":   zk.WorldACL(zk.PermAll &^ zk.PermRead),
+		"no create": zk.WorldACL(zk.PermAll &^ zk.PermCreate),
+		"no delete": zk.WorldACL(zk.PermAll &^ zk.PermDelete),
+		"no auth":   zk.AuthACL(zk.PermAll), // and nobody authenticated
+		"other":     zk.DigestACL(zk.PermAll, "ann", "secret"),
+	} {
+		for _, deep := range []bool{false, true} {
+			chroot := fmt.Sprintf("/refused%d", counter.Add(1))
+			if !deep { // the base is there already
+				for _, path := range []string{chroot, chroot + folder} {
+					if _, err := op.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			l := open(t, []string{z.Addr()}, WithChroot(chroot), WithACL(acl...))
+			n := name(t)
+			for range 2 {
+				if _, err := l.Acquire(within(t, 20*time.Second), n); !errors.Is(err, driver.ErrRefused) {
+					t.Errorf("%s: acquire: %v", what, err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			if err := l.Close(ctx); err != nil {
+				t.Errorf("%s: close: %v", what, err)
+			}
+			cancel()
+			other := open(t, []string{z.Addr()}, WithChroot(chroot))
+			if !uses(t, other, n) {
+				t.Errorf("%s: others cannot use the name", what)
+			}
+		}
+	}
+}
+
+// The ACL is changed under those who hold and wait: both are told at once.
+func TestACLChangedUnderHolderAndWaiter(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	a, b := open(t, []string{z.Addr()}), open(t, []string{z.Addr()})
+	n := name(t)
+	held, err := a.Acquire(within(t, time.Minute), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(within(t, time.Minute), n)
+		turn <- err
+	}()
+	all := op.length(n, 2)
+	queue := queuePath(folder, n)
+	if _, err := op.SetACL(queue, zk.DigestACL(zk.PermAll, "ann", "secret"), -1); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := held.Release(within(t, 30*time.Second)); !errors.Is(err, driver.ErrRefused) || !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("release: %v", err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("release took %v", took)
+	}
+	if err := op.AddAuth("digest", []byte("ann:secret")); err != nil {
+		t.Fatal(err)
+	}
+	op.delete(queue + "/" + parseQueue(all)[0].node)
+	if err := await(t, turn, "the waiter to be told"); !errors.Is(err, driver.ErrRefused) {
+		t.Errorf("acquire: %v", err)
+	}
+	for _, l := range []locker.Locker{a, b} {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		start := time.Now()
+		_ = l.Close(ctx) // what it could not remove goes with the session
+		if took := time.Since(start); took > 6*time.Second {
+			t.Errorf("close took %v", took)
+		}
+		cancel()
+	}
+	if _, err := op.SetACL(queue, zk.WorldACL(zk.PermAll), -1); err != nil {
+		t.Fatal(err)
+	}
+	op.length(n, 0)
+}

@@ -1,0 +1,140 @@
+package zookeeper
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// small is a server that takes no request of more than 9,000 bytes.
+func small(t *testing.T) *servers.ZooKeeper {
+	return servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{"jute.maxbuffer": "9000"}})
+}
+
+// Many long names are held and waited for against a server that takes short requests only. The connection
+// breaks, which has the library set all watches again; nothing is lost, and a deletion by hand is told.
+func TestManyLongNamesOnServerWithSmallBuffer(t *testing.T) {
+	beside(t)
+	z := small(t)
+	p, op := inFront(t, z.Addr()), console(t, z.Addr())
+	l := open(t, []string{p.Addr()}, locker.WithTTL(30*time.Second))
+	const n = 60
+	long := func(i int) string { return fmt.Sprint(i, strings.Repeat("\xff", 1000)) }
+	locks := make([]*locker.Lock, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			var err error
+			if locks[i], err = l.Acquire(within(t, time.Minute), long(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	// The node of each, and the queue of each for those who join.
+	watches(t, z, 2*n)
+	for range 3 {
+		before := p.Stats().Accepted
+		p.Cut()
+		eventually.Is(t, "a new connection", func() bool { return p.Stats().Accepted > before })
+		watches(t, z, 2*n)
+		if got := p.Stats().Accepted - before; got != 1 {
+			t.Errorf("%d connections after a cut", got)
+		}
+	}
+	path := queuePath(folder, long(7))
+	op.delete(path + "/" + op.length(long(7), 1)[0])
+	await(t, locks[7].Context().Done(), "the holder to be told")
+	for i, lock := range locks {
+		if err := lock.Release(within(t, time.Minute)); (err != nil) != (i == 7) {
+			t.Errorf("release %d: %v", i, err)
+		}
+	}
+}
+
+// A name that is too long for the server is refused, and soon: there is nothing to wait for.
+func TestNameThatIsTooLongForTheServer(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{"jute.maxbuffer": "4096"}})
+	l := open(t, []string{z.Addr()})
+	held, err := l.Acquire(within(t, time.Minute), "short")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := requests(t, z, func() {
+		_, err = l.Acquire(within(t, time.Minute), strings.Repeat("\xff", 1000))
+	})
+	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "jute.maxbuffer") {
+		t.Errorf("acquire: %v", err)
+	}
+	if n > 100 {
+		t.Errorf("it took %d requests", n)
+	}
+	if err := held.Release(within(t, time.Minute)); err != nil {
+		t.Errorf("another lock: %v", err)
+	}
+	if !uses(t, l, "short") {
+		t.Error("the Locker is of no use any more")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func TestSplitWatches(t *testing.T) {
+	put := func(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
+	frame := put(put(put(nil, 0), 77), opSetWatches)
+	frame = binary.BigEndian.AppendUint64(frame, 1234)
+	var want []string
+	for list := range 3 {
+		frame = put(frame, 20*list)
+		for i := range 20 * list {
+			path := fmt.Sprintf("/%d/%d/%s", list, i, strings.Repeat("x", 30*i))
+			frame = append(put(frame, len(path)), path...)
+			want = append(want, path)
+		}
+	}
+	var got []string
+	for all := splitWatches(frame); len(all) > 0; {
+		part := all[:4+binary.BigEndian.Uint32(all)]
+		all = all[len(part):]
+		if string(part[4:20]) != string(frame[4:20]) {
+			t.Fatalf("head %q", part[4:20])
+		}
+		rest := part[20:]
+		for list := range 3 {
+			n := binary.BigEndian.Uint32(rest)
+			rest = rest[4:]
+			for range n {
+				size := binary.BigEndian.Uint32(rest)
+				path := string(rest[4:][:size])
+				if path[1] != byte('0'+list) {
+					t.Errorf("%s is in list %d", path, list)
+				}
+				got = append(got, path)
+				rest = rest[4+size:]
+			}
+		}
+		if len(rest) > 0 {
+			t.Errorf("%q is left", rest)
+		}
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
