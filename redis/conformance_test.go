@@ -123,6 +123,11 @@ func conform(t *testing.T, client opener, private bool, newSite func(t testing.T
 		Fair:       true,
 		Fenced:     true,
 		Shared:     true,
+		Permits:    true,
+		Downgrade:  true,
+		Inspect:    true,
+		Evict:      true,
+		AtLeast:    true,
 		Durable:    true,
 		TTL:        time.Second,
 		IdleRate:   0.2,
@@ -243,6 +248,9 @@ type owned struct {
 	client  goredis.UniversalClient
 	closing sync.Mutex // the first Close needs the client until it is done
 }
+
+// Unwrap is for locker.Inspect and the like.
+func (o *owned) Unwrap() locker.Locker { return o.Locker }
 
 func own(t testing.TB, c goredis.UniversalClient, opts []locker.Option) (locker.Locker, error) {
 	t.Cleanup(func() { c.Close() })

@@ -21,8 +21,8 @@ if now <= tonumber(ARGV[6]) and redis.call('EXISTS', KEYS[4]) == 0 then
     if not last or type(last) == 'string' and (tonumber(last) or token) < token then
       local spare = math.max(0, math.min(ARGV[4], math.min(token, now + 100000) + 1000 - token))
       redis.call('SET', KEYS[3], token + spare)
-      redis.call('SET', KEYS[1], string.format('1 %s %s %s %s %.0f %.0f %s',
-        ARGV[1], ARGV[2], ARGV[3], ARGV[5], now, token, ARGV[8]), 'NX', 'PX', ARGV[5])
+      redis.call('SET', KEYS[1], string.format('1 %s %s %s %s %.0f %.0f ',
+        ARGV[1], ARGV[2], ARGV[3], ARGV[5], now, token) .. ARGV[8], 'NX', 'PX', ARGV[5])
       return { 1, now, token, spare }
     end
   elseif type(v) == 'string' and ARGV[9] and last_in_queue() then

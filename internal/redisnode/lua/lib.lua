@@ -22,6 +22,7 @@ local AHEAD = 1000                 -- the tokens of a grant are ahead of the tim
 local LEAD = 100000                -- one that was proposed has spare ones if it is ahead by less
 
 local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
+-- (In string.format %s ends at a zero byte: owners and names are put behind it.)
 local function text(number) return string.format('%.0f', number) end
 
 -- Returns what a key holds; nil if it holds nothing, and true besides if it is of another type.
@@ -144,7 +145,7 @@ local function hold(id, weight, limit, spare, ttl, owner, proposed)
     ahead = math.max(0, math.min(spare, from + AHEAD - token))
     redis.call('SET', clock, token + ahead)
   end
-  local record = string.format('%s %s %s %.0f %.0f %s', weight, limit, ttl, now, token, owner)
+  local record = string.format('%s %s %s %.0f %.0f ', weight, limit, ttl, now, token) .. owner
   if tonumber(weight) == ALL then
     alone = '1 ' .. id .. ' ' .. record
     redis.call('SET', lock, alone, 'NX', 'PX', ttl)
@@ -180,7 +181,7 @@ local function grant_waiting(proposed)
       if redis.call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', channel)[2] > 0 then
         local ok, token, more = pcall(hold, id, weight, limit, spare, ttl, owner, tonumber(proposed))
         if not ok then return end
-        tell(channel, string.format('granted %s %.0f %.0f %.0f %s', id, token, more, now, lock))
+        tell(channel, string.format('granted %s %.0f %.0f %.0f ', id, token, more, now) .. lock)
       end
     elseif string.find(entry, '^%d+ ') then
       return

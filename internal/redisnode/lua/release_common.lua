@@ -15,9 +15,9 @@ if #ARGV == 4 and ARGV[2] == '0' and ARGV[4] == '0' and type(v) == 'string' and
     (redis.pcall('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', channel)[2] or 0) > 0 then
     redis.call('LPOP', KEYS[2])
     redis.call('SET', KEYS[3], token)
-    redis.call('SET', KEYS[1], string.format('1 %s 2147483647 2147483647 %s %.0f %.0f %s', id, ttl, now, token, owner), 'PX', ttl)
+    redis.call('SET', KEYS[1], string.format('1 %s 2147483647 2147483647 %s %.0f %.0f ', id, ttl, now, token) .. owner, 'PX', ttl)
     redis.pcall(SHARDED and 'SPUBLISH' or 'PUBLISH', channel,
-      string.format('granted %s %.0f 0 %.0f %s', id, token, now, KEYS[1]))
+      string.format('granted %s %.0f 0 %.0f ', id, token, now) .. KEYS[1])
     return 1
   end
 end
