@@ -53,12 +53,10 @@ func Choose(all []contender.Contender, backends, rivals string) ([]contender.Con
 	if err != nil {
 		return nil, fmt.Errorf("-rivals: %w", err)
 	}
-	used := map[contender.Service]bool{}
 	setups := map[contender.Setup]bool{}
-	note := func(c contender.Contender) { used[c.Setup.Service], setups[c.Setup] = true, true }
 	for _, c := range all {
 		if c.Role == contender.Ours && wantOurs(c) {
-			note(c)
+			setups[c.Setup] = true
 		}
 	}
 	picked := func(c contender.Contender) bool {
@@ -73,14 +71,15 @@ func Choose(all []contender.Contender, backends, rivals string) ([]contender.Con
 	for _, c := range all {
 		if (c.Role == contender.Ours || c.Role == contender.Rival) && picked(c) {
 			chosen = append(chosen, c)
-			note(c)
+			setups[c.Setup] = true
 		}
 	}
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("nothing is left to compare")
 	}
 	for _, c := range all {
-		if c.Role == contender.Floor && setups[c.Setup] || c.Role == contender.Exhibit && (used[c.Setup.Service] || c.Setup.Service == contender.Memory) {
+		along := setups[c.Setup] || c.Setup.Service == contender.Memory
+		if (c.Role == contender.Floor || c.Role == contender.Exhibit) && along {
 			chosen = append(chosen, c)
 		}
 	}

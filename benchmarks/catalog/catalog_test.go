@@ -38,9 +38,9 @@ func TestChoose(t *testing.T) {
 	}{
 		{"", "", "memory redis redlock-5 zookeeper-1 etcd-3 redislock zk.Lock-3 floor-etcd-1 naive.one-node", ""},
 		{"redis", "", "redis redislock rueidislock redsync-1 floor-redis-1 no-lock", "memory redsync-5 zk.Lock-1 floor-etcd-1 naive.one-node"},
-		{"redis", "none", "redis floor-redis-1 floor-redis-1-queue", "redislock"},
+		{"redis", "none", "redis floor-redis-1 naive.watch-multi", "redislock"},
 		{"none", "redsync", "redsync-1 redsync-5 floor-redis-1", "redis redislock"},
-		{"zookeeper-1", "", "zookeeper-1 zk.Lock-1 floor-zookeeper-1 naive.one-node", "zookeeper-3 zk.Lock-3 floor-zookeeper-3 zk.Lock-1-nosync"},
+		{"zookeeper-1", "", "zookeeper-1 zk.Lock-1 floor-zookeeper-1 naive.one-node naive.rw-parent naive.rw-last-writer", "zookeeper-3 zk.Lock-3 floor-zookeeper-3 zk.Lock-1-nosync"},
 		{"redlock", "redislock", "redlock-5 redlock-5-blackhole redislock", "redsync-5"},
 	} {
 		chosen, err := Choose(All(), c.backends, c.rivals)

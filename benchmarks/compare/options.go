@@ -20,7 +20,7 @@ import (
 
 // options are the flags. Each may be given with one dash or with two.
 type options struct {
-	Full        bool     `help:"Measure everything thoroughly; about forty minutes instead of three minutes." xor:"depth"`
+	Full        bool     `help:"Measure everything thoroughly; about fifty minutes instead of five." xor:"depth"`
 	Quick       bool     `help:"Measure as little as is still worth something; for tuning a backend." xor:"depth"`
 	Backends    string   `help:"Backends to measure: names separated by commas, all or none." default:"all" placeholder:"LIST"`
 	Rivals      string   `help:"Other libraries to measure: names separated by commas, all or none. With some backends only, those on the same servers." default:"all" placeholder:"LIST"`

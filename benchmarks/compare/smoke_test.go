@@ -61,7 +61,7 @@ func TestSmoke(t *testing.T) {
 		t.Errorf("made again from its file, %v, the report is\n%s\nand was\n%s", err, again, out)
 	}
 	fillsReadme(t, dir)
-	for _, want := range []string{"Alone", "16 clients", "killed, TTL 2s", "redislock", "Which one?", "at least 0.95 of redislock's rate"} {
+	for _, want := range []string{"Alone", "16 clients", "killed, TTL 2s", "redislock", "Which one?", "at least 0.85 of redislock's rate"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it did not print %q:\n%s", want, out)
 		}
@@ -117,7 +117,7 @@ func TestSmokeOfOtherServers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out, errs, err := compare(t, "-quick", "-repeat", "1", "-backends", "zookeeper-1,etcd-1", "-rivals", "none",
-		"-experiments", "alone,waiting,herd,fairness,scale", "-out", dir)
+		"-experiments", "alone,waiting,herd,fairness,scale,readers,permits,hand-over", "-out", dir)
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, errs)
 	}
@@ -128,13 +128,17 @@ func TestSmokeOfOtherServers(t *testing.T) {
 	for _, who := range []string{"zookeeper-1", "etcd-1"} {
 		// From and to: on a busy machine those who come 20 ms apart may change places.
 		for figure, want := range map[string][2]float64{
-			"alone||%s|requests":                          {2, 2.05},
-			"waiting|100 clients|%s|stuck":                {0, 0},
-			"waiting|100 clients|%s|drain":                {1, 20},
-			"herd|100 waiters|%s|requests":                {1, 50},
-			"fairness|24 clients|%s|out of order":         {0, 10},
-			"scale|1000 names held at once|%s|lost":       {0, 0},
-			"scale|1000 names held at once|%s|goroutines": {0, .1},
+			"alone||%s|requests":                                    {2, 2.05},
+			"waiting|100 clients|%s|stuck":                          {0, 0},
+			"waiting|100 clients|%s|drain":                          {1, 20},
+			"herd|100 waiters|%s|requests":                          {1, 50},
+			"fairness|24 clients|%s|out of order":                   {0, 10},
+			"readers|a writer among 64 readers|%s|overtaken":        {0, 64},
+			"permits|1 of 10 permits|%s|too many":                   {0, 0},
+			"permits|1 of 10 permits|%s|stuck":                      {0, 0},
+			"hand-over|16 processes of 16 goroutines|%s|two inside": {0, 0},
+			"scale|1000 names held at once|%s|lost":                 {0, 0},
+			"scale|1000 names held at once|%s|goroutines":           {0, .1},
 		} {
 			figure = strings.Replace(figure, "%s", who, 1)
 			if v, ok := got[figure]; !ok || v < want[0] || v > want[1] {
@@ -177,6 +181,9 @@ func check(t *testing.T, file string) {
 		"alone||redis|requests":                                              2,
 		"alone||redislock|requests":                                          2,
 		"contended|16 clients|redis|two inside":                              0,
+		"permits|1 of 10 permits|redis|too many":                             0,
+		"permits|1 of 10 permits|redis|stuck":                                0,
+		"hand-over|16 processes of 16 goroutines|redis|two inside":           0,
 		"shop|no faults|redis|oversold":                                      0,
 		"shop|no faults|redislock|oversold":                                  0,
 		"failover|" + redisFailover + "|redis|two hold":                      100,
@@ -192,7 +199,7 @@ func check(t *testing.T, file string) {
 			t.Errorf("%s is %v, want %v", figure, v, want)
 		}
 	}
-	for _, figure := range []string{"shop|no faults|no-lock|oversold", "shop|a holder paused beyond its TTL|redislock|oversold", "alone||redis|rate", "death|killed, TTL 2s|redis|next holder"} {
+	for _, figure := range []string{"shop|no faults|no-lock|oversold", "shop|a holder paused beyond its TTL|redislock|oversold", "alone||redis|rate", "readers|64 readers of one name|redis|rate", "readers|a writer among 64 readers|redis|in hand-overs", "death|killed, TTL 2s|redis|next holder"} {
 		if got[figure] <= 0 {
 			t.Errorf("%s is %v, want more than 0", figure, got[figure])
 		}
@@ -212,7 +219,7 @@ func TestWithoutServers(t *testing.T) {
 	if !strings.Contains(out, "redis-1 could not be started") || !strings.Contains(out, "make setup") {
 		t.Errorf("it does not say what is missing:\n%s", out)
 	}
-	if !strings.Contains(out, "acquire+release under 2 µs") {
+	if !strings.Contains(out, "acquire+release under 1.5 µs") {
 		t.Errorf("memory was not measured:\n%s", out)
 	}
 }

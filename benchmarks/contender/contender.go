@@ -19,7 +19,7 @@ type Role string
 const (
 	Ours    Role = "ours"    // a backend of this project
 	Rival   Role = "rival"   // another library
-	Floor   Role = "floor"   // the bare calls; of them only the queue lets anybody wait
+	Floor   Role = "floor"   // the bare calls, which cannot wait
 	Exhibit Role = "exhibit" // a recipe that articles warn of
 )
 
@@ -90,6 +90,10 @@ type Traits struct {
 	Renews bool
 	// Fenced: a holding has a token that grows.
 	Fenced bool
+	// Shared, Permits: it is a Chooser and has locks of this kind.
+	Shared, Permits bool
+	// HandOver: it heeds Config.HandOver.
+	HandOver bool
 	// MinTTL is the shortest TTL that the server or the library accepts.
 	MinTTL time.Duration
 }
@@ -98,6 +102,9 @@ type Traits struct {
 type Config struct {
 	Addrs []string
 	TTL   time.Duration
+	// HandOver is for how long goroutines of the client may pass a name on among
+	// themselves.
+	HandOver time.Duration
 }
 
 // Client is one user of the lock service. Its methods may be called from several
@@ -116,6 +123,32 @@ type Held interface {
 	Token() int64
 	// Release gives the name back.
 	Release(ctx context.Context) error
+}
+
+// Kind is what a name is taken as. The zero value is exclusive and renewed.
+type Kind struct {
+	Shared bool
+	// Permits, if not zero, is how many of Of are taken.
+	Permits, Of int
+	// Lease, if not zero, is for how long; the holding is not renewed.
+	Lease time.Duration
+}
+
+// Chooser is a Client that has locks of several kinds. Like Acquire, AcquireKind waits.
+type Chooser interface {
+	AcquireKind(ctx context.Context, name string, k Kind) (Held, error)
+}
+
+// As returns c with an Acquire that takes names as k says. c is a Chooser.
+func As(c Client, k Kind) Client { return as{c, k} }
+
+type as struct {
+	Client
+	kind Kind
+}
+
+func (a as) Acquire(ctx context.Context, name string) (Held, error) {
+	return a.Client.(Chooser).AcquireKind(ctx, name, a.kind)
 }
 
 // Trier is a Client that can ask without waiting. The error is ErrTaken if the name

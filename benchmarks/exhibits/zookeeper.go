@@ -1,5 +1,5 @@
 // Package exhibits has what nobody should use, kept to show what the warnings are about:
-// the naive ZooKeeper recipes of the articles, and no lock at all.
+// the naive recipes of the articles, and no lock at all.
 package exhibits
 
 import (
@@ -17,41 +17,51 @@ import (
 
 // All returns the exhibits.
 func All() []contender.Contender {
-	one := contender.Setup{Service: contender.ZooKeeper, Nodes: 1}
 	return []contender.Contender{
 		noLock(),
-		exhibit("naive.one-node", one, "one ephemeral node of a fixed name; every waiter watches it and all try again when it goes", oneNode),
-		exhibit("naive.all-children", one, "sequential nodes; every waiter watches the parent's children and all list them at every change", allChildren),
+		watchMulti(),
+		exhibit("naive.one-node", "one ephemeral node of a fixed name; every waiter watches it and all try again when it goes", oneNode, nil),
+		exhibit("naive.all-children", "sequential nodes; every waiter watches the parent's children and all list them at every change", allChildren, nil),
+		exhibit("naive.rw-parent", "read/write: sequential nodes; everybody watches the parent's children and all list them at every change", parentWatched(writer), parentWatched(reader)),
+		exhibit("naive.rw-last-writer", "read/write: sequential nodes; a reader watches the last writer ahead, a writer whoever is just ahead", lastWriterWatched(writer), lastWriterWatched(reader)),
 	}
 }
 
 type recipe func(ctx context.Context, conn *zk.Conn, name string) (contender.Held, error)
 
-func exhibit(name string, s contender.Setup, note string, r recipe) contender.Contender {
+// exhibit makes a contender of a recipe and, if it has one, of its recipe for readers.
+func exhibit(name, note string, lock, read recipe) contender.Contender {
 	return contender.Contender{
 		Name:   name,
 		Family: "naive",
 		Role:   contender.Exhibit,
-		Setup:  s,
+		Setup:  contender.Setup{Service: contender.ZooKeeper, Nodes: 1},
 		Note:   note,
-		Traits: contender.Traits{Waits: true, Renews: true},
+		Traits: contender.Traits{Waits: true, Renews: true, Shared: read != nil},
 		Open: func(ctx context.Context, cfg contender.Config) (contender.Client, error) {
 			conn, err := dial.ZooKeeper(ctx, cfg.Addrs, cfg.TTL)
 			if err != nil {
 				return nil, err
 			}
-			return client{conn, r}, nil
+			return client{conn, lock, read}, nil
 		},
 	}
 }
 
 type client struct {
-	conn   *zk.Conn
-	recipe recipe
+	conn       *zk.Conn
+	lock, read recipe
 }
 
 func (c client) Acquire(ctx context.Context, name string) (contender.Held, error) {
-	return c.recipe(ctx, c.conn, url.PathEscape(name))
+	return c.lock(ctx, c.conn, url.PathEscape(name))
+}
+
+func (c client) AcquireKind(ctx context.Context, name string, k contender.Kind) (contender.Held, error) {
+	if !k.Shared {
+		return c.Acquire(ctx, name)
+	}
+	return c.read(ctx, c.conn, url.PathEscape(name))
 }
 
 func (c client) Close() error {

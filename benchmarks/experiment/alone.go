@@ -36,7 +36,7 @@ func alone() Experiment {
 			if d == Short && (c.Setup.Variant == contender.NoSync || c.Setup.Nodes == 3 && c.Role != contender.Ours) {
 				return false
 			}
-			return c.Role != contender.Exhibit
+			return c.Role != contender.Exhibit || onRedis(c)
 		},
 		Do: doAlone,
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -37,11 +38,12 @@ func contended() Experiment {
 			Metric{Name: "stuck", Better: -1, Meaning: "clients that still waited two seconds after the lock had been free for the last time"})...),
 		Cases: func(d Depth) []Case {
 			sixteen := Case{Name: "16 clients", N: 16}
+			far := Case{Name: "16 clients, 1 ms of network", N: 16, Delay: time.Millisecond, Times: pick(d, 2, 4, 4)}
 			shared := Case{Name: "16 " + oneClient, N: 16, How: oneClient}
 			if d != Full {
-				return []Case{sixteen, shared}
+				return []Case{sixteen, far, shared}
 			}
-			return []Case{{Name: "2 clients", N: 2, Times: 4}, sixteen, {Name: "64 clients", N: 64, Times: 4}, shared}
+			return []Case{{Name: "2 clients", N: 2, Times: 4}, sixteen, far, {Name: "64 clients", N: 64, Times: 4}, shared}
 		},
 		Repeat: func(d Depth) int { return pick(d, 2, 4, 12) },
 		InTurn: true, // the goroutines of one client are compared with separate clients
@@ -49,16 +51,16 @@ func contended() Experiment {
 			if c.Setup.Service == contender.Memory && k.How != oneClient {
 				return false // separate memory Lockers know nothing of each other
 			}
-			if c.Role == contender.Floor && k.How == oneClient {
-				return false // takes one name at a time
+			if k.Delay > 0 && d != Full && c.Setup != (contender.Setup{Service: contender.Redis, Nodes: 1}) {
+				return false
 			}
-			if d == Short && k.How == oneClient && (c.Role == contender.Rival && c.Family != "etcd.Mutex" || c.Setup.Nodes == 3) {
+			if d != Full && k.How == oneClient && (c.Role == contender.Exhibit || c.Role == contender.Rival && c.Family != "etcd.Mutex" || c.Setup.Nodes == 3) {
 				return false // shows nothing that separate clients do not
 			}
 			if d == Short && (c.Aside || c.Setup.Variant == contender.NoSync || c.Setup.Nodes == 3 && c.Role != contender.Ours) {
 				return false
 			}
-			return c.Traits.Waits && c.Role != contender.Exhibit && c.Setup.Variant != contender.BlackHole
+			return c.Traits.Waits && (c.Role != contender.Exhibit || onRedis(c)) && c.Setup.Variant != contender.BlackHole
 		},
 		Do: doContended,
 	}
@@ -68,6 +70,15 @@ func contended() Experiment {
 const untimed = 100 * time.Millisecond
 
 func doContended(ctx context.Context, c *Cell) error {
+	if c.Case.Delay > 0 {
+		delayed, err := c.Site.Delayed(c.Case.Delay)
+		if err != nil {
+			return err
+		}
+		defer delayed.Close()
+		defer c.close() // before the network
+		c.Site = delayed
+	}
 	clients, err := c.crowd(ctx)
 	if err != nil {
 		return err
@@ -75,7 +86,7 @@ func doContended(ctx context.Context, c *Cell) error {
 	name := c.LockName()
 
 	runtime.GC()
-	t, err := compete(ctx, clients, name, untimed, 400*time.Millisecond)
+	t, err := compete(ctx, clients, name, contest{warm: untimed, window: 400 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -84,7 +95,7 @@ func doContended(ctx context.Context, c *Cell) error {
 		// Counted afterwards, so that what is done once for a name is not among it.
 		var counted *tally
 		requests, err := c.Site.Requests(ctx, func() (err error) {
-			counted, err = compete(ctx, clients, name, 0, 300*time.Millisecond)
+			counted, err = compete(ctx, clients, name, contest{window: 300 * time.Millisecond})
 			return err
 		})
 		if err != nil {
@@ -124,10 +135,11 @@ func (c *Cell) crowd(ctx context.Context) ([]contender.Client, error) {
 // tally is what came of a competition.
 type tally struct {
 	rate     float64
+	held     float64         // how many held the name at a time, on average
 	counts   []int64         // of each client, within the window
 	once     []time.Duration // when each client had the lock first, since the start
 	all      int64           // also those before and after the window
-	overlaps int64
+	overlaps int64           // times that more held it than may
 	stuck    int64
 	acquire  *measure.Histogram
 	handOver *measure.Histogram
@@ -140,13 +152,22 @@ const stuckAfter = 2 * time.Second
 // never is when a client had the lock that did not get it.
 const never = time.Duration(math.MaxInt64)
 
-// compete has all clients take name in turn, and after warm measures that for as long as window
-// says. Whoever then still waits gets the lock once more, which is not counted.
-func compete(ctx context.Context, clients []contender.Client, name string, warm, window time.Duration) (*tally, error) {
+// contest is how clients compete.
+type contest struct {
+	warm, window time.Duration // what is not measured, and what is
+	atOnce       int64         // how many may hold the name together; 0 is 1
+	hold         time.Duration // for how long each holds it, on average
+}
+
+// compete has all clients take name in turn, and measures that. Whoever then still waits gets
+// the lock once more, which is not counted.
+func compete(ctx context.Context, clients []contender.Client, name string, k contest) (*tally, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &race{
-		name: name,
+		name:   name,
+		hold:   k.hold,
+		atOnce: max(1, k.atOnce),
 		tally: tally{
 			counts:  make([]int64, len(clients)),
 			once:    slices.Repeat([]time.Duration{never}, len(clients)),
@@ -155,15 +176,15 @@ func compete(ctx context.Context, clients []contender.Client, name string, warm,
 		origin: time.Now(),
 		fail:   cancel,
 	}
-	r.open.Store(warm == 0)
+	r.open.Store(k.warm == 0)
 	var wg sync.WaitGroup
 	for i, client := range clients {
 		wg.Go(func() { r.run(ctx, client, i) })
 	}
-	_ = pause(ctx, warm)
+	_ = pause(ctx, k.warm)
 	r.open.Store(true)
 	start := time.Now()
-	_ = pause(ctx, window)
+	_ = pause(ctx, k.window)
 	r.over.Store(true)
 	took := time.Since(start)
 	r.awaitEnd(ctx, &wg, cancel)
@@ -179,6 +200,7 @@ func compete(ctx context.Context, clients []contender.Client, name string, warm,
 		return nil, errors.New("nobody got the lock")
 	}
 	r.rate = float64(sum) / took.Seconds()
+	r.held = float64(r.heldFor.Load()) / float64(took)
 	r.all, r.overlaps = r.got.Load(), r.double.Load()
 	return &r.tally, nil
 }
@@ -187,7 +209,10 @@ func compete(ctx context.Context, clients []contender.Client, name string, warm,
 type race struct {
 	tally
 	name     string
+	hold     time.Duration
+	atOnce   int64
 	origin   time.Time
+	heldFor  atomic.Int64 // by those who got it within the window
 	released atomic.Int64 // when Release was called last, since origin
 	inside   atomic.Int64
 	double   atomic.Int64
@@ -229,7 +254,7 @@ func (r *race) turn(ctx context.Context, client contender.Client, i int, acquire
 		return fmt.Errorf("acquire: %w", err)
 	}
 	got := time.Now()
-	if r.inside.Add(1) > 1 {
+	if r.inside.Add(1) > r.atOnce {
 		r.double.Add(1)
 	}
 	r.got.Add(1)
@@ -242,10 +267,17 @@ func (r *race) turn(ctx context.Context, client contender.Client, i int, acquire
 	if open {
 		acquire.Record(got.Sub(asked))
 	}
-	if open && !r.over.Load() {
+	counts := open && !r.over.Load()
+	if counts {
 		r.counts[i]++
 		if last := r.released.Load(); last > 0 {
 			handOver.Record(got.Sub(r.origin) - time.Duration(last))
+		}
+	}
+	if r.hold > 0 && !r.over.Load() {
+		_ = pause(ctx, r.hold/2+rand.N(r.hold)) // so that those who hold together do not keep step
+		if counts {
+			r.heldFor.Add(int64(time.Since(got)))
 		}
 	}
 	r.inside.Add(-1)

@@ -60,11 +60,7 @@ func hold(find func(string) (contender.Contender, error)) child.Role {
 		if err := json.Unmarshal(args, &h); err != nil {
 			return err
 		}
-		c, err := find(h.Contender)
-		if err != nil {
-			return err
-		}
-		client, err := c.Open(ctx, contender.Config{Addrs: h.Addrs, TTL: h.TTL})
+		client, err := openNamed(ctx, find, h.Contender, contender.Config{Addrs: h.Addrs, TTL: h.TTL})
 		if err != nil {
 			return err
 		}
@@ -87,6 +83,16 @@ func hold(find func(string) (contender.Contender, error)) child.Role {
 func RegisterRoles(find func(string) (contender.Contender, error)) {
 	child.Register(RoleHold, hold(find))
 	child.Register(RoleBuy, buy(find))
+	child.Register(RoleThrong, throng(find))
+}
+
+// openNamed opens a client in a child, of the contender of that name.
+func openNamed(ctx context.Context, find func(string) (contender.Contender, error), name string, cfg contender.Config) (contender.Client, error) {
+	c, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.Open(ctx, cfg)
 }
 
 func doDeath(ctx context.Context, c *Cell) error {

@@ -22,7 +22,7 @@ type Depth int
 
 const (
 	Quick Depth = iota // for somebody who is tuning one backend
-	Short              // about three minutes for everything
+	Short              // about five minutes for everything
 	Full
 )
 
@@ -66,6 +66,10 @@ type Case struct {
 	N    int
 	TTL  time.Duration
 	How  string
+	// Delay is what a round trip takes longer than over the loopback.
+	Delay time.Duration
+	// HandOver is what clients are opened with.
+	HandOver time.Duration
 	// Times, if not zero, replaces the experiment's number of repetitions.
 	Times int
 }
@@ -110,6 +114,9 @@ func All() []Experiment {
 		herd(),
 		death(),
 		fairness(),
+		readers(),
+		permits(),
+		handOver(),
 		failover(),
 		scale(),
 		shop(),
@@ -155,7 +162,7 @@ func (c *Cell) TTL() time.Duration {
 
 // Open makes a client, which is closed when the cell is done.
 func (c *Cell) Open(ctx context.Context) (contender.Client, error) {
-	client, err := c.Contender.Open(ctx, contender.Config{Addrs: c.Site.Addrs, TTL: c.TTL()})
+	client, err := c.Contender.Open(ctx, contender.Config{Addrs: c.Site.Addrs, TTL: c.TTL(), HandOver: c.Case.HandOver})
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
@@ -234,11 +241,14 @@ func latency(metric, meaning string) []Metric {
 	}
 }
 
-// usual leaves out the floors, which cannot wait or only just, and what was made for some
+// usual leaves out the floors, which cannot wait, and what was made for some
 // experiments only.
 func usual(_ Depth, c contender.Contender, _ Case) bool {
 	return !c.Aside && c.Traits.Waits && c.Setup.Variant == contender.Usual && c.Role != contender.Exhibit
 }
+
+// onRedis reports whether an exhibit is one that stands beside the rivals on Redis.
+func onRedis(c contender.Contender) bool { return c.Setup.Service == contender.Redis }
 
 // distributed also leaves out what lives in one process.
 func distributed(d Depth, c contender.Contender, k Case) bool {

@@ -62,7 +62,7 @@ func crowdOf(f *fake, n int) []contender.Client {
 }
 
 func TestCompeteCountsWhatItSees(t *testing.T) {
-	r, err := compete(t.Context(), crowdOf(newFake(), 4), "x", 0, 100*time.Millisecond)
+	r, err := compete(t.Context(), crowdOf(newFake(), 4), "x", contest{window: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestCompeteLeavesOutTheBeginning(t *testing.T) {
 	f := newFake()
 	<-f.free
 	time.AfterFunc(connecting, func() { f.free <- struct{}{} })
-	r, err := compete(t.Context(), crowdOf(f, 4), "x", 3*connecting, 100*time.Millisecond)
+	r, err := compete(t.Context(), crowdOf(f, 4), "x", contest{warm: 3 * connecting, window: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestCompeteSeesTwoInside(t *testing.T) {
 	f := newFake()
 	f.broken = true
 	for range 100 { // until two goroutines happen to be inside
-		r, err := compete(t.Context(), crowdOf(f, 8), "x", 0, 50*time.Millisecond)
+		r, err := compete(t.Context(), crowdOf(f, 8), "x", contest{window: 50 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,10 +115,31 @@ func TestCompeteSeesTwoInside(t *testing.T) {
 	t.Error("a lock that excludes nobody was never seen to have two inside")
 }
 
+// Where several may hold the name, they do, and for as long as they are to.
+func TestCompeteWithSeveralAtOnce(t *testing.T) {
+	f := newFake()
+	f.free = make(chan struct{}, 3)
+	for range cap(f.free) {
+		f.free <- struct{}{}
+	}
+	k := contest{warm: 50 * time.Millisecond, window: 400 * time.Millisecond, atOnce: 3, hold: 5 * time.Millisecond}
+	r, err := compete(t.Context(), crowdOf(f, 8), "x", k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.overlaps != 0 || r.held < 1 || r.held > 3.5 {
+		t.Errorf("%d overlaps, %.2f held of 3", r.overlaps, r.held)
+	}
+	k.atOnce = 2
+	if r, err = compete(t.Context(), crowdOf(f, 8), "x", k); err != nil || r.overlaps == 0 {
+		t.Errorf("three where two may hold: %+v, %v", r, err)
+	}
+}
+
 func TestCompeteSeesTheStuck(t *testing.T) {
 	f := newFake()
 	time.AfterFunc(20*time.Millisecond, func() { close(f.forget) })
-	r, err := compete(t.Context(), crowdOf(f, 4), "x", 0, 100*time.Millisecond)
+	r, err := compete(t.Context(), crowdOf(f, 4), "x", contest{window: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

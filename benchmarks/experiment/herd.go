@@ -38,7 +38,7 @@ func herd() Experiment {
 		Repeat: func(d Depth) int { return pick(d, 1, 1, 2) },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if c.Role == contender.Exhibit {
-				return c.Setup.Service == contender.ZooKeeper
+				return c.Setup.Service == contender.ZooKeeper && !c.Traits.Shared
 			}
 			return distributed(d, c, k) && (c.Setup.Nodes != 3 || d == Full && k.N == 100)
 		},

@@ -147,10 +147,17 @@ func (c *Cell) settle(ctx context.Context, n int) error {
 	// may grant less than was asked for. More than that are some who still join.
 	every := min(c.TTL(), 10*time.Second) / 3
 	alive := int64(n) * int64(look) / int64(every)
+	quiet := 0 // looks in a row: a machine that stands still is quiet, too, for a while
 	for range 50 {
 		requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, look) })
-		if err != nil || requests <= 10+2*alive {
+		if err != nil {
 			return err
+		}
+		if quiet++; requests > 10+2*alive {
+			quiet = 0
+		}
+		if quiet == 3 {
+			break
 		}
 	}
 	return nil

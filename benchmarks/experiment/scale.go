@@ -16,6 +16,7 @@ import (
 
 const (
 	heldAtOnce = "names held at once"
+	leased     = "names held at once and not renewed"
 	goroutines = "goroutines of one client, each with a name of its own"
 	usedOnce   = "names used once each"
 )
@@ -25,13 +26,14 @@ func scale() Experiment {
 		Name:     "scale",
 		Title:    "Scale",
 		Question: "What does one client cost that holds very many locks, and what is left of those that it once held?",
-		Method: "One client takes many names and holds them for a little longer than their TTL of 3 s. Heap and goroutines are the growth of this process for each lock, after a collection; renewals are counted at the server. " +
+		Method: "One client takes many names and holds them for a little longer than their TTL of 3 s, 100,000 of them for one of 15 s, or without renewing them. Heap and goroutines are the growth of this process for each lock, after a collection; renewals are counted at the server. " +
 			"A lock's slack is the time left until its deadline, looked at all the time; it is least just before a renewal. " +
-			"For what is left behind, names are used once each, and the growth of what the server stores is divided by their number; " +
+			"For what is left behind, names are used once each, of all kinds that there are in turn, and the growth of what the server stores is divided by their number; " +
 			"in the full form, ZooKeeper does so on a server of its own that reaps its empty containers every 5 s instead of every minute, and as fast as it can.",
 		Metrics: []Metric{
 			{Name: "heap", Unit: "bytes", Better: -1, Plot: true, Meaning: "for each lock held, in the process that holds it"},
 			{Name: "goroutines", Better: -1, Meaning: "for each lock held"},
+			{Name: "CPU", Unit: "ms/s", Better: -1, Meaning: "of the process that holds them all and does nothing else, over a third of their TTL; 10 is 1 % of a core"},
 			{Name: "renewals", Unit: "/s", Better: -1, Meaning: "requests at the servers while all are held"},
 			{Name: "least slack", Unit: "% of TTL", Better: 1, Meaning: "the least time that was left to any lock before it would have been lost, where the holder is told one"},
 			{Name: "lost", Better: -1, Meaning: "locks that were lost although nothing failed, where the holder is told"},
@@ -44,11 +46,14 @@ func scale() Experiment {
 				return Case{Name: fmt.Sprintf("%d %s", n, heldAtOnce), N: n, How: heldAtOnce, TTL: 3 * time.Second}
 			}
 			spread := func(n int) Case { return Case{Name: fmt.Sprintf("%d %s", n, goroutines), N: n, How: goroutines} }
+			hold100k := hold(100000)
+			hold100k.TTL = DefaultTTL
+			lease100k := Case{Name: fmt.Sprintf("%d %s", 100000, leased), N: 100000, How: leased, TTL: DefaultTTL}
 			once := func(n int) Case { return Case{Name: fmt.Sprintf("%d %s", n, usedOnce), N: n, How: usedOnce} }
 			if d != Full {
 				return []Case{hold(1000), hold(10000), spread(100), once(200)}
 			}
-			return []Case{hold(1), hold(100), hold(1000), hold(10000), spread(1), spread(10), spread(100), spread(1000), once(10000)}
+			return []Case{hold(1), hold(100), hold(1000), hold(10000), hold100k, lease100k, spread(1), spread(10), spread(100), spread(1000), once(10000)}
 		},
 		Repeat: func(Depth) int { return 1 },
 		Fits:   scaleFits,
@@ -56,7 +61,7 @@ func scale() Experiment {
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 			defer cancel()
 			switch c.Case.How {
-			case heldAtOnce:
+			case heldAtOnce, leased:
 				return doHeld(ctx, c)
 			case goroutines:
 				return doGoroutines(ctx, c)
@@ -72,6 +77,9 @@ func scaleFits(d Depth, c contender.Contender, k Case) bool {
 	}
 	if k.How == heldAtOnce && !c.Traits.Renews {
 		return false // it would hold nothing any more
+	}
+	if k.N >= 100000 {
+		return c.Setup.Service == contender.Memory
 	}
 	if k.How == usedOnce && c.Setup.Service == contender.Memory {
 		return false
@@ -120,6 +128,9 @@ func doHeld(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
+	if c.Case.How == leased {
+		client = contender.As(client, contender.Kind{Lease: time.Hour})
+	}
 	base, n := c.LockName(), c.Case.N
 	names := make([]string, n)
 	for i := range names {
@@ -142,8 +153,19 @@ func doHeld(ctx context.Context, c *Cell) error {
 	c.Put("heap", math.Max(0, heap()-heapBefore)/float64(n))
 	c.Put("goroutines", math.Max(0, float64(runtime.NumGoroutine()-goroutinesBefore))/float64(n))
 
+	start, used := time.Now(), cpuTime()
+	if err := pause(ctx, c.TTL()/3); err != nil {
+		return err
+	}
+	c.Put("CPU", millis(cpuTime()-used)/time.Since(start).Seconds())
 	window := c.TTL() + 500*time.Millisecond
+	if c.Case.How == leased {
+		window = time.Second
+	}
 	requests, err := c.Site.Requests(ctx, func() error {
+		if c.Case.How == leased {
+			return pause(ctx, window)
+		}
 		c.Put("least slack", 100*leastSlack(ctx, all, window)/c.TTL().Seconds())
 		return ctx.Err()
 	})
@@ -240,8 +262,15 @@ func doUsedOnce(ctx context.Context, c *Cell) error {
 		return err
 	}
 	base, n := c.LockName(), c.Case.N
+	takers := []contender.Client{client}
+	if c.Contender.Traits.Shared {
+		takers = append(takers, contender.As(client, contender.Kind{Shared: true}))
+	}
+	if c.Contender.Traits.Permits {
+		takers = append(takers, contender.As(client, contender.Kind{Permits: 1, Of: 2}))
+	}
 	use := func(i int) error {
-		held, err := client.Acquire(ctx, fmt.Sprintf("%s/%d", base, i))
+		held, err := takers[(i+1)%len(takers)].Acquire(ctx, fmt.Sprintf("%s/%d", base, i))
 		if err != nil {
 			return err
 		}

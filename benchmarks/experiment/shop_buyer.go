@@ -30,11 +30,8 @@ func buy(find func(string) (contender.Contender, error)) child.Role {
 		if err := json.Unmarshal(args, &s.buying); err != nil {
 			return err
 		}
-		c, err := find(s.Contender)
-		if err != nil {
-			return err
-		}
-		if s.client, err = c.Open(ctx, contender.Config{Addrs: s.Addrs, TTL: s.TTL}); err != nil {
+		var err error
+		if s.client, err = openNamed(ctx, find, s.Contender, contender.Config{Addrs: s.Addrs, TTL: s.TTL}); err != nil {
 			return err
 		}
 		defer s.client.Close()

@@ -40,7 +40,9 @@ func waiting() Experiment {
 			if d != Full {
 				return []Case{clients(100), shared}
 			}
-			return []Case{clients(1), clients(10), clients(100), clients(1000), shared}
+			readers := Case{Name: "100 readers behind a writer", N: 100, How: manyReaders, TTL: 3 * beat}
+			permits := Case{Name: "100 clients for 1 of 10 permits", N: 100, How: onePermit, TTL: 3 * beat}
+			return []Case{clients(1), clients(10), clients(100), clients(1000), shared, readers, permits}
 		},
 		Repeat: func(Depth) int { return 1 },
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
@@ -49,11 +51,16 @@ func waiting() Experiment {
 				// there is nobody who waits.
 				return distributed(d, c, k) && c.Role == contender.Ours && (d == Full || c.Setup.Nodes == 1)
 			}
+			if k.How == manyReaders && !c.Traits.Shared || k.How == onePermit && !c.Traits.Permits {
+				return false
+			}
 			return distributed(d, c, k) && (c.Setup.Nodes != 3 || d == Full && k.N == 100)
 		},
 		Do: doWaiting,
 	}
 }
+
+const manyReaders = "readers"
 
 // beat is how often a client of ZooKeeper or etcd keeps its session or lease alive: about
 // three times within its TTL. The window for counting is a whole number of beats, so that
@@ -179,7 +186,17 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	q, err := c.lineUp(ctx, holder, clients, 0)
+	first := holder
+	for i := range clients {
+		switch c.Case.How {
+		case manyReaders:
+			clients[i] = contender.As(clients[i], contender.Kind{Shared: true})
+		case onePermit:
+			clients[i] = contender.As(clients[i], contender.Kind{Permits: 1, Of: 10})
+			first = contender.As(holder, contender.Kind{Permits: 10, Of: 10})
+		}
+	}
+	q, err := c.lineUp(ctx, first, clients, 0)
 	if err != nil {
 		return err
 	}

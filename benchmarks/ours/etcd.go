@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/dial"
 	"github.com/seed80cd6120/locker/etcd"
@@ -19,13 +18,13 @@ func etcdContender(nodes int) contender.Contender {
 		Role:   contender.Ours,
 		Setup:  contender.Setup{Service: contender.Etcd, Nodes: nodes},
 		Note:   "with its default options",
-		Traits: contender.Traits{Waits: true, Renews: true, Fenced: true, MinTTL: 2 * time.Second},
+		Traits: traits(2 * time.Second),
 		Open: func(ctx context.Context, cfg contender.Config) (contender.Client, error) {
 			conn, err := dial.Etcd(ctx, cfg.Addrs)
 			if err != nil {
 				return nil, err
 			}
-			l, err := etcd.New(conn, locker.WithTTL(cfg.TTL))
+			l, err := etcd.New(conn, options(cfg)...)
 			if err != nil {
 				return nil, errors.Join(err, conn.Close())
 			}

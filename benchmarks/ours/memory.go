@@ -3,7 +3,6 @@ package ours
 import (
 	"context"
 
-	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/memory"
 )
@@ -15,9 +14,9 @@ func memoryContender() contender.Contender {
 		Role:   contender.Ours,
 		Setup:  contender.Setup{Service: contender.Memory},
 		Note:   "one process, no server",
-		Traits: contender.Traits{Waits: true, Renews: true, Fenced: true},
+		Traits: traits(0),
 		Open: func(_ context.Context, cfg contender.Config) (contender.Client, error) {
-			l, err := memory.New(locker.WithTTL(cfg.TTL))
+			l, err := memory.New(options(cfg)...)
 			if err != nil {
 				return nil, err
 			}

@@ -26,6 +26,16 @@ func All() []contender.Contender {
 	}
 }
 
+// options are those that every backend has.
+func options(cfg contender.Config) []locker.Option {
+	return []locker.Option{locker.WithTTL(cfg.TTL), locker.WithHandOver(cfg.HandOver)}
+}
+
+// traits are those that every backend has, with its shortest TTL.
+func traits(least time.Duration) contender.Traits {
+	return contender.Traits{Waits: true, Renews: true, Fenced: true, Shared: true, Permits: true, HandOver: true, MinTTL: least}
+}
+
 // client is a Locker with what has to be closed after it.
 type client struct {
 	locker.Locker
@@ -34,6 +44,24 @@ type client struct {
 
 func (c client) Acquire(ctx context.Context, name string) (contender.Held, error) {
 	l, err := c.Locker.Acquire(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (c client) AcquireKind(ctx context.Context, name string, k contender.Kind) (contender.Held, error) {
+	var opts []locker.AcquireOption
+	if k.Shared {
+		opts = append(opts, locker.Shared())
+	}
+	if k.Permits > 0 {
+		opts = append(opts, locker.Permits(k.Permits, k.Of))
+	}
+	if k.Lease > 0 {
+		opts = append(opts, locker.WithLease(k.Lease))
+	}
+	l, err := c.Locker.Acquire(ctx, name, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -66,4 +94,5 @@ var (
 	_ contender.Dated   = (*locker.Lock)(nil)
 	_ contender.Watched = (*locker.Lock)(nil)
 	_ contender.Trier   = client{}
+	_ contender.Chooser = client{}
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/dial"
 	"github.com/seed80cd6120/locker/redis"
@@ -17,10 +16,10 @@ func redisContender() contender.Contender {
 		Role:   contender.Ours,
 		Setup:  contender.Setup{Service: contender.Redis, Nodes: 1},
 		Note:   "with its default options",
-		Traits: contender.Traits{Waits: true, Renews: true, Fenced: true},
+		Traits: traits(0),
 		Open: func(_ context.Context, cfg contender.Config) (contender.Client, error) {
 			conn := dial.Redis(cfg.Addrs[0])
-			l, err := redis.New(conn, locker.WithTTL(cfg.TTL))
+			l, err := redis.New(conn, options(cfg)...)
 			if err != nil {
 				return nil, errors.Join(err, conn.Close())
 			}

@@ -19,6 +19,8 @@ func redlockContender(name string, v contender.Variant, fenced bool) contender.C
 		note = "WithoutFencing"
 		opts = append(opts, redlock.WithoutFencing())
 	}
+	t := traits(0)
+	t.Fenced, t.Permits = fenced, false
 	return contender.Contender{
 		Name:   name,
 		Family: "redlock",
@@ -26,7 +28,7 @@ func redlockContender(name string, v contender.Variant, fenced bool) contender.C
 		Setup:  contender.Setup{Service: contender.Redis, Nodes: 5, Variant: v},
 		Note:   note,
 		Aside:  !fenced,
-		Traits: contender.Traits{Waits: true, Renews: true, Fenced: fenced},
+		Traits: t,
 		Open: func(_ context.Context, cfg contender.Config) (contender.Client, error) {
 			var conns []goredis.UniversalClient
 			for _, addr := range cfg.Addrs {
@@ -39,7 +41,7 @@ func redlockContender(name string, v contender.Variant, fenced bool) contender.C
 				}
 				return errors.Join(errs...)
 			}
-			l, err := redlock.New(conns, append([]locker.Option{locker.WithTTL(cfg.TTL)}, opts...)...)
+			l, err := redlock.New(conns, append(options(cfg), opts...)...)
 			if err != nil {
 				return nil, errors.Join(err, after())
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/zookeeper"
 )
@@ -17,9 +16,9 @@ func zooKeeperContender(nodes int, v contender.Variant) contender.Contender {
 		Role:   contender.Ours,
 		Setup:  setup,
 		Note:   "with its default options",
-		Traits: contender.Traits{Waits: true, Renews: true, Fenced: true, MinTTL: time.Second},
+		Traits: traits(time.Second),
 		Open: func(ctx context.Context, cfg contender.Config) (contender.Client, error) {
-			l, err := zookeeper.Connect(ctx, cfg.Addrs, locker.WithTTL(cfg.TTL))
+			l, err := zookeeper.Connect(ctx, cfg.Addrs, options(cfg)...)
 			if err != nil {
 				return nil, err
 			}

@@ -82,6 +82,14 @@ var advices = []advice{
 		return line("Many who want the same name", l, "contended, 16 clients, rate", "/s")
 	},
 	func(c chooser) (string, string, string) {
+		l := c.rank("hand-over", processes, "rate", 1, nil)
+		return line("Many goroutines of several processes who want the same name", l, "WithHandOver(5ms), 16 processes of 16 goroutines, rate", "/s")
+	},
+	func(c chooser) (string, string, string) {
+		l := c.rank("readers", readersOne, "rate", 1, nil)
+		return line("Many readers of the same name", l, "readers, 64 of one name, rate", "/s")
+	},
+	func(c chooser) (string, string, string) {
 		l := c.rank("fairness", twentyFour, "out of order", -1, nil)
 		var fair []string
 		for _, f := range l {

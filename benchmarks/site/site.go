@@ -39,8 +39,8 @@ type Site struct {
 
 	properties map[string]string // of a ZooKeeper's JVM
 
-	hole *proxy.Proxy // stands in for a node that never answers
-	lent bool         // the servers belong to another Site
+	proxies []*proxy.Proxy // stand in front of nodes, or for one that never answers
+	lent    bool           // the servers belong to another Site
 }
 
 // Given are addresses of servers that run already, by kind. They are neither emptied nor
@@ -91,8 +91,25 @@ func (s *Site) Derive(v contender.Variant) (*Site, error) {
 	hole.BlackHole()
 	d := *s
 	d.Setup.Variant = v
-	d.hole, d.lent = hole, true
+	d.proxies, d.lent = []*proxy.Proxy{hole}, true
 	d.Addrs = append([]string{hole.Addr()}, s.Addrs[1:]...)
+	return &d, nil
+}
+
+// Delayed makes a Site out of the servers of another one, with a network before them on which
+// a round trip takes so much longer, half of it in each direction.
+func (s *Site) Delayed(roundTrip time.Duration) (*Site, error) {
+	d := *s
+	d.Addrs, d.proxies, d.lent = nil, nil, true
+	for _, addr := range s.Addrs {
+		p, err := proxy.New(addr)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		p.Delay(roundTrip/2, roundTrip-roundTrip/2)
+		d.proxies = append(d.proxies, p)
+		d.Addrs = append(d.Addrs, p.Addr())
+	}
 	return &d, nil
 }
 
@@ -138,8 +155,8 @@ func (s *Site) startEtcd(ctx context.Context, given bool) (err error) {
 // Close ends the servers that were started here.
 func (s *Site) Close() error {
 	var errs []error
-	if s.hole != nil {
-		errs = append(errs, s.hole.Close())
+	for _, p := range s.proxies {
+		errs = append(errs, p.Close())
 	}
 	if s.lent {
 		return errors.Join(errs...)

@@ -101,7 +101,15 @@ func TestAllOrWhyNot(t *testing.T) {
 		}
 		for _, a := range not {
 			for _, id := range a.Cases {
-				once(id)
+				group, whole := strings.CutSuffix(id, "*")
+				if !whole {
+					once(id)
+				}
+				for _, other := range ids {
+					if whole && strings.HasPrefix(other, group) {
+						once(other)
+					}
+				}
 			}
 		}
 		for id := range left {
