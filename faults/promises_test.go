@@ -32,10 +32,10 @@ func (c column) asks(cs conformance.Case) bool {
 
 var columns = []column{
 	{"memory", "memory", conformance.Backend{Fair: true, Fenced: true, Shared: true, Permits: true, Downgrade: true, Inspect: true, Evict: true, AtLeast: true, Durable: true}, nil, "", []string{"Harness.Address", "Harness.Misconfigured"}},
-	{"Redis", "redis", conformance.Backend{Fair: true, Fenced: true, Durable: true}, []string{"TestConformanceSentinel", "TestConformanceCluster"}, redisFamily, nil},
-	{"RedLock", "redlock", conformance.Backend{Fenced: true, Durable: true}, []string{"TestConformanceWithTwoDead", "TestConformanceWithOneBlackHole"}, redlockFamily, nil},
+	{"Redis", "redis", conformance.Backend{Fair: true, Fenced: true, Shared: true, Permits: true, Downgrade: true, Inspect: true, Evict: true, AtLeast: true, Durable: true}, []string{"TestConformanceSentinel", "TestConformanceCluster"}, redisFamily, nil},
+	{"RedLock", "redlock", conformance.Backend{Fenced: true, Shared: true, Downgrade: true, Inspect: true, Evict: true, AtLeast: true, Durable: true}, []string{"TestConformanceWithTwoDead", "TestConformanceWithOneBlackHole"}, redlockFamily, nil},
 	{"ZooKeeper", "zookeeper", conformance.Backend{Fair: true, Fenced: true, Shared: true, Permits: true, Downgrade: true, Inspect: true, Evict: true, AtLeast: true, Durable: true}, []string{"TestConformanceOfEnsemble"}, zooKeeperFamily, nil},
-	{"etcd", "etcd", conformance.Backend{Fair: true, Fenced: true, Durable: true}, []string{"TestConformanceThree", "TestConformanceOld"}, etcdFamily, nil},
+	{"etcd", "etcd", conformance.Backend{Fair: true, Fenced: true, Shared: true, Permits: true, Downgrade: true, Inspect: true, Evict: true, AtLeast: true, Durable: true}, []string{"TestConformanceThree", "TestConformanceOld"}, etcdFamily, nil},
 }
 
 // promises are what every backend keeps, by their names in README.md, with all that they say.

@@ -3,257 +3,176 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
+	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 const (
-	// coarse is what is taken off every validity because Redis counts whole
-	// milliseconds.
-	coarse = 2 * time.Millisecond
-	// tokenTries is how many times a token is raised before the votes are given
-	// back. Each time somebody else has raised a clock of the bucket meanwhile.
+	// lead is by how many microseconds a token that we propose is ahead of the nodes' time, to make
+	// up for the way of the request.
+	lead = 50_000
+	// maxSpare is how many tokens above its own a grant has at most.
+	maxSpare = 1000
+	// tokenTries is how many times a token is raised. Each time somebody else has raised the clock
+	// of the bucket meanwhile.
 	tokenTries = 4
 )
 
-// Acquire asks once or waits.
+// Acquire implements [driver.Driver].
 func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, error) {
-	c := b.newClaim(dc, b.tokens.stamp())
-	b.join(c)
-	grant, err := b.ask(ctx, c)
-	if err != nil {
-		b.leave(c)
+	for _, n := range b.nodes {
+		n.CheckEviction()
 	}
-	return grant, err
-}
-
-// ask begins with a plain bid where that is likely to be enough.
-func (b *backend) ask(ctx context.Context, c *claim) (grant driver.Grant, err error) {
-	if c.plain {
-		grant, _, err = b.bid(ctx, c, false, true)
-		if err == nil || ctx.Err() != nil {
-			return grant, err
-		}
+	c := b.newClaim(dc)
+	if c.Wait && b.listening(c) {
+		return b.wait(ctx, c)
 	}
-	if c.Wait {
-		w := waiter{b: b, c: c, err: err}
-		return w.wait(ctx)
+	b.ask(ctx, c, false)
+	g, err := b.grant(ctx, c)
+	switch {
+	case err == nil:
+		return g, nil
+	case ctx.Err() != nil:
+		return driver.Grant{}, err
+	case c.Wait:
+		return b.wait(ctx, c)
 	}
-	return b.try(ctx, c)
-}
-
-// try asks once. What the nodes gave is given back if it was too little.
-func (b *backend) try(ctx context.Context, c *claim) (driver.Grant, error) {
-	grant, replies, err := b.bid(ctx, c, false, false)
-	if err == nil {
-		return grant, nil
+	if refused := c.refused(); refused == 0 || refused+len(b.holds(c)) < b.quorum {
+		return driver.Grant{}, err
 	}
-	undo := b.clean(c)
-	taken, yes := count(replies)
-	if ctx.Err() != nil || taken == 0 || taken+yes < b.quorum {
-		return driver.Grant{}, failed(ctx, err)
-	}
-	// Another has it, or at least some of it. Who asks next should not find ours.
-	var ours nodeSet
-	for i, rep := range replies {
-		if rep.yes {
-			ours = ours.with(i)
-		}
-	}
-	undo.wait(ctx, b.bound, ours)
-	if ctx.Err() != nil {
-		return driver.Grant{}, failed(ctx, err)
+	// What some nodes have granted, or may still grant, is given back first.
+	if err := b.Abandon(ctx, dc); err != nil {
+		return driver.Grant{}, err
 	}
 	return driver.Grant{}, driver.ErrTaken
 }
 
-// failed is what to say after err, which is nil if ctx ended before there was
-// anything to complain of. The core adds that ctx has ended.
-func failed(ctx context.Context, err error) error {
-	if err == nil {
-		return ctx.Err()
+// ask asks the first majority for the name, and the others if it is not unanimous. The claim queues
+// where the name is taken if queue is set. It returns when a majority has granted or refused the
+// name, all have answered or had their time, or ctx has ended.
+func (b *backend) ask(ctx context.Context, c *claim, queue bool) {
+	c.mu.Lock()
+	for _, v := range c.votes {
+		v.answered, v.err = false, nil
 	}
-	return err
+	yield := c.yield
+	c.due, c.yield = time.Now().Add(time.Hour), false
+	c.mu.Unlock()
+	first, rest := b.order(c.Name)
+	token := b.time() + lead
+	b.each(ctx, first, rest, func(i int) { b.askNode(c, c.votes[i], token, queue, yield) }, func() bool {
+		return len(b.holds(c)) >= b.quorum || !yield && c.refused() >= b.quorum
+	})
 }
 
-func count(replies []reply) (taken, yes int) {
-	for _, rep := range replies {
-		if rep.yes {
-			yes++
-		} else if rep.err == nil {
-			taken++
+// askNode asks one node, which gives the token if it can.
+func (b *backend) askNode(c *claim, v *vote, token int64, queue, yield bool) {
+	v.calls.Lock()
+	defer v.calls.Unlock()
+	now := b.clock.Now()
+	c.mu.Lock()
+	skip := c.end != nil || now < v.barred
+	if v.begun == 0 && !skip {
+		v.begun = now
+	}
+	v.at.Since, v.at.Yield = c.since, yield
+	c.mu.Unlock()
+	if skip {
+		return
+	}
+	var a redisnode.Answer
+	err := b.request(v.node, func(ctx context.Context) (err error) {
+		a, err = v.Acquire(ctx, v.at, queue && v.Listening(v.at), token)
+		return err
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v.heard(a, err)
+	if err != nil && yield && v.at.Unanswered() {
+		v.barred, v.held = b.clock.Now().Add(barred), false
+	}
+}
+
+// grant returns the grant of a claim that a majority votes for: at once if these have written the
+// same token, not long ago, and otherwise after a second round in which they do.
+func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
+	if err := b.majority(ctx, c, b.holds(c), false); err != nil {
+		return driver.Grant{}, err
+	}
+	for range tokenTries {
+		if g := b.agreed(c); g.Until.Sub(b.clock.Now()) > c.TTL/2 {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.grant = g
+			c.spread = time.AfterFunc(b.spreadAfter, func() { b.spread(c) })
+			return g, nil
+		}
+		if err := b.settle(ctx, c); err != nil {
+			return driver.Grant{}, err
 		}
 	}
-	return taken, yes
+	return driver.Grant{}, fmt.Errorf("the nodes did not agree on a token in time: %w", b.failure(c))
 }
 
-// expectsFree: the first question for a lock may be a plain SET NX, which costs the nodes
-// less than the script. If it is refused the script has to follow, which knows the queue,
-// and whether who has the lock has been withdrawn. And should it come late it leaves what
-// others have to clear away, so it is not sent where an answer may fail to come.
-func (b *backend) expectsFree() bool {
-	return !b.fenced && !b.crowd.Expected() && !slices.ContainsFunc(b.nodes, (*node).slow)
-}
-
-// bid asks all nodes for the lock: one round when our guess of the token is above
-// the clocks of a majority, and otherwise a second one for the token. A plain bid has
-// no token and stands in no queue.
-func (b *backend) bid(ctx context.Context, c *claim, queue, plain bool) (driver.Grant, []reply, error) {
-	start := b.clock.Now()
-	var token int64
-	text := ""
-	if b.fenced {
-		token = b.tokens.guess()
-		text = strconv.FormatInt(token, 10)
+// settle is the second round: it has the nodes that vote for the claim write one token for it, which
+// is greater than all that they know, and count the TTL anew. It returns an error if too few vote
+// for it, or ctx ends. If too few have written the token it can be tried again.
+func (b *backend) settle(ctx context.Context, c *claim) error {
+	now, start := b.time(), b.clock.Now()
+	token, spare := now+lead, int64(min(c.Spare, maxSpare))
+	c.mu.Lock()
+	for _, v := range c.votes {
+		token = max(token, v.token+v.spare+1)
 	}
-	q := &round{script: bidScript, plain: plain, queue: queue, judge: judgeBid, heard: b.lateVote(c)}
-	if plain {
-		q.args = c.plainBid()
-	} else {
-		q.args = c.bidFor(text, queue)
+	c.mu.Unlock()
+	if token > now+2*lead {
+		spare = 0 // or the tokens would run away from the time
 	}
-	r := b.put(c, q)
-	won := r.wait(ctx)
-	b.crowd.Met(!won)
-	replies := r.replies()
-	b.learn(token, replies)
-	if !won || r.mutex().TryLockContext(ctx) != nil {
-		return driver.Grant{}, replies, failed(ctx, b.quorumError(replies))
-	}
-	written := 0
-	for _, rep := range replies {
-		if rep.yes && !rep.low {
-			written++
+	var mu sync.Mutex
+	var written []int
+	b.each(ctx, b.holds(c), nil, func(i int) {
+		if b.settleNode(c, c.votes[i], token, spare, start) {
+			mu.Lock()
+			defer mu.Unlock()
+			written = append(written, i)
 		}
-	}
-	if !b.fenced || written >= b.quorum {
-		grant, err := b.grant(c, start, token)
-		return grant, replies, err
-	}
-	grant, err := b.confirm(ctx, c, max(token, highest(replies)))
-	return grant, replies, err
-}
-
-// lateVote rouses a waiter of which another node turned out to be free after it
-// had been decided that too few were.
-func (b *backend) lateVote(c *claim) func(int, reply) {
-	if !c.Wait {
+	}, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(written) >= b.quorum
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if len(written) < b.quorum && len(b.holds(c)) >= b.quorum && ctx.Err() == nil {
 		return nil
 	}
-	return func(i int, rep reply) {
-		if rep.yes {
-			c.wake(func() { c.late = c.late.with(i) })
-		}
-	}
+	return b.majority(ctx, c, written, true)
 }
 
-// confirm writes a token above floor on the nodes that gave us the lock, and
-// counts their time anew. A majority of such writes is what makes a holder.
-func (b *backend) confirm(ctx context.Context, c *claim, floor int64) (driver.Grant, error) {
-	var replies []reply
-	for try := range tokenTries {
-		start := b.clock.Now()
-		var token int64
-		text := ""
-		if b.fenced {
-			token = max(floor+1+int64(try)*100, b.tokens.guess())
-			text = strconv.FormatInt(token, 10)
+// settleNode has one node write the token, and reports whether it has.
+func (b *backend) settleNode(c *claim, v *vote, token, spare int64, start driver.Instant) (settled bool) {
+	v.calls.Lock()
+	defer v.calls.Unlock()
+	clock, gone := int64(0), false
+	err := b.request(v.node, func(ctx context.Context) (err error) {
+		settled, clock, err = v.Settle(ctx, v.at, token, spare)
+		if gone = err == driver.ErrGone; gone {
+			return nil
 		}
-		r := b.put(c, &round{
-			script: confirmScript,
-			args:   confirmScript.call([]string{c.lock, c.clock}, c.head, c.ttl, text),
-			judge:  judgeConfirm,
-		})
-		won := r.wait(ctx)
-		replies = r.replies()
-		if won {
-			won, _ = r.mutex().ExtendContext(ctx)
-		}
-		if won {
-			return b.grant(c, start, token)
-		}
-		b.learn(token, replies)
-		floor = max(token, highest(replies))
-		if _, yes := count(replies); yes < b.quorum || ctx.Err() != nil {
-			break
-		}
-	}
-	return driver.Grant{}, failed(ctx, fmt.Errorf("no token: %w", b.quorumError(replies)))
-}
-
-func (b *backend) learn(token int64, replies []reply) {
-	for _, rep := range replies {
-		if rep.low {
-			b.tokens.refused(token, rep.clock, rep.now)
-		} else if rep.now != 0 {
-			b.tokens.heard(rep.now)
-		}
-	}
-}
-
-func highest(replies []reply) int64 {
-	var clock int64
-	for _, rep := range replies {
-		clock = max(clock, rep.clock, rep.now)
-	}
-	return clock
-}
-
-// grant is the holding that began to count at start, if any of it is left.
-func (b *backend) grant(c *claim, start driver.Instant, token int64) (driver.Grant, error) {
-	until := start.Add(c.TTL - coarse)
-	if b.clock.Now() >= until {
-		return driver.Grant{}, fmt.Errorf("a majority said yes, but only after the TTL of %v was over", c.TTL)
-	}
+		return err
+	})
 	c.mu.Lock()
-	c.token = token
-	c.mu.Unlock()
-	return driver.Grant{Token: token, Until: until}, nil
-}
-
-func judgeBid(v any) reply {
-	switch v := v.(type) {
-	case nil: // to a plain one
-		return reply{}
-	case string:
-		if v == "OK" {
-			return reply{yes: true}
-		}
-	case int64:
-		if v == 1 {
-			return reply{yes: true}
-		}
-		return reply{err: errWithdrawn}
-	case []any:
-		if len(v) == 3 && v[0] == int64(2) {
-			clock, _ := v[1].(int64)
-			now, _ := v[2].(int64)
-			return reply{yes: true, low: true, clock: clock, now: now}
-		}
-		if len(v) == 4 {
-			holder, _ := v[1].(string)
-			left, _ := v[2].(int64)
-			now, _ := v[3].(int64)
-			return reply{holder: holder, left: time.Duration(left) * time.Millisecond, now: now}
-		}
+	defer c.mu.Unlock()
+	switch v.err = err; {
+	case gone || err != nil:
+		v.held = false // or it is not known any more
+	case settled:
+		v.token, v.spare, v.since = token, spare, start
+	default:
+		v.token, v.spare = clock, 0
 	}
-	return reply{err: strange(v)}
+	return settled
 }
-
-func judgeConfirm(v any) reply {
-	switch v := v.(type) {
-	case int64:
-		return reply{yes: v == 1}
-	case []any:
-		if len(v) == 2 {
-			clock, _ := v[1].(int64)
-			return reply{yes: true, low: true, clock: clock}
-		}
-	}
-	return reply{err: strange(v)}
-}
-
-func strange(v any) error { return fmt.Errorf("unexpected answer %v (%T)", v, v) }

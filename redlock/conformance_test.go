@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
@@ -89,6 +91,11 @@ func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string, ad
 			return dial(strings.Split(address, ","), slices.Concat(added, opts)...)
 		},
 		Fenced:     len(added) == 0,
+		Shared:     true,
+		Downgrade:  true,
+		Inspect:    true,
+		Evict:      true,
+		AtLeast:    true,
 		Durable:    true,
 		TTL:        time.Second,
 		IdleRate:   1,
@@ -102,6 +109,8 @@ type owning struct {
 	clients []goredis.UniversalClient
 	once    *sync.Once
 }
+
+func (o owning) Unwrap() locker.Locker { return o.Locker }
 
 func (o owning) Close(ctx context.Context) (err error) {
 	o.once.Do(func() {
@@ -186,16 +195,18 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis, added []locke
 // destroy deletes the keys of whoever holds name now, and of nobody who gets it while
 // this is going on.
 func destroy(ctx context.Context, nodes []goredis.UniversalClient, name string) error {
-	const script = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
+	const script = `local v = redis.call('type', KEYS[1]).ok == 'string' and redis.call('get', KEYS[1])
+if not v or string.sub(v, 3, 34) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
 	votes := make(map[string]int)
 	holder := ""
 	for _, c := range nodes {
-		value, err := c.Get(ctx, lockKey(name)).Result()
-		if err != nil && !errors.Is(err, goredis.Nil) {
-			return err
+		value, _ := c.Get(ctx, lockKey(name)).Result() // of shared holders all are deleted
+		if len(value) < 34 {
+			continue
 		}
-		if votes[value]++; value != "" && votes[value] > votes[holder] {
-			holder = value
+		id := value[2:34]
+		if votes[id]++; votes[id] > votes[holder] {
+			holder = id
 		}
 	}
 	for _, c := range nodes {
@@ -207,8 +218,12 @@ func destroy(ctx context.Context, nodes []goredis.UniversalClient, name string) 
 }
 
 func lockKey(name string) string {
-	return "redlock:{" + bucketText(bucketOf(name)) + "}:lock:" + name
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	return fmt.Sprintf("redlock:{q%02x}:lock:%s", h.Sum32()>>24, name)
 }
+
+func queueKey(name string) string { return strings.Replace(lockKey(name), ":lock:", ":queue:", 1) }
 
 // leftovers are the locks and queues on one server. The clocks stay by design, and
 // the marks of withdrawn claims go by themselves.
@@ -220,7 +235,7 @@ func leftovers(ctx context.Context, c goredis.UniversalClient, text string) ([]s
 			return nil, err
 		}
 		for _, k := range keys {
-			if (strings.Contains(k, ":lock:") || strings.Contains(k, ":wait:")) && strings.Contains(k, text) {
+			if (strings.Contains(k, ":lock:") || strings.Contains(k, ":queue:")) && strings.Contains(k, text) && !ofTheDead(ctx, c, k) {
 				left = append(left, k)
 			}
 		}
@@ -228,6 +243,20 @@ func leftovers(ctx context.Context, c goredis.UniversalClient, text string) ([]s
 			return left, nil
 		}
 	}
+}
+
+// ofTheDead reports whether key is a queue in which only processes that are gone wait, which the
+// server removes by itself.
+func ofTheDead(ctx context.Context, c goredis.UniversalClient, key string) bool {
+	waiters, _ := c.LRange(ctx, key, 0, -1).Result()
+	for _, w := range waiters {
+		channel := strings.Fields(w)[7]
+		if listening, err := c.PubSubNumSub(ctx, channel).Result(); err != nil || listening[channel] > 0 {
+			return false
+		}
+	}
+	left, _ := c.PTTL(ctx, key).Result()
+	return len(waiters) > 0 && left > 0
 }
 
 func openLink(t testing.TB, nodes []string, opts []locker.Option) (locker.Locker, conformance.Link, error) {

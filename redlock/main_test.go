@@ -1,12 +1,15 @@
 package redlock
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -127,7 +131,7 @@ func newDriver(t testing.TB, nodes []string, opts ...locker.Option) *backend {
 
 func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...locker.Option) *backend {
 	t.Helper()
-	var s settings
+	s := settings{prefix: DefaultPrefix}
 	cfg, err := locker.NewConfig("redlock", &s, opts...)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +151,7 @@ func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...lock
 func newDriverClaim(name string, ttl time.Duration, wait bool) *driver.Claim {
 	return &driver.Claim{
 		Name: name, ID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()),
-		Owner: "test", TTL: ttl, Wait: wait, Lost: func(error) {},
+		Owner: "test", Weight: driver.All, Limit: driver.All, TTL: ttl, Wait: wait, Lost: func(error) {},
 	}
 }
 
@@ -175,4 +179,83 @@ func keysOf(t testing.TB, nodes []string, name string) (left []string) {
 func eitherWay(t *testing.T, run func(*testing.T, ...locker.Option)) {
 	t.Run("fenced", func(t *testing.T) { run(t) })
 	t.Run("unfenced", func(t *testing.T) { run(t, WithoutFencing()) })
+}
+
+// waits waits until n claims stand each in the queues of a majority of the nodes.
+func waits(t testing.TB, nodes []goredis.UniversalClient, name string, n int) {
+	t.Helper()
+	eventually.Within(t, 30*time.Second, "all wait", func() bool {
+		places := make(map[string]int)
+		for _, c := range nodes {
+			for _, entry := range c.LRange(within(t, 5*time.Second), queueKey(name), 0, -1).Val() {
+				places[strings.Fields(entry)[1]]++
+			}
+		}
+		queued := 0
+		for _, k := range places {
+			if k > len(nodes)/2 {
+				queued++
+			}
+		}
+		return queued >= n
+	})
+}
+
+// isAcquire and isRelease tell requests by the number of their words; see redisnode.
+func isAcquire(request []byte) bool {
+	return bytes.HasPrefix(request, []byte("*15\r\n")) || bytes.HasPrefix(request, []byte("*18\r\n"))
+}
+
+func isRelease(request []byte) bool {
+	return bytes.HasPrefix(request, []byte("*11\r\n")) || bytes.HasPrefix(request, []byte("*12\r\n"))
+}
+
+// take has the claim take the name.
+func take(t testing.TB, b *backend, c *driver.Claim) driver.Grant {
+	t.Helper()
+	g, err := b.Acquire(within(t, 30*time.Second), c)
+	must(t, err)
+	return g
+}
+
+// acquiring is an Acquire under way.
+type acquiring struct {
+	grant driver.Grant
+	err   error
+	done  chan struct{}
+}
+
+func begin(ctx context.Context, b *backend, c *driver.Claim) *acquiring {
+	a := &acquiring{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.grant, a.err = b.Acquire(ctx, c)
+	}()
+	return a
+}
+
+// granted waits until the claim holds its name.
+func (a *acquiring) granted(t testing.TB, d time.Duration) driver.Grant {
+	t.Helper()
+	select {
+	case <-a.done:
+		must(t, a.err)
+	case <-time.After(d):
+		t.Fatalf("not granted within %v", d)
+	}
+	return a.grant
+}
+
+func sharedClaim(name string, ttl time.Duration, wait bool) *driver.Claim {
+	c := newDriverClaim(name, ttl, wait)
+	c.Weight = 1
+	return c
+}
+
+// renewed says what Renew reports of a claim.
+func renewed(t testing.TB, b *backend, c *driver.Claim) (until driver.Instant, err error) {
+	t.Helper()
+	err = errors.New("not reported")
+	b.Renew(within(t, 10*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
+	return until, err
 }

@@ -3,229 +3,198 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
-	"github.com/seed80cd6120/locker/internal/underway"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 const (
-	// maxBatch is how many requests go out in one write at most.
-	maxBatch = 128
-	// lenience is how many bounds a node may be silent before nothing more is sent.
-	lenience = 3
-	// sluggish is how long an answer may take before the node is asked last.
-	sluggish = 10 * time.Millisecond
-	// maxQueue bounds what waits for a node that does not answer.
-	maxQueue = 1 << 14
+	// slowAfter is how long a node may take before the others are asked, too.
+	slowAfter = 20 * time.Millisecond
+	// patience is how many node timeouts a request has.
+	patience = 3
 )
 
-var (
-	errHung    = errors.New("does not answer: an earlier request is still waiting, this one was not sent")
-	errSlow    = errors.New("no answer in time")
-	errNotSent = errors.New("not sent in time")
-	errUnasked = errors.New("not asked: decided without it")
-	errFull    = errors.New("too many requests wait for this node")
-	errClosed  = errors.New("closed before it could be sent")
-)
-
-func (b *backend) newNode(client goredis.UniversalClient, i int) *node {
-	n := &node{name: nameOf(client, i), client: client, ctx: b.ctx, bound: b.bound, linger: linger, later: &b.later, open: &b.open}
-	n.late, n.unasked, n.unsent = n.fail(errSlow), n.fail(errUnasked), n.fail(errNotSent)
-	return n
-}
-
-// node is one of the servers. Requests to it go out in the order in which they
-// were made and one batch at a time: what gathers while a batch is under way goes
-// out together in the next. That is what makes a lagging node cheap, keeps calls
-// from piling up at one that hangs, and makes sure that what undoes a request
-// never overtakes it.
+// node is one of the servers.
 type node struct {
-	name   string
-	client goredis.UniversalClient
-	ctx    context.Context // ends with the backend
-	bound  time.Duration   // longer without an answer and the node counts as hung
-	linger time.Duration
-	later  *alarm
-	late   error // what is said of it when an answer does not come in time
+	*redisnode.Node
+	name    string
+	slow    atomic.Bool // it is asked last
+	silent  atomic.Bool // it has not answered within the node timeout
+	probing atomic.Bool
 
-	unasked error // and when it was decided without it
-	unsent  error // and when a question was taken back
-
-	open  *underway.Group // requests at all nodes that are not answered
-	calls sync.WaitGroup  // its goroutine
-
-	mu      sync.Mutex
-	queue   []*request
-	full    int        // so long, and it is worth looking for what has been taken back
-	parked  []*request // failed and to be repeated
-	wake    chan struct{}
-	running bool // the goroutine is at it
-	ended   bool
-	failed  time.Time // when the last request failed; zero if it did not
-	since   time.Time // when the batch under way was sent
-	closed  bool      // nothing is repeated any more
-	retry   time.Duration
+	mu    sync.Mutex
+	debts []debt // what it is to be told when it answers again
 }
 
-// submit sends r as soon as the node's turn has come. A request that is not to be
-// repeated is refused at once when the node hangs.
-func (n *node) submit(r *request) {
-	if n.accept(r, time.Time{}) {
-		n.start()
-		n.mu.Unlock()
-	}
+// debt is what is to be done until then.
+type debt struct {
+	until driver.Instant
+	do    func()
 }
 
-// linger is how long a request may wait for company, or for being taken back. Until then
-// a lock is on a majority and no more: others may take the rest, and it stays so for as long
-// as it is held. With 5 ms that happened to one in four that ten others wait for; a
-// client alone would be quicker by a twentieth.
-const linger = time.Millisecond
-
-// submitLater sends r together with whatever goes to the node next, or after a
-// while. It is for what nobody waits for: a client that releases a lock often asks for
-// one right after, and one that takes a lock often has released it by then.
-func (n *node) submitLater(r *request) {
-	if !n.accept(r, time.Now().Add(n.linger)) {
-		return
-	}
-	if !n.running {
-		n.later.set(r.due)
-	}
-	n.mu.Unlock()
-}
-
-// accept puts r into the queue, and then leaves mu locked, or answers it.
-func (n *node) accept(r *request, due time.Time) bool {
-	n.open.Begin()
-	n.mu.Lock()
-	r.due = due
-	var err error
-	switch {
-	case n.ended:
-		err = errClosed
-	case r.until.IsZero() && n.silent() > lenience*n.bound:
-		err = errHung
-	case len(n.queue) >= maxQueue:
-		err = errFull
-	default:
-		if n.queue = append(n.queue, r); len(n.queue) > n.full {
-			n.prune()
+// request makes a request to the node. One that has not answered within the node timeout is silent,
+// but has some more time: it may be this machine that is slow.
+func (b *backend) request(n *node, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(b.life, patience*b.bound)
+	defer cancel()
+	late := time.AfterFunc(b.bound, func() {
+		if !n.silent.Swap(true) {
+			b.log.Warn("locker: redlock: a node does not answer", "node", n.name, "waited", b.bound)
 		}
-		return true
-	}
-	n.mu.Unlock()
-	if r.state.CompareAndSwap(queued, sent) {
-		n.answer(r, nil, n.fail(err), false)
-	} else {
-		n.open.End()
-	}
-	return false
-}
-
-// rouse sends what has waited long enough, and what came after it. If there is only what
-// has not, it returns when it will have.
-func (n *node) rouse(now time.Time) (next time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.running {
-		return next
-	}
-	n.prune()
-	switch {
-	case len(n.queue) == 0:
-	case n.due(now) == 0:
-		next = n.queue[0].due
-	default:
-		n.start()
-	}
-	return next
-}
-
-// hurry sends r, which lingers.
-func (n *node) hurry(r *request) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	r.due = time.Time{}
-	n.start()
-}
-
-// prune forgets the requests that have been taken back. It wants mu.
-func (n *node) prune() {
-	n.queue = slices.DeleteFunc(n.queue, func(r *request) bool {
-		gone := r.state.Load() == cancelled
-		if gone {
-			n.open.End()
-		}
-		return gone
 	})
-	n.full = max(2*len(n.queue), 64)
-}
-
-// weak: the node hangs, or the last that it was sent has just failed.
-func (n *node) weak() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.failedLocked() || n.hungLocked()
-}
-
-// slow: the others should be asked first. It does not take that long to answer.
-func (n *node) slow() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.failedLocked() || n.silent() > sluggish
-}
-
-func (n *node) failedLocked() bool { return !n.failed.IsZero() && time.Since(n.failed) < time.Second }
-
-func (n *node) hung() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.hungLocked()
-}
-
-func (n *node) hungLocked() bool { return n.silent() > n.bound }
-
-// silent is for how long an answer has been waited for. It wants mu.
-func (n *node) silent() time.Duration {
-	if !n.running || n.since.IsZero() {
-		return 0
+	defer late.Stop()
+	start := time.Now()
+	err := f(ctx)
+	b.heard(n, time.Since(start), err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		// The core takes these errors for those of its own context.
+		return fmt.Errorf("node %s: no answer within %v", n.name, patience*b.bound)
 	}
-	return time.Since(n.since)
+	return fmt.Errorf("node %s: %w", n.name, err)
 }
 
-// busy says whether a batch is under way.
-func (n *node) busy() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.running
+// heard notes how the node has answered, after took.
+func (b *backend) heard(n *node, took time.Duration, err error) {
+	answered := err == nil || redisnode.Word(err) != ""
+	n.slow.Store(!answered || took > slowAfter)
+	if answered && n.silent.Swap(false) {
+		b.log.Info("locker: redlock: a node answers again", "node", n.name)
+	}
 }
 
-// start sends what waits, if nobody is at it. It wants mu.
-func (n *node) start() {
-	if n.running || n.ended || len(n.queue) == 0 {
+// leftOut reports whether a node is silent and there is a majority without it. Whether it answers
+// again is then found out aside.
+func (b *backend) leftOut(n *node) bool {
+	if !n.silent.Load() {
+		return false
+	}
+	others := 0
+	for _, other := range b.nodes {
+		if !other.silent.Load() {
+			others++
+		}
+	}
+	b.probe(n)
+	return others >= b.quorum
+}
+
+// order returns the nodes to ask for name: the first majority, for one name everywhere the same
+// while all answer, and the rest, without those left out.
+func (b *backend) order(name string) (first, rest []int) {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	start := int(h.Sum32() % uint32(len(b.nodes)))
+	var all, slow []int
+	for k := range b.nodes {
+		i := (start + k) % len(b.nodes)
+		switch n := b.nodes[i]; {
+		case b.leftOut(n):
+		case n.slow.Load():
+			slow = append(slow, i)
+		default:
+			all = append(all, i)
+		}
+	}
+	all = append(all, slow...)
+	return all[:min(b.quorum, len(all))], all[min(b.quorum, len(all)):]
+}
+
+// probe asks a silent node whether it answers, unless that is being done.
+func (b *backend) probe(n *node) {
+	if n.probing.Swap(true) {
 		return
 	}
-	n.running = true
-	if n.wake == nil {
-		n.wake = make(chan struct{}, 1)
-		n.calls.Add(1)
-		go n.run()
-	}
-	n.wake <- struct{}{} // there is room: nobody is at it
+	b.working.Go(func() {
+		defer n.probing.Store(false)
+		_ = b.request(n, func(ctx context.Context) error {
+			_, err := n.Look(ctx, "")
+			return err
+		})
+	})
 }
 
-// end ends the goroutine, after the last request has been answered.
-func (n *node) end() {
+// owe has d done when the node is left out no longer.
+func (b *backend) owe(n *node, d debt) {
 	n.mu.Lock()
-	n.ended = true
-	if n.wake != nil {
-		close(n.wake)
+	defer n.mu.Unlock()
+	if n.debts = append(n.debts, d); len(n.debts) == 1 {
+		time.AfterFunc(redisnode.MaxPause, func() { b.pay(n) })
 	}
-	n.mu.Unlock()
-	n.calls.Wait()
+}
+
+// pay has done what can be done, and looks again later if that was not all.
+func (b *backend) pay(n *node) {
+	out, now := b.leftOut(n), b.clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.debts = slices.DeleteFunc(n.debts, func(d debt) bool {
+		over := now > d.until || b.closing.Err() != nil
+		if !out && !over {
+			b.working.Go(d.do)
+		}
+		return !out || over
+	})
+	if len(n.debts) > 0 {
+		time.AfterFunc(redisnode.MaxPause, func() { b.pay(n) })
+	}
+}
+
+// each calls f for the first nodes, all at once, and for the others when these are done or take
+// long. It returns when enough says so, which is asked after each, ctx has ended, or all are done; after
+// the node timeout if a majority is.
+func (b *backend) each(ctx context.Context, first, rest []int, f func(i int), enough func() bool) {
+	answers := make(chan struct{}, len(b.nodes))
+	open, done, waited := 0, 0, time.Duration(0)
+	put := func(nodes []int) {
+		for _, i := range nodes {
+			b.working.Go(func() {
+				f(i)
+				answers <- struct{}{}
+			})
+		}
+		open += len(nodes)
+	}
+	put(first)
+	timer := time.NewTimer(slowAfter)
+	defer timer.Stop()
+	for open > 0 {
+		select {
+		case <-answers:
+			open--
+			done++
+		case <-timer.C:
+			waited += slowAfter
+			timer.Reset(slowAfter)
+		case <-ctx.Done():
+			return
+		}
+		if enough() || waited >= b.bound && done >= b.quorum {
+			return
+		}
+		if open == 0 || waited > 0 {
+			put(rest)
+			rest = nil
+		}
+	}
+}
+
+// time returns about what time it is on the nodes, in microseconds: their median, so that one whose
+// clock is wrong, or that has never answered, does not count.
+func (b *backend) time() int64 {
+	all := make([]int64, len(b.nodes))
+	for i, n := range b.nodes {
+		all[i] = n.Time()
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
 }

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -53,11 +53,8 @@ func TestNewRefuses(t *testing.T) {
 func TestNumbersOfNodes(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{1: "warns", 2: "warns", 3: "", 4: "warns", 5: ""} {
-		var log bytes.Buffer
+		var log lockedBuffer
 		l := open(t, five(t)[:n], locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		if warned := strings.Contains(log.String(), "odd number"); warned != (want != "") {
-			t.Errorf("%d nodes: logged %q", n, &log)
-		}
 		other := open(t, five(t)[:n])
 		name := fmt.Sprint(t.Name(), n)
 		var last int64
@@ -73,6 +70,12 @@ func TestNumbersOfNodes(t *testing.T) {
 			}
 			must(t, lock.Release(context.Background()))
 			l, other = other, l
+		}
+		warned := func() bool { return strings.Contains(log.String(), "odd number") }
+		if want != "" {
+			eventually.Is(t, "it is logged", warned)
+		} else if warned() {
+			t.Errorf("%d nodes: logged %q", n, log.String())
 		}
 	}
 }
@@ -139,7 +142,7 @@ func TestClocksAreBounded(t *testing.T) {
 				t.Errorf("left: %q", k)
 			}
 		}
-		if clocks == 0 || clocks > buckets {
+		if clocks == 0 || clocks > 256 {
 			t.Errorf("%d clocks", clocks)
 		}
 	}
@@ -173,89 +176,12 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-func TestValue(t *testing.T) {
-	nowhere := []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}
-	testValue(t, newDriver(t, nowhere), ".")
-	b := newDriver(t, nowhere, WithoutFencing())
-	testValue(t, b, ",")
-	b.crowd.Met(true)
-	testValue(t, b, ".")
-}
-
-func testValue(t *testing.T, b *backend, comma string) {
-	t.Helper()
-	for _, owner := range []string{"", "host:1", "a b\x00.c"} {
-		dc := newDriverClaim("some name", 1234*time.Millisecond, true)
-		dc.Owner = owner
-		c := b.newClaim(dc, 1_763_721_350_123_456)
-		want := "1763721350123456." + dc.ID + "." + b.channel + comma + "00001234 " + owner
-		if c.value != want || c.head != want[:49] || c.value[fixedLen] != ' ' || channelOf(c.value) != b.channel {
-			t.Errorf("got %q", c.value)
-		}
-		again := b.reclaim(c.value[:fixedLen], dc.Name)
-		if again.ID != dc.ID || again.lock != c.lock || again.head != c.head || again.gone != c.gone {
-			t.Errorf("got %+v, want %+v", again, c)
-		}
-		for text, token := range map[string]int64{"?": 0, "42": 42} {
-			want := ring{fixed: c.value[:fixedLen], name: dc.Name, token: token}
-			if got, ok := parseRing(text + " " + want.fixed + " " + c.lock); !ok || got != want {
-				t.Errorf("got %+v %v, want %+v", got, ok, want)
-			}
-		}
-	}
-	fixed := strings.Repeat("0", headLen) + "." + strings.Repeat("0", fixedLen-headLen-1)
-	for _, text := range []string{"", "x", "1 2 3 4", "? " + fixed, "? " + fixed + " elsewhere", "one " + fixed + " a:{0}:lock:b", "? " + strings.Repeat("x", 80) + " a:{0}:lock:b"} {
-		if r, ok := parseRing(text); ok {
-			t.Errorf("%q was taken for %+v", text, r)
-		}
-	}
-}
-
-func TestBucketsAreAlike(t *testing.T) {
-	var n [buckets]int
-	for i := range 100 * buckets {
-		n[bucketOf(fmt.Sprint("orders/", i))]++
-	}
-	for b, k := range n {
-		if k < 50 || k > 160 {
-			t.Errorf("bucket %d has %d of %d names", b, k, 100*buckets)
-		}
-	}
-	if got := lockKey("orders/42"); got != "redlock:{"+bucketText(bucketOf("orders/42"))+"}:lock:orders/42" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestGuesses(t *testing.T) {
-	k := tokens{start: time.Now()}
-	if k.guess() != 0 {
-		t.Error("a guess out of nothing")
-	}
-	now := time.Now().UnixMicro()
-	k.refused(0, 0, now)
-	first := k.guess()
-	if first <= now || first > now+tooFar {
-		t.Errorf("guess %d at %d", first, now)
-	}
-	// Somebody guesses higher: follow, but do not overtake by far.
-	k.refused(first, first+20_000, now)
-	if g := k.guess(); g < first+20_000 || g > first+tooFar/2 {
-		t.Errorf("guess %d after %d was seen", g, first+20_000)
-	}
-	// Our idea of the time is far too high: give it up.
-	k.time += 10 * tooFar
-	k.refused(k.guess(), 0, now)
-	if g := k.guess(); g > now+tooFar {
-		t.Errorf("guess %d at %d", g, now)
-	}
-}
-
-// 300 locks are more than one script renews.
+// 200 locks are more than one script renews.
 func TestManyAreRenewed(t *testing.T) {
 	b := newDriver(t, five(t))
 	ctx := within(t, 60*time.Second)
 	var claims []*driver.Claim
-	for i := range maxKeys + 44 {
+	for i := range 200 {
 		c := newDriverClaim(fmt.Sprint(t.Name(), i), 20*time.Second, false)
 		_, err := b.Acquire(ctx, c)
 		must(t, err)

@@ -3,327 +3,224 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 const (
-	// longest is how long a waiter sleeps at most before it looks whether it has been
-	// forgotten, and looks how many times it asks one node only before it asks all
-	// again. The nodes forget a queue of which they hear nothing for 15 s (see the
-	// scripts), more than all of it together: that is what becomes of waiters who died.
-	longest = 3 * time.Second
-	looks   = 3
+	// fallback is how often a waiter looks at least, whatever it was told. The servers keep a queue
+	// three times as long at which no waiter has looked.
+	fallback = 20 * time.Second
+	// stragglers is how long the other nodes are waited for when one has told news.
+	stragglers = 10 * time.Millisecond
+	// maxSplits is how many times in a row a waiter looks soon because nobody has a majority.
+	maxSplits = 4
 )
 
-// spread is over how long those who wait for the same moment are scattered.
-const spread = 100 * time.Millisecond
-
-// waiter is one Acquire that waits. It bids at all nodes, which puts it in the
-// queue of those that others hold, and then sleeps until there is a reason to bid
-// again: it is told that the lock was handed to it or that it should look, or the
-// time of the holder must be over.
-//
-// Whatever message is lost, and whatever a node says or does not say, it bids again by
-// itself: every sleep ends when it is due, which is at most longest away and is set
-// anew by all that comes before a sleep; the sleep is followed by a bid, or by a look at one
-// node, of which there are only so many in a row; and bids and looks, and the listening
-// to nodes, end with the nodes' bound. A bid depends on nothing that was heard before.
-type waiter struct {
-	b *backend
-	c *claim
-
-	holder    string    // who had the most votes when we last bid
-	beaten    bool      // holder has a majority
-	listening bool      // when we last bid: without it nobody could hand the lock to us
-	due       time.Time // when to look without being told
-	splits    int       // bids in a row after which nobody had a majority
-	outages   int       // bids in a row that too few nodes answered
-	looks     int       // at one node only, in a row
-	next      int       // the node to look at next
-	err       error     // of the last bid
-}
-
-func (w *waiter) wait(ctx context.Context) (driver.Grant, error) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	w.looks = rand.N(looks + 1) // so that not all who wait ask all nodes at the same time
-	for {
-		grant, err := w.bid(ctx)
-		if err != nil || grant.Until != 0 {
-			return grant, err
+// wait queues at the nodes until a majority has granted the name.
+func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
+	listen, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, v := range c.votes {
+		v.Join(v.at, func(e redisnode.Event) { b.hear(listen, c, v, e) })
+		defer v.Leave(v.at)
+	}
+	b.subscribe(listen, c)
+	var failed error
+	for splits, outages := 0, 0; ; {
+		if len(b.holds(c)) < b.quorum { // it was not told of a majority
+			b.ask(ctx, c, true)
 		}
-		if !w.listening && w.b.bell.listen(ctx) {
-			continue // into the queues
+		g, err := b.grant(ctx, c)
+		if err == nil {
+			return g, nil
 		}
-		for again := false; !again; {
-			timer.Reset(time.Until(w.due))
-			select {
-			case <-w.c.mail:
-			case <-timer.C:
-			case <-ctx.Done():
-				return driver.Grant{}, failed(ctx, w.err)
-			}
-			if grant, again = w.stir(ctx); grant.Until != 0 {
-				return grant, nil
-			}
+		if ctx.Err() == nil || failed == nil {
+			failed = err // what was in the way before ctx ended says more
 		}
-	}
-}
-
-// bid asks all nodes. With neither a grant nor an error the waiter is to sleep
-// until it is due.
-func (w *waiter) bid(ctx context.Context) (driver.Grant, error) {
-	b, c := w.b, w.c
-	had := c.beginAnew()
-	w.listening = b.bell.listening()
-	grant, replies, err := b.bid(ctx, c, w.listening, false)
-	if err == nil {
-		return grant, nil
-	}
-	hopelessly := 0
-	for i, rep := range replies {
-		if rep.err != nil && rep.err != b.nodes[i].unasked && hopeless(rep.err) {
-			hopelessly++
+		if b.vain(c) {
+			return driver.Grant{}, b.failure(c)
 		}
-	}
-	if ctx.Err() != nil && w.err != nil && !b.anySaid(replies) {
-		err = w.err // what was in the way before says more
-	}
-	if ctx.Err() != nil || len(b.nodes)-hopelessly < b.quorum {
-		return driver.Grant{}, failed(ctx, err)
-	}
-	w.err = err
-	pause := w.weigh(replies, had)
-	if !w.listening {
-		pause = min(pause, time.Second)
-	}
-	w.due = time.Now().Add(pause)
-	return driver.Grant{}, nil
-}
-
-// anySaid reports whether any node has said anything.
-func (b *backend) anySaid(replies []reply) bool {
-	for i, rep := range replies {
-		if n := b.nodes[i]; rep.err != n.late && rep.err != n.unasked && rep.err != n.unsent {
-			return true
-		}
-	}
-	return false
-}
-
-// weigh decides what becomes of the votes we have, which are too few, and how
-// long to sleep. Before the bid we had those of some nodes.
-func (w *waiter) weigh(replies []reply, had nodeSet) time.Duration {
-	var ours nodeSet
-	var left time.Duration
-	rivals := make(map[string]int)
-	first := true
-	taken, most := 0, 0
-	for i, rep := range replies {
+		held, refused := len(b.holds(c)), c.refused()
 		switch {
-		case rep.yes:
-			ours = ours.with(i)
-		case rep.err == nil:
-			taken++
-			left = max(left, rep.left)
-			first = first && w.c.head < rep.holder
-			if rivals[rep.holder]++; rivals[rep.holder] > most {
-				most, w.holder = rivals[rep.holder], rep.holder
-			}
+		case held+refused < b.quorum:
+			outages++
+			c.lookIn(backoff(redisnode.MinPause, redisnode.MaxPause, outages), held > 0)
+		case held > 0 && splits < maxSplits && !b.beaten(c):
+			// Those who hold the name on too few nodes leave them to the oldest who waits there.
+			splits++
+			c.lookIn(backoff(stragglers/2, 4*stragglers, splits), true)
+		default:
+			splits, outages = 0, 0
+			c.lookIn(b.untilFree(c), false)
+		}
+		if err := b.sleep(ctx, c); err != nil {
+			return driver.Grant{}, failed
 		}
 	}
-	w.c.mu.Lock()
-	w.c.ours = ours
-	w.c.late &^= ours // they have been counted
-	w.c.mu.Unlock()
-	w.beaten = most >= w.b.quorum
-	if taken >= w.b.quorum && ours|had == 0 {
-		// To stand in the queue of a majority is enough to be handed that majority.
-		w.c.bids(nil)
+}
+
+// sleep returns when it is time to look, or a majority has granted the name.
+func (b *backend) sleep(ctx context.Context, c *claim) error {
+	for len(b.holds(c)) < b.quorum {
+		c.mu.Lock()
+		rest := time.Until(c.due)
+		c.mu.Unlock()
+		if rest <= 0 {
+			break
+		}
+		timer := time.NewTimer(rest)
+		select {
+		case <-timer.C:
+		case <-c.news:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			break
+		}
 	}
+	return ctx.Err()
+}
+
+// lookIn has a waiter look after d at the latest, and then yield.
+func (c *claim) lookIn(d time.Duration, yield bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if due := time.Now().Add(d); due.Before(c.due) {
+		c.due = due
+	}
+	c.yield = c.yield || yield
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// hear takes news from a node; it does not block.
+func (b *backend) hear(listen context.Context, c *claim, v *vote, e redisnode.Event) {
 	switch {
-	case taken+ours.len() < w.b.quorum:
-		w.outages++
-		w.yield()
-		return backoff(50*time.Millisecond, time.Second, w.outages)
-	case ours != 0 && most < w.b.quorum && first && w.splits < 3:
-		// The votes are split, as far as we can see. Whoever came first keeps its
-		// votes and the others give it theirs, and tell it. In case one of them has
-		// died, or has a majority that we cannot see, it asks again, but not for ever.
-		w.outages = 0
-		w.splits++
-		return backoff(5*time.Millisecond, 50*time.Millisecond, w.splits)
+	case e.Granted:
+		c.mu.Lock()
+		v.told(e)
+		c.mu.Unlock()
+		c.lookIn(stragglers, true) // if the other nodes do not follow
+	case e.In > 0:
+		c.lookIn(e.In+jitter(0), false)
+	case e.Received == 0: // the subscription was interrupted
+		c.lookIn(0, false)
+		b.working.Go(func() { b.ready(listen, c, v) })
+	default: // somebody took its place in the queue: it queues anew, at the end
+		c.mu.Lock()
+		if now := time.Now(); now.Sub(c.evicted) > time.Second { // the first node to say so
+			c.since, c.evicted = b.time(), now
+		}
+		c.mu.Unlock()
+		c.lookIn(stragglers, false)
 	}
-	w.outages, w.splits = 0, 0
-	if !w.beaten {
-		w.yield()
-	}
-	// Somebody has a majority without the nodes that we have. We keep these: given
-	// back, they would go round among those who wait.
-	return w.until(left)
 }
 
-// yield gives the votes we have to those who wait.
-func (w *waiter) yield() {
-	w.c.mu.Lock()
-	ours := w.c.ours
-	w.c.mu.Unlock()
-	w.b.yield(w.c, ours)
+// listening reports whether enough nodes tell news.
+func (b *backend) listening(c *claim) bool {
+	n := 0
+	for _, v := range c.votes {
+		if v.Listening(v.at) {
+			n++
+		}
+	}
+	return n >= b.quorum
 }
 
-// until is how long to sleep when the holder has so much time left.
-func (w *waiter) until(left time.Duration) time.Duration {
-	return min(max(left, 0)+time.Millisecond+rand.N(spread), longest)
+// subscribe waits until enough nodes tell news, but not for long.
+func (b *backend) subscribe(listen context.Context, c *claim) {
+	first, rest := b.order(c.Name)
+	ctx, cancel := context.WithTimeout(listen, b.bound)
+	defer cancel()
+	b.each(ctx, first, rest, func(i int) { b.ready(listen, c, c.votes[i]) }, func() bool { return b.listening(c) })
+}
+
+// ready waits until a node tells news, and then has the claim queue there, too.
+func (b *backend) ready(listen context.Context, c *claim, v *vote) {
+	if v.Listening(v.at) {
+		return
+	}
+	err := v.Ready(listen, v.at)
+	if listen.Err() != nil {
+		return
+	}
+	if err != nil {
+		b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", v.name, "error", err)
+		c.mu.Lock()
+		v.deaf = err
+		c.mu.Unlock()
+	}
+	c.lookIn(0, false)
+}
+
+// vain reports whether too many nodes say what no waiting mends.
+func (b *backend) vain(c *claim) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, v := range c.votes {
+		if v.deaf != nil || v.err != nil && !redisnode.Transient(v.err) {
+			n++
+		}
+	}
+	return n > len(c.votes)-b.quorum
+}
+
+// beaten reports whether another holds the name alone on a majority of the nodes.
+func (b *backend) beaten(c *claim) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rivals := make(map[string]int)
+	most := 0
+	for _, v := range c.votes {
+		if who := v.said.Who; v.answered && !v.held && who != "" {
+			rivals[who]++
+			most = max(most, rivals[who])
+		}
+	}
+	return most >= b.quorum
+}
+
+// untilFree returns when a majority of the nodes may be free, if no holder is heard of.
+func (b *backend) untilFree(c *claim) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var lefts []time.Duration
+	for _, v := range c.votes {
+		switch left := v.said.Left; {
+		case v.held:
+			lefts = append(lefts, 0)
+		case v.answered && (left < 0 || left > fallback):
+			lefts = append(lefts, fallback+rand.N(fallback/4))
+		case v.answered:
+			lefts = append(lefts, left+jitter(v.said.Ahead))
+		}
+	}
+	if len(lefts) < b.quorum {
+		return redisnode.MaxPause
+	}
+	slices.Sort(lefts)
+	return lefts[b.quorum-1]
+}
+
+// jitter returns how long after the end of a holding a waiter looks. The first in the queue looks
+// at once. The others leave it the time to, but within a second one of them stands in for it.
+func jitter(ahead int64) time.Duration {
+	if ahead == 0 {
+		return 5*time.Millisecond + rand.N(20*time.Millisecond)
+	}
+	return 300*time.Millisecond + rand.N(400*time.Millisecond)
 }
 
 // backoff is a random time of which the bounds double with each failure in a row.
 func backoff(first, most time.Duration, failures int) time.Duration {
 	d := min(first<<min(failures-1, 10), most)
 	return d/2 + rand.N(d/2+1)
-}
-
-// stir finds out why the sleep has ended. It returns a grant, or whether to bid
-// at all nodes again.
-func (w *waiter) stir(ctx context.Context) (grant driver.Grant, again bool) {
-	b, c := w.b, w.c
-	c.mu.Lock()
-	has, token := c.handed.len() >= b.quorum, int64(0)
-	if c.written.len() >= b.quorum {
-		token = c.handToken
-	}
-	again = c.look || c.late != 0 && !w.beaten
-	c.ours |= c.late
-	again = again || (c.ours|c.handed).len() >= b.quorum
-	stirred := c.stirred
-	c.look, c.late, c.stirred = false, 0, 0
-	c.mu.Unlock()
-	switch {
-	case has:
-		grant, err := w.accept(ctx, token)
-		return grant, err != nil
-	case again:
-		return grant, true
-	}
-	for i := range b.nodes {
-		if stirred.has(i) && w.news(ctx, i) {
-			return grant, true
-		}
-	}
-	return grant, !time.Now().Before(w.due) && w.look(ctx)
-}
-
-// look asks a node whether the holder still has the lock. It returns whether to ask
-// all of them.
-func (w *waiter) look(ctx context.Context) (again bool) {
-	i := w.witness()
-	if w.looks++; w.looks > looks {
-		w.looks, i = 0, -1
-	}
-	return i < 0 || w.outages > 0 || w.splits > 0 || !w.b.bell.listening() || w.news(ctx, i)
-}
-
-// news asks node i, and says whether its answer is a reason to ask all of them. No answer
-// is none: then the waiter is due as before, and asks somebody else.
-func (w *waiter) news(ctx context.Context, i int) bool {
-	rep := w.b.glance(ctx, w.c, i)
-	switch {
-	case rep.err != nil:
-		return false
-	case rep.yes:
-		return !w.c.has(i)
-	case rep.holder != w.holder:
-		return true
-	}
-	w.due = time.Now().Add(w.until(rep.left))
-	return false
-}
-
-// witness is a node that answers and that may know of the holder, each time another; -1
-// if there is none.
-func (w *waiter) witness() int {
-	for range w.b.nodes {
-		i := w.next % len(w.b.nodes)
-		w.next++
-		if !w.b.nodes[i].weak() && !w.c.has(i) {
-			return i
-		}
-	}
-	return -1
-}
-
-// accept takes a lock that was handed over to us. All nodes count our TTL from a
-// moment after our first request, so if that is not long ago nothing has to be
-// asked.
-func (w *waiter) accept(ctx context.Context, token int64) (grant driver.Grant, err error) {
-	fresh := w.b.clock.Now().Sub(w.c.began) < w.c.TTL/3
-	if fresh && (token > 0 || !w.b.fenced) {
-		grant, err = w.b.grant(w.c, w.c.began, token)
-	} else {
-		grant, err = w.b.confirm(ctx, w.c, token)
-	}
-	if err == nil {
-		w.b.spread(w.c)
-	}
-	return grant, err
-}
-
-// spread takes the lock also on the nodes in whose queue we have not stood, unless it is
-// released before.
-func (b *backend) spread(c *claim) {
-	c.bids(nil)
-	if rest := allNodes(len(b.nodes)) &^ c.traces(); rest != 0 {
-		b.put(c, &round{
-			script: bidScript,
-			queue:  true,
-			args:   c.bidFor("", true),
-			judge:  judgeBid,
-			rest:   rest,
-		})
-	}
-}
-
-// glance bids at one node.
-func (b *backend) glance(ctx context.Context, c *claim, i int) reply {
-	g := &single{b: b, c: c, done: make(chan reply, 1)}
-	req := &request{job: g, c: c, i: i}
-	c.asking(i)
-	b.nodes[i].submit(req)
-	bound := time.NewTimer(b.bound)
-	defer bound.Stop()
-	select {
-	case rep := <-g.done:
-		return rep
-	case <-bound.C:
-	case <-ctx.Done():
-	}
-	if req.cancel() {
-		c.asked(i, notSent, true)
-	}
-	return reply{err: b.nodes[i].late}
-}
-
-// single is a bid at one node.
-type single struct {
-	b    *backend
-	c    *claim
-	done chan reply
-}
-
-func (g *single) command(i int) (*script, []any) {
-	// No token: if the lock turns out to be free all nodes are asked anyway.
-	return bidScript, g.c.bidFor("", true)
-}
-
-func (g *single) answered(i int, v any, err error, sent bool) {
-	rep := reply{err: err, sent: sent}
-	if err == nil {
-		rep = judgeBid(v)
-	}
-	g.c.asked(i, rep, true)
-	g.done <- rep
-	if rep.yes {
-		g.c.wake(func() { g.c.late = g.c.late.with(i) })
-	}
 }

@@ -2,118 +2,196 @@ package redlock
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// Who could not stand in any queue yet asks all nodes again once it can: one node would
-// know as little of the others as before.
-func TestWaiterAsksAllOnceItListens(t *testing.T) {
-	t.Parallel()
-	nodes := five(t)
-	clients := connect(t, nodes...)
-	ctx := within(t, 60*time.Second)
-	b := newDriver(t, nodes)
-	first, listen := make(chan struct{}), make(chan struct{})
-	go b.bell.start.Do(func() {
-		close(first)
-		<-listen
-		b.bell.subscribe()
-	})
-	<-first
-	// Somebody has the lock, and gives it up on all nodes but one before b listens.
-	other := foreign(t, b, t.Name())
-	for _, c := range clients {
-		must(t, c.Set(ctx, lockKey(t.Name()), other, 20*time.Second).Err())
+// votesOf asks single nodes for the name.
+func votesOf(t testing.TB, b *backend, c *claim, nodes ...int) {
+	t.Helper()
+	for _, i := range nodes {
+		b.askNode(c, c.votes[i], b.time()+lead, false, false)
 	}
-	dc := newDriverClaim(t.Name(), 20*time.Second, true)
-	got := await(t, ctx, b, dc)
-	eventually.Within(t, 20*time.Second, "it has asked", func() bool { return b.tokens.guess() != 0 })
-	for _, c := range clients[1:] {
-		must(t, c.Del(ctx, lockKey(t.Name())).Err())
+	if held := b.holds(c); len(held) != len(nodes) {
+		t.Fatalf("holds %v, want %v", held, nodes)
 	}
-	begin := time.Now()
-	close(listen)
-	<-got
-	if took := time.Since(begin); took > 1500*time.Millisecond { // it would look at another node after more than that
-		t.Errorf("it took %v", took)
-	}
-	must(t, b.Release(ctx, dc))
-	must(t, clients[0].Del(ctx, lockKey(t.Name())).Err())
 }
 
-// Whatever single nodes say, a waiter asks all of them now and then.
-func TestWaiterAsksAllNowAndThen(t *testing.T) {
+// Of two who hold the name on two nodes each the older gets it, although neither knows of the other
+// more than that it is there.
+func TestSplitVotesGoToTheOldest(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	ctx := within(t, 60*time.Second)
+	clients := connect(t, nodes...)
+	for range 10 {
+		must(t, clients[2].Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
+		a, b := newDriver(t, nodes), newDriver(t, nodes)
+		older, younger := newDriverClaim(t.Name(), 30*time.Second, true), newDriverClaim(t.Name(), 30*time.Second, true)
+		first := a.newClaim(older)
+		votesOf(t, a, first, 0, 1)
+		second := b.newClaim(younger)
+		second.since = first.since + 1_000_000
+		votesOf(t, b, second, 3, 4)
+		granted := make(chan error, 2)
+		go func() {
+			_, err := b.wait(ctx, second)
+			granted <- err
+			must(t, b.Release(ctx, younger))
+		}()
+		if g, err := a.wait(ctx, first); err != nil || g.Token == 0 {
+			t.Fatalf("%+v %v", g, err)
+		}
+		select {
+		case err := <-granted:
+			t.Fatalf("the younger came first: %v", err)
+		default:
+		}
+		must(t, a.Release(ctx, older))
+		must(t, <-granted)
+		must(t, clients[2].Del(ctx, lockKey(t.Name())).Err())
+	}
+}
+
+// Who was granted the name by a majority of which one dies before the token is agreed on gets it with
+// the help of the others.
+func TestVoteOfNodeThatDies(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b := newDriver(t, fronts)
+	dc := newDriverClaim(t.Name(), 30*time.Second, true)
+	c := b.newClaim(dc)
+	votesOf(t, b, c, 0, 1, 2) // each with another token
+	list[2].Refuse()
+	list[2].Cut()
+	if g, err := b.wait(within(t, 20*time.Second), c); err != nil || g.Token == 0 {
+		t.Fatalf("%+v %v", g, err)
+	}
+	if held := b.holds(c); slices.Contains(held, 2) || len(held) < 3 {
+		t.Errorf("held on %v", held)
+	}
+	must(t, b.Release(within(t, 20*time.Second), dc))
+	list[2].Heal()
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+}
+
+// Of many who ask at the same time all get the name in the end, and then nothing is left.
+func TestNobodyStarves(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	var wg sync.WaitGroup
+	for range 12 {
+		l := open(t, nodes)
+		wg.Go(func() {
+			for range 5 {
+				lock, err := l.Acquire(within(t, 60*time.Second), t.Name())
+				if err == nil {
+					err = lock.Release(context.Background())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+}
+
+// A waiter that has the votes of some nodes asks the others when the holder's time is over: its own
+// know nothing of that.
+func TestWaiterWithVotesSeesTheEndOfTheHolder(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
 	b := newDriver(t, nodes)
-	other := foreign(t, b, t.Name())
+	ctx := within(t, 60*time.Second)
+	const left = 2 * time.Second
+	dead := "1 0123456789abcdef0123456789abcdef 2147483647 2147483647 2000 1 1 dead"
+	for _, c := range connect(t, nodes...)[2:] {
+		must(t, c.Set(ctx, lockKey(t.Name()), dead, left).Err())
+	}
+	c := newDriverClaim(t.Name(), 30*time.Second, true)
+	start := time.Now()
+	take(t, b, c)
+	if took := time.Since(start); took > left+time.Second {
+		t.Errorf("waited for %v, want %v and a second at most", took, left)
+	}
+	must(t, b.Release(ctx, c))
+}
+
+// A key that never expires, which somebody left under the name, is not asked for again and again.
+func TestKeyWithoutTTLIsWaitedForQuietly(t *testing.T) {
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	nodes := addrs(set)
+	b := newDriver(t, nodes)
+	ctx := within(t, 60*time.Second)
 	clients := connect(t, nodes...)
 	for _, c := range clients {
-		must(t, c.Set(ctx, lockKey(t.Name()), other, 20*time.Second).Err())
+		must(t, c.Set(ctx, lockKey(t.Name()), "not a lock", 0).Err())
 	}
-	subscribed(t, ctx, b)
-	dc := newDriverClaim(t.Name(), 20*time.Second, true)
-	w := waiter{b: b, c: b.newClaim(dc, b.tokens.stamp())}
-	for range 2 {
-		_, err := w.bid(ctx)
-		must(t, err)
-		n := 0
-		for ; !w.look(ctx); n++ {
-			if in := time.Until(w.due); in > longest {
-				t.Errorf("looks again in %v", in)
-			}
-		}
-		if n > looks {
-			t.Errorf("asked one node %d times in a row", n)
-		}
+	c := newDriverClaim(t.Name(), 30*time.Second, true)
+	w := begin(ctx, b, c)
+	waits(t, clients, t.Name(), 1)
+	time.Sleep(time.Second)
+	before := requests(t, set)
+	time.Sleep(3 * time.Second)
+	if n := requests(t, set) - before; n > 5 {
+		t.Errorf("%d requests in 3 s", n)
 	}
-	must(t, b.Abandon(ctx, dc))
 	for _, c := range clients {
 		must(t, c.Del(ctx, lockKey(t.Name())).Err())
 	}
+	_ = w
 }
 
-// Those who wait ask again at random times, or else they would split the votes again and
-// again.
-func TestDelaysAreRandom(t *testing.T) {
-	const left = 300 * time.Millisecond
-	taken := reply{holder: "9", left: left}
-	for name, tc := range map[string]struct {
-		replies     []reply
-		splits      int
-		least, most time.Duration
-	}{
-		"somebody has it":  {[]reply{taken, taken, taken, taken, taken}, 0, left, left + time.Millisecond + spread},
-		"he has it longer": {[]reply{{holder: "9", left: time.Hour}, taken, {holder: "9"}}, 0, longest, longest},
-		"votes split":      {[]reply{taken, taken, {holder: "8"}, {holder: "8"}, {yes: true}}, 0, 2500 * time.Microsecond, 5 * time.Millisecond},
-		"split again":      {[]reply{taken, taken, {holder: "8"}, {holder: "8"}, {yes: true}}, 2, 10 * time.Millisecond, 20 * time.Millisecond},
-		"too few answer":   {[]reply{taken, {err: errSlow}, {err: errSlow}, {err: errSlow}, taken}, 0, 25 * time.Millisecond, 50 * time.Millisecond},
-		"nobody answers":   {[]reply{{err: errSlow}, {err: errSlow}, {err: errSlow}, {err: errSlow}, {err: errSlow}}, 0, 25 * time.Millisecond, 50 * time.Millisecond},
-	} {
-		seen := make(map[time.Duration]bool) // tenths of what is possible
-		for range 1000 {
-			w := waiter{b: &backend{quorum: 3}, c: &claim{head: "0", mail: make(chan struct{}, 1)}, splits: tc.splits}
-			d := w.weigh(tc.replies, 0)
-			if d < tc.least || d > tc.most {
-				t.Fatalf("%s: %v, want %v to %v", name, d, tc.least, tc.most)
+// Who may not listen, or not tell, is told so instead of waiting for messages that never come; where
+// that is so on a minority only, the log says it.
+func TestDeniedMessages(t *testing.T) {
+	t.Parallel()
+	for command, deaf := range map[string]int{"subscribe": 5, "publish": 5, "pubsub": 2} {
+		t.Run(command, func(t *testing.T) {
+			set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+			ctx := within(t, 60*time.Second)
+			holder := newDriver(t, addrs(set))
+			held := newDriverClaim(t.Name(), 30*time.Second, false)
+			take(t, holder, held)
+			eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, addrs(set), t.Name())) == 5 })
+			first, rest := holder.order(t.Name())
+			for _, i := range append(first, rest...)[:deaf] {
+				must(t, connect(t, set[i].Addr())[0].Do(ctx, "acl", "setuser", "default", "-"+command).Err())
 			}
-			seen[10*(d-tc.least)/max(1, tc.most-tc.least)] = true
-		}
-		if len(seen) < 10 && tc.least != tc.most {
-			t.Errorf("%s: of ten tenths between %v and %v only %d", name, tc.least, tc.most, len(seen))
-		}
+			var log lockedBuffer
+			b := newDriver(t, addrs(set), locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			c := newDriverClaim(t.Name(), 30*time.Second, true)
+			w := begin(ctx, b, c)
+			if deaf == 5 {
+				<-w.done
+				if !errors.Is(w.err, driver.ErrRefused) {
+					t.Errorf("got %v", w.err)
+				}
+				return
+			}
+			eventually.Is(t, "it is logged", func() bool { return strings.Contains(log.String(), "cannot tell") })
+			must(t, holder.Release(ctx, held))
+			w.granted(t, 10*time.Second)
+			must(t, b.Release(ctx, c))
+		})
 	}
 }
 
-// A waiter whose time ends while nodes have yet to answer says what they said before.
-func TestReasonOutlivesTheNextBid(t *testing.T) {
+// A waiter whose time ends while the nodes have yet to answer says what they said before.
+func TestReasonOutlivesTheNextLook(t *testing.T) {
 	t.Parallel()
 	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
 	ctx := within(t, 60*time.Second)
@@ -121,28 +199,36 @@ func TestReasonOutlivesTheNextBid(t *testing.T) {
 		must(t, c.ConfigSet(ctx, "min-replicas-to-write", "5").Err())
 	}
 	list, fronts := proxies(t, nodes)
-	b := newDriver(t, fronts, WithNodeTimeout(3*time.Second))
-	waiting, cancel := context.WithCancel(ctx)
+	l := open(t, fronts)
+	waiting, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	result := make(chan error, 1)
-	go func() {
-		_, err := b.Acquire(waiting, newDriverClaim(t.Name(), 20*time.Second, true))
-		result <- err
-	}()
-	eventually.Is(t, "they have refused", func() bool {
-		return !slices.ContainsFunc(b.nodes, func(n *node) bool { return !n.weak() })
+	time.AfterFunc(time.Second, func() {
+		for _, p := range list {
+			p.FreezeUp()
+		}
 	})
-	for _, p := range list {
-		p.FreezeUp()
-	}
-	eventually.Is(t, "they are asked again", func() bool {
-		return !slices.ContainsFunc(b.nodes, func(n *node) bool { return !n.busy() })
-	})
-	cancel()
-	if err := <-result; err == nil || !strings.Contains(err.Error(), "NOREPLICAS") {
+	_, err := l.Acquire(waiting, t.Name())
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "NOREPLICAS") {
 		t.Errorf("got %v", err)
 	}
 	for _, p := range list {
 		p.Heal()
 	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -16,8 +16,13 @@ type Claim struct {
 	// Channel is where the claim is told news if it waits.
 	Channel string
 
+	// Since is when it was made, by the server's time in microseconds. It may be set before
+	// the first request.
+	Since int64
+	// Yield: where a waiter holds the name it lets those go before it who are older.
+	Yield bool
+
 	lock, queue, clock, gone string // keys
-	since                    int64  // when it was made, by the server's time
 	stray                    int64  // until when a request that had no answer may have an effect, or 0
 	touched                  bool   // the server may know of it
 	queued                   bool   // it may be in the queue
@@ -39,7 +44,7 @@ func (n *Node) Claim(c *driver.Claim) *Claim {
 		queue:   tag + "queue:" + c.Name,
 		clock:   tag + "clock",
 		gone:    tag + "gone:" + c.ID,
-		since:   n.time.at(n.clock.Now()),
+		Since:   n.time.at(n.clock.Now()),
 	}
 }
 
@@ -56,7 +61,7 @@ func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / t
 // entry is what stands in the queue for the claim; see lua/lib.lua.
 func (c *Claim) entry() string {
 	return fmt.Sprintf("1 %s %d %d %d %d %d %s %s",
-		c.ID, c.Weight, c.Limit, c.Spare, millis(c.TTL), c.since, c.Channel, c.Owner)
+		c.ID, c.Weight, c.Limit, c.Spare, millis(c.TTL), c.Since, c.Channel, c.Owner)
 }
 
 // Answer is what the server said to a request to acquire.
@@ -88,9 +93,19 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, wait bool, proposed int64)
 		args = append(args, 4, c.lock, c.queue, c.clock, c.gone,
 			c.ID, c.Weight, c.Limit, c.Spare, millis(c.TTL), latest, proposed, c.Owner)
 		if wait {
+			how, order := "", ""
+			switch {
+			case c.Yield:
+				how = "yield"
+			case c.queued:
+				how = "again"
+			}
+			if n.opts.ByAge {
+				order = "age"
+			}
 			args = append(args, c.entry())
-			if c.queued {
-				args = append(args, "again")
+			if how != "" || order != "" {
+				args = append(args, how, order)
 			}
 		}
 		v, lost, err := n.run(ctx, n.scripts.acquire, c.lock, args)
@@ -194,12 +209,12 @@ func (n *Node) Lighten(ctx context.Context, c *Claim, weight int32) error {
 	return err
 }
 
-// Settle gives the claim another token, if it holds the name and no token of the bucket is as
-// great, and counts its time anew. It returns driver.ErrGone if the claim does not hold the name.
+// Settle gives the claim another token, with so many above it to spare, if it holds the name and no
+// token of the bucket is as great, and counts its time anew. It returns driver.ErrGone if the claim does not hold the name.
 // If settled is false, clock is the greatest token given.
-func (n *Node) Settle(ctx context.Context, c *Claim, token int64) (settled bool, clock int64, err error) {
+func (n *Node) Settle(ctx context.Context, c *Claim, token, spare int64) (settled bool, clock int64, err error) {
 	v, _, err := n.run(ctx, n.scripts.settle, c.lock,
-		[]any{3, c.lock, c.queue, c.clock, c.ID, strconv.FormatInt(token, 10), millis(c.TTL)})
+		[]any{3, c.lock, c.queue, c.clock, c.ID, strconv.FormatInt(token, 10), millis(c.TTL), spare})
 	if err != nil {
 		return false, 0, err
 	}

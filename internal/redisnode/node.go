@@ -29,6 +29,8 @@ type Options struct {
 	Prefix string
 	// Kind keeps apart those who use a prefix in different ways: letters, or nothing.
 	Kind string
+	// ByAge: those who wait for a name do so in the order of [Claim.Since], not of their arrival.
+	ByAge bool
 	// Clock is that of the core.
 	Clock driver.Clock
 	// Logger is told what no caller can be told.

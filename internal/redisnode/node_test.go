@@ -131,11 +131,11 @@ func TestProposedAndSettledTokens(t *testing.T) {
 			t.Errorf("%s: %+v, %v", what, a, err)
 		}
 		for range 2 { // repeated, it is settled still
-			if ok, clock, err := n.Settle(ctx, c, a.Token+10); err != nil || !ok || clock != a.Token+10 {
+			if ok, clock, err := n.Settle(ctx, c, a.Token+10, 0); err != nil || !ok || clock != a.Token+10 {
 				t.Errorf("%s: settled %v at %d, %v", what, ok, clock, err)
 			}
 		}
-		if ok, clock, err := n.Settle(ctx, c, a.Token+5); err != nil || ok || clock != a.Token+10 {
+		if ok, clock, err := n.Settle(ctx, c, a.Token+5, 0); err != nil || ok || clock != a.Token+10 {
 			t.Errorf("%s: a lower one settled %v at %d, %v", what, ok, clock, err)
 		}
 		if all, err := n.Look(ctx, c.Name); err != nil || len(all) != 1 || all[0].Token != a.Token+10 || all[0].Owner != "me" {
@@ -144,7 +144,7 @@ func TestProposedAndSettledTokens(t *testing.T) {
 		if err := n.Release(ctx, c, 0, 0); err != nil {
 			t.Error(err)
 		}
-		if _, _, err := n.Settle(ctx, c, a.Token+100); !errors.Is(err, driver.ErrGone) {
+		if _, _, err := n.Settle(ctx, c, a.Token+100, 0); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s: of one that holds nothing: %v", what, err)
 		}
 	}

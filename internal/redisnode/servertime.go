@@ -26,6 +26,9 @@ func newServerTime(clock driver.Clock) *serverTime {
 
 func micros(i driver.Instant) int64 { return int64(i) / 1000 }
 
+// Time returns about what time it is on the server, in microseconds since 1970.
+func (n *Node) Time() int64 { return n.time.at(n.clock.Now()) }
+
 // at returns about what time it is on the server at i.
 func (t *serverTime) at(i driver.Instant) int64 { return max(micros(i)+t.ahead.Load(), 1) }
 

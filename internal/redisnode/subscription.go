@@ -128,6 +128,10 @@ func (n *Node) Ready(ctx context.Context, c *Claim) error {
 	for {
 		n.subs.mu.Lock()
 		ch := c.sub
+		if ch == nil {
+			n.subs.mu.Unlock()
+			return context.Canceled // it has left
+		}
 		up, ended, err, changed := ch.up, ch.ended, ch.err, ch.changed
 		n.subs.mu.Unlock()
 		if up {

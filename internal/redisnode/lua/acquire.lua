@@ -8,7 +8,10 @@
 --   ARGV[7]   proposed  a token, or 0
 --   ARGV[8]   owner
 --   ARGV[9]   entry     what to put into the queue, or nothing: do not wait
---   ARGV[10]  "again"   if it may stand there already
+--   ARGV[10]  how       "again" if it may stand there already; "yield" if moreover it is to let those go
+--                       before it who are older, also where it holds the name; or ""
+--   ARGV[11]  "age"     if the queue is in the order of since, so that several servers agree on it,
+--                       and not in that of arrival
 --
 -- Answers
 --   {1, now, token, spare}        it holds the name
@@ -32,8 +35,38 @@ local function mine()
   return token and { 1, now, token, 0 }
 end
 
+-- Reports whether an entry, read from the queue, is younger than that of the claim.
+local function younger(entry)
+  local since = tonumber(string.match(entry, '^1 %x+ %d+ %d+ %d+ %d+ (%d+) '))
+  local own = tonumber(string.match(ARGV[9], '^1 %x+ %d+ %d+ %d+ %d+ (%d+) '))
+  return since and (own < since or own == since and ARGV[9] < entry)
+end
+
+-- Puts the entry into the queue and returns how many stand before it.
+local function join()
+  if ARGV[11] ~= 'age' then return redis.call('RPUSH', queue, ARGV[9]) - 1 end
+  local next
+  local place = redis.call('LLEN', queue)
+  while place > 0 do
+    local entry = redis.call('LINDEX', queue, place - 1)
+    if not younger(entry) then break end
+    next, place = entry, place - 1
+  end
+  if next then redis.call('LINSERT', queue, 'BEFORE', next, ARGV[9]) else redis.call('RPUSH', queue, ARGV[9]) end
+  return place
+end
+
 read()
 local granted = mine()
+if granted and ARGV[10] == 'yield' then
+  local first = value('LINDEX', queue, 0)
+  if first and not younger(first) then
+    remove(id, weight)
+    join()
+    grant_waiting(ARGV[7])
+    granted = mine()
+  end
+end
 if granted then return granted end
 if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now } end
 if not alone then
@@ -48,7 +81,7 @@ local _, left, who = recount()
 if among and left == -1 then redis.call('HLEN', lock) end -- fails if it is of a type that no lock is
 local ahead = -1
 if ARGV[9] then
-  ahead = ARGV[10] and redis.call('LPOS', queue, ARGV[9]) or redis.call('RPUSH', queue, ARGV[9]) - 1
+  ahead = (ARGV[10] or '') ~= '' and redis.call('LPOS', queue, ARGV[9]) or join()
   redis.call('PEXPIRE', queue, PATIENCE)
 end
 return { 0, now, left, ahead, who }

@@ -18,7 +18,8 @@
 local ALL = 2147483647             -- weight and limit of an exclusive claim
 local PATIENCE = 60000             -- a queue at which no waiter looks is kept so many milliseconds
 local LATEST = 4102444800000000    -- a clock beyond the year 2100 was not set by these scripts
-local AHEAD = 1000                 -- the tokens of a grant are ahead of the time by so many at most
+local AHEAD = 1000                 -- the tokens of a grant are ahead of the time, or of the one proposed, by so many at most
+local LEAD = 100000                -- one that was proposed has spare ones if it is ahead by less
 
 local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
 -- (In string.format %s ends at a zero byte: owners and names are put behind it.)
@@ -60,6 +61,16 @@ local function put(id, rest, left, more)
   redis.call('HSET', lock, id, '1 ' .. text(now + left * 1000) .. ' ' .. rest)
   redis.call('HINCRBY', lock, 'weight', more)
   if redis.call('PTTL', lock) < tonumber(left) then redis.call('PEXPIRE', lock, left) end
+end
+
+-- Ends the holding of a claim of this weight.
+local function remove(id, weight)
+  if alone or redis.call('HINCRBY', lock, 'weight', -weight) <= 0 then
+    redis.call('DEL', lock) -- first: who has freed something may write, also if there is no memory
+    alone, among = nil, false
+  else
+    redis.call('HDEL', lock, id)
+  end
 end
 
 -- Counts the weights of all holders anew, without those whose time is over. No holding may last for
@@ -124,14 +135,14 @@ end
 -- greater by less than a second. A clock that cannot be one counts as lost.
 local function hold(id, weight, limit, spare, ttl, owner, proposed)
   spare = tonumber(spare)
-  local ahead = math.min(spare, AHEAD)
+  local ahead, from = math.min(spare, AHEAD), now
   local token, last = now, redis.pcall('SET', clock, now + ahead, 'GET')
   if type(last) == 'table' then last = redis.call('SET', clock, now + ahead) and 0 end -- it was no string
   last = tonumber(last or 0) or 0
   if last >= now and last < LATEST then token = last + 1 end
-  if proposed > token and proposed < token + 1000000 then token = proposed end
+  if proposed > token and proposed < token + 1000000 then token, from = proposed, math.min(proposed, now + LEAD) end
   if token > now then
-    ahead = math.max(0, math.min(spare, now + AHEAD - token))
+    ahead = math.max(0, math.min(spare, from + AHEAD - token))
     redis.call('SET', clock, token + ahead)
   end
   local record = string.format('%s %s %s %.0f %.0f ', weight, limit, ttl, now, token) .. owner

@@ -27,11 +27,8 @@ if token then
     put(id, weight .. ' ' .. limit .. ' ' .. linger .. ' ' .. tail, linger, 0)
     local first, _, _, _, _, channel = parse(value('LINDEX', queue, 0) or '')
     if first then tell(channel, 'look ' .. first .. ' ' .. linger) end
-  elseif alone or redis.call('HINCRBY', lock, 'weight', -weight) <= 0 then
-    redis.call('DEL', lock) -- first: who has freed something may write, also if there is no memory
-    alone, among = nil, false
   else
-    redis.call('HDEL', lock, id)
+    remove(id, weight)
   end
 end
 pcall(grant_waiting, ARGV[3]) -- whatever stands in the way of that, the name is released

@@ -1,0 +1,122 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// hasty is a driver that asks a majority only, however long a lock is held.
+func hasty(t testing.TB, nodes []string, opts ...locker.Option) *backend {
+	t.Helper()
+	b := newDriver(t, nodes, opts...)
+	b.spreadAfter = time.Hour
+	return b
+}
+
+// cheapest returns how many requests f costs, the least of some times: a machine that is busy may
+// have others asked, too.
+func cheapest(t testing.TB, set []*servers.Redis, f func()) int64 {
+	t.Helper()
+	least := int64(1 << 60)
+	for range 20 {
+		before := requests(t, set)
+		f()
+		least = min(least, requests(t, set)-before)
+	}
+	return least
+}
+
+// A lock that is released soon costs a majority of the nodes two requests each.
+func TestRequestsAlone(t *testing.T) { eitherWay(t, requestsAlone) }
+
+func requestsAlone(t *testing.T, opts ...locker.Option) {
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	b := hasty(t, addrs(set), opts...)
+	ctx := within(t, 60*time.Second)
+	cycle := func() {
+		c := newDriverClaim(t.Name(), 30*time.Second, false)
+		take(t, b, c)
+		must(t, b.Release(ctx, c))
+	}
+	cycle()
+	if n := cheapest(t, set, cycle); n != 6 {
+		t.Errorf("%d requests for a lock taken and released, want 6", n)
+	}
+}
+
+// Handing over costs nothing more: the release tells the next.
+func TestRequestsOfHandOver(t *testing.T) {
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	nodes := addrs(set)
+	ctx := within(t, 60*time.Second)
+	a, b := hasty(t, nodes), hasty(t, nodes)
+	holder := newDriverClaim(t.Name(), 30*time.Second, false)
+	take(t, a, holder)
+	pass := func() {
+		next := newDriverClaim(t.Name(), 30*time.Second, true)
+		w := begin(ctx, b, next)
+		waits(t, connect(t, nodes...), t.Name(), 1)
+		must(t, a.Release(ctx, holder))
+		w.granted(t, 10*time.Second)
+		a, b, holder = b, a, next
+	}
+	pass()
+	pass()
+	looks := cheapest(t, set, func() { waits(t, connect(t, nodes...), t.Name(), 0) }) // what waits itself costs
+	if n := cheapest(t, set, pass); n > 6+4*looks {
+		t.Errorf("%d requests for a lock passed on, want 6; to see that somebody waits costs %d", n, looks)
+	}
+	must(t, a.Release(ctx, holder))
+}
+
+// A lock that is held for longer is on all nodes, whichever way it was got.
+func TestHeldLockReachesAllNodes(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	ctx := within(t, 60*time.Second)
+	b := newDriver(t, nodes)
+	all := func() bool { return len(keysOf(t, nodes, t.Name())) == 5 }
+	c, next := newDriverClaim(t.Name(), 30*time.Second, false), newDriverClaim(t.Name(), 30*time.Second, true)
+	take(t, b, c)
+	eventually.Is(t, "all five have it", all)
+	w := begin(ctx, b, next)
+	waits(t, connect(t, nodes...), t.Name(), 1)
+	must(t, b.Release(ctx, c))
+	w.granted(t, 10*time.Second)
+	eventually.Is(t, "all five have it", all)
+	if _, err := renewed(t, b, next); err != nil {
+		t.Error(err)
+	}
+	must(t, b.Release(ctx, next))
+}
+
+// Many who hold names for long are renewed with few requests, and each is told of.
+func TestRenewalIsOneRequest(t *testing.T) {
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	b := newDriver(t, addrs(set))
+	ctx := within(t, 60*time.Second)
+	var claims []*driver.Claim
+	for i := range 60 {
+		c := newDriverClaim(t.Name()+string(rune('a'+i)), 30*time.Second, false)
+		take(t, b, c)
+		claims = append(claims, c)
+	}
+	eventually.Is(t, "all are on all nodes", func() bool { return len(keysOf(t, addrs(set), t.Name())) == 300 })
+	held := 0
+	n := cheapest(t, set, func() {
+		held = 0
+		b.Renew(ctx, claims, func(_ *driver.Claim, until driver.Instant, err error) {
+			if err == nil && until > b.clock.Now() {
+				held++
+			}
+		})
+	})
+	if held != 60 || n > 5 {
+		t.Errorf("%d requests to renew %d of 60", n, held)
+	}
+}

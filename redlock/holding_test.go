@@ -1,0 +1,276 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+)
+
+// What is seen of a name: who holds it, who waits, in the order of their age; also with two nodes away.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b := newDriver(t, fronts)
+	ctx := within(t, 60*time.Second)
+	if all, err := b.Look(ctx, t.Name()); err != nil || len(all) != 0 {
+		t.Errorf("got %v %v", all, err)
+	}
+	c := sharedClaim(t.Name(), 30*time.Second, false)
+	g := take(t, b, c)
+	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	w, r := newDriverClaim(t.Name(), 30*time.Second, true), sharedClaim(t.Name(), 30*time.Second, true)
+	waitsW := begin(ctx, b, w)
+	waits(t, connect(t, nodes...), t.Name(), 1)
+	waitsR := begin(ctx, b, r)
+	waits(t, connect(t, nodes...), t.Name(), 2)
+	look := func() {
+		t.Helper()
+		all, err := b.Look(ctx, t.Name())
+		must(t, err)
+		if len(all) != 3 {
+			t.Fatalf("got %+v", all)
+		}
+		if p := all[0]; p.ID != c.ID || !p.Held || p.Token != g.Token || p.Owner != "test" || p.Weight != 1 || p.Limit != driver.All ||
+			p.Left <= 0 || p.Left > c.TTL || time.Since(p.Since).Abs() > time.Minute {
+			t.Errorf("holder: %+v", p)
+		}
+		for i, want := range []*driver.Claim{w, r} {
+			if p := all[i+1]; p.ID != want.ID || p.Held || p.Token != 0 || p.Weight != want.Weight {
+				t.Errorf("waiter: %+v", p)
+			}
+		}
+	}
+	look()
+	var names []string
+	for name, err := range b.Names(ctx, t.Name()) {
+		must(t, err)
+		names = append(names, name)
+	}
+	if !slices.Equal(names, []string{t.Name()}) {
+		t.Errorf("names %q", names)
+	}
+	must(t, b.Release(ctx, c))
+	waitsW.granted(t, 10*time.Second)
+	must(t, b.Release(ctx, w))
+	waitsR.granted(t, 10*time.Second)
+	must(t, b.Release(ctx, r))
+	for _, p := range list[:3] {
+		p.Refuse()
+		p.Cut()
+	}
+	var quorum *QuorumError
+	if _, err := b.Look(ctx, t.Name()); !errors.As(err, &quorum) {
+		t.Errorf("with three nodes away: %v", err)
+	}
+}
+
+// Evict takes the name from a holder, who is told, and the place from a waiter, who queues at the end.
+func TestEvict(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b, clients := newDriver(t, nodes), connect(t, nodes...)
+	ctx := within(t, 60*time.Second)
+	holder := newDriverClaim(t.Name(), 30*time.Second, false)
+	take(t, b, holder)
+	first, second := newDriverClaim(t.Name(), 30*time.Second, true), newDriverClaim(t.Name(), 30*time.Second, true)
+	w1 := begin(ctx, b, first)
+	waits(t, clients, t.Name(), 1)
+	w2 := begin(ctx, b, second)
+	waits(t, clients, t.Name(), 2)
+	must(t, b.Evict(ctx, t.Name(), first.ID))
+	eventually.Is(t, "it waits at the end", func() bool {
+		all, err := b.Look(ctx, t.Name())
+		return err == nil && len(all) == 3 && all[1].ID == second.ID && all[2].ID == first.ID
+	})
+	must(t, b.Evict(ctx, t.Name(), holder.ID))
+	if _, err := renewed(t, b, holder); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("the holder is told %v", err)
+	}
+	w2.granted(t, 10*time.Second)
+	if err := b.Evict(ctx, t.Name(), holder.ID); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("twice: %v", err)
+	}
+	must(t, b.Abandon(ctx, holder))
+	must(t, b.Release(ctx, second))
+	w1.granted(t, 10*time.Second)
+	must(t, b.Release(ctx, first))
+}
+
+// A holder that needs less lets readers in, keeps its token and keeps writers out.
+func TestLighten(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b, clients := newDriver(t, nodes), connect(t, nodes...)
+	ctx := within(t, 60*time.Second)
+	c := newDriverClaim(t.Name(), 30*time.Second, false)
+	g := take(t, b, c)
+	r, w := sharedClaim(t.Name(), 30*time.Second, true), newDriverClaim(t.Name(), 30*time.Second, true)
+	reader := begin(ctx, b, r)
+	waits(t, clients, t.Name(), 1)
+	writer := begin(ctx, b, w)
+	waits(t, clients, t.Name(), 2)
+	must(t, b.Lighten(ctx, c, 1))
+	must(t, b.Lighten(ctx, c, 1))
+	reader.granted(t, 10*time.Second)
+	all, err := b.Look(ctx, t.Name())
+	must(t, err)
+	if len(all) != 3 || !all[0].Held || !all[1].Held || all[2].Held {
+		t.Errorf("got %+v", all)
+	}
+	if i := slices.IndexFunc(all, func(p driver.Position) bool { return p.ID == c.ID }); all[i].Token != g.Token || all[i].Weight != 1 {
+		t.Errorf("got %+v", all[i])
+	}
+	if _, err := renewed(t, b, c); err != nil {
+		t.Error(err)
+	}
+	must(t, b.Release(ctx, c))
+	must(t, b.Release(ctx, r))
+	writer.granted(t, 10*time.Second)
+	if err := b.Lighten(ctx, c, 1); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("after its release: %v", err)
+	}
+	must(t, b.Release(ctx, w))
+}
+
+// A name that lingers stays taken, seen as held, and is then passed on without anybody's help.
+func TestLinger(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b, other, clients := newDriver(t, nodes), newDriver(t, nodes), connect(t, nodes...)
+	ctx := within(t, 60*time.Second)
+	c, next := newDriverClaim(t.Name(), 30*time.Second, false), newDriverClaim(t.Name(), 30*time.Second, true)
+	take(t, b, c)
+	w := begin(ctx, other, next)
+	waits(t, clients, t.Name(), 1)
+	const d = 2 * time.Second
+	start := time.Now()
+	must(t, b.Linger(ctx, c, d))
+	if all, err := other.Look(ctx, t.Name()); err != nil || len(all) != 2 || all[0].ID != c.ID || !all[0].Held || all[0].Left > d {
+		t.Errorf("got %+v %v", all, err)
+	}
+	w.granted(t, 20*time.Second)
+	if took := time.Since(start); took < d-10*time.Millisecond || took > d+2*time.Second {
+		t.Errorf("passed on after %v", took)
+	}
+	must(t, other.Release(ctx, next))
+}
+
+// A holder is told that others wait.
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b := newDriver(t, nodes)
+	ctx, cancel := context.WithCancel(within(t, 60*time.Second))
+	wanted := make(chan struct{}, 100)
+	c := newDriverClaim(t.Name(), 30*time.Second, false)
+	c.Wanted = func() { wanted <- struct{}{} }
+	take(t, b, c)
+	_, err := renewed(t, b, c)
+	must(t, err)
+	if len(wanted) > 0 {
+		t.Error("told although nobody waits")
+	}
+	next := newDriverClaim(t.Name(), 30*time.Second, true)
+	w := begin(ctx, b, next)
+	waits(t, connect(t, nodes...), t.Name(), 1)
+	_, err = renewed(t, b, c)
+	must(t, err)
+	eventually.Is(t, "told", func() bool { return len(wanted) > 0 })
+	cancel()
+	<-w.done
+	must(t, b.Abandon(context.Background(), next))
+	must(t, b.Release(context.Background(), c))
+}
+
+// Spare tokens are nobody else's, whoever comes next, by whichever way.
+func TestSpareTokens(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	a, b := newDriver(t, nodes), newDriver(t, nodes)
+	ctx := within(t, 60*time.Second)
+	last, spare := int64(0), 0
+	for i := range 60 {
+		a, b = b, a
+		c, next := newDriverClaim(t.Name(), 30*time.Second, false), newDriverClaim(t.Name(), 30*time.Second, true)
+		c.Spare, next.Spare = 5000, 5000
+		g := take(t, a, c)
+		w := begin(ctx, b, next)
+		if i%2 == 0 {
+			waits(t, connect(t, nodes...), t.Name(), 1)
+		}
+		must(t, a.Release(ctx, c))
+		for _, g := range []driver.Grant{g, w.granted(t, 10*time.Second)} {
+			if g.Token <= last || g.Spare < 0 || g.Spare > 5000 {
+				t.Fatalf("grant %+v after %d", g, last)
+			}
+			last = g.Token + g.Spare
+			if g.Spare > 0 {
+				spare++
+			}
+		}
+		must(t, b.Release(ctx, next))
+	}
+	if spare < 30 {
+		t.Errorf("%d of 120 grants had spare tokens", spare)
+	}
+	if ahead := last - time.Now().UnixMicro(); ahead > 500_000 {
+		t.Errorf("tokens are %d us ahead of the time", ahead)
+	}
+}
+
+// A reader whose process died does not live on because another renews.
+func TestReadersEndEachForItself(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b := newDriver(t, nodes)
+	ctx := within(t, 60*time.Second)
+	dead, alive := sharedClaim(t.Name(), 2*time.Second, false), sharedClaim(t.Name(), 30*time.Second, false)
+	take(t, b, dead)
+	take(t, b, alive)
+	w := newDriverClaim(t.Name(), 30*time.Second, true)
+	writer := begin(ctx, b, w)
+	waits(t, connect(t, nodes...), t.Name(), 1)
+	eventually.Within(t, 20*time.Second, "the dead one is gone", func() bool {
+		all, err := b.Look(ctx, t.Name())
+		_, rerr := renewed(t, b, alive)
+		return err == nil && rerr == nil && len(all) == 2
+	})
+	must(t, b.Release(ctx, alive))
+	writer.granted(t, 10*time.Second)
+	must(t, b.Release(ctx, w))
+}
+
+// A log handler that hangs stops nothing, not even while a node falls silent.
+func TestLogHandlerThatHangs(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	hang := make(chan struct{})
+	l := open(t, fronts, locker.WithLogger(slog.New(hangs{hang})), WithNodeTimeout(200*time.Millisecond))
+	t.Cleanup(func() { close(hang) }) // before the Locker is closed
+	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
+	must(t, err)
+	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	list[0].Freeze()
+	deadline := lock.Deadline()
+	eventually.Within(t, 20*time.Second, "renewed", func() bool { return lock.Deadline().After(deadline.Add(3 * time.Second)) })
+	must(t, lock.Release(within(t, 10*time.Second)))
+}
+
+type hangs struct{ until chan struct{} }
+
+func (h hangs) Enabled(context.Context, slog.Level) bool { return true }
+func (h hangs) Handle(context.Context, slog.Record) error {
+	<-h.until
+	return nil
+}
+func (h hangs) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h hangs) WithGroup(string) slog.Handler      { return h }

@@ -1,0 +1,115 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+)
+
+// A release that all nodes have carried out and whose answers were lost is a release, and not a lock
+// that was lost, also where another has got the name by then.
+func TestReleaseWhoseAnswersAreLost(t *testing.T) {
+	for what, waiting := range map[string]bool{"alone": false, "with a waiter": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			nodes := five(t)
+			list, fronts := proxies(t, nodes)
+			l, other := open(t, fronts), newDriver(t, nodes)
+			ctx := within(t, 60*time.Second)
+			lock, err := l.Acquire(ctx, t.Name())
+			must(t, err)
+			eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+			next := newDriverClaim(t.Name(), 30*time.Second, true)
+			var w *acquiring
+			if waiting {
+				w = begin(ctx, other, next)
+				waits(t, connect(t, nodes...), t.Name(), 1)
+			}
+			for _, p := range list {
+				p.SwallowReply(isRelease, 0)
+			}
+			must(t, lock.Release(ctx))
+			if waiting {
+				w.granted(t, 10*time.Second)
+				must(t, other.Release(ctx, next))
+			}
+		})
+	}
+}
+
+// The driver too says that a name was released when it is asked again.
+func TestReleaseIsRepeated(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b := newDriver(t, fronts)
+	ctx := within(t, 60*time.Second)
+	c := newDriverClaim(t.Name(), 30*time.Second, false)
+	take(t, b, c)
+	for _, p := range list {
+		p.SwallowReply(isRelease, 0)
+	}
+	eventually.Is(t, "released", func() bool {
+		err := b.Release(ctx, c)
+		if errors.Is(err, driver.ErrGone) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	must(t, b.Release(ctx, c))
+}
+
+// A node that has fallen silent while the lock was held is not waited for by its release, once that
+// is known; and it is told when it answers again.
+func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b := newDriver(t, fronts, WithNodeTimeout(500*time.Millisecond))
+	ctx := within(t, 60*time.Second)
+	c := newDriverClaim(t.Name(), 30*time.Second, false)
+	take(t, b, c)
+	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	list[1].Freeze()
+	eventually.Is(t, "it is known to be silent", func() bool {
+		_, _ = b.Look(ctx, t.Name())
+		return b.nodes[1].silent.Load()
+	})
+	start := time.Now()
+	must(t, b.Release(ctx, c))
+	if took := time.Since(start); took > 400*time.Millisecond {
+		t.Errorf("it took %v", took)
+	}
+	list[1].Heal()
+	eventually.Within(t, 10*time.Second, "it is told", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+}
+
+// A holder whose lock is not renewed is told of keys that were deleted by hand, too, also when
+// another holds the name.
+func TestLeaseIsConfirmed(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	l, other := open(t, nodes), open(t, nodes)
+	ctx := within(t, 60*time.Second)
+	lock, err := l.Acquire(ctx, t.Name(), locker.WithLease(time.Minute))
+	must(t, err)
+	for _, c := range connect(t, nodes...) {
+		must(t, c.Del(ctx, lockKey(t.Name())).Err())
+	}
+	next, err := other.Acquire(ctx, t.Name())
+	must(t, err)
+	select {
+	case <-lock.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the holder was not told")
+	}
+	if cause := context.Cause(lock.Context()); !errors.Is(cause, locker.ErrLost) {
+		t.Errorf("cause %v", cause)
+	}
+	must(t, next.Release(ctx))
+}
