@@ -110,9 +110,9 @@ func TestDeadlineIsAtMostATTLAway(t *testing.T) {
 func TestDeadlineMayMoveEarlier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
-		renewed := 0
+		var renewed atomic.Int64
 		s := &script{renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
-			if renewed++; renewed == 1 {
+			if renewed.Add(1) == 1 {
 				report(claims[0], TimeClock{}.Now().Add(2*time.Second), nil)
 			}
 		}}
@@ -202,10 +202,10 @@ func TestDoTellsLoss(t *testing.T) {
 func TestRenewalsOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 3 * time.Second
-		renewed := 0
+		var renewed atomic.Int64
 		s := &script{renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 			until := TimeClock{}.Now().Add(ttl)
-			if renewed++; renewed == 1 {
+			if renewed.Add(1) == 1 {
 				time.Sleep(ttl/3 + 100*time.Millisecond)
 			}
 			report(claims[0], until, nil)
