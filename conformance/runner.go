@@ -35,7 +35,7 @@ func (cs *testCase) title(k *kind) string {
 }
 
 const (
-	atOnce    = 24               // cases running at the same time
+	atOnce    = 16               // cases running at the same time
 	caseLimit = 90 * time.Second // after which a case counts as hanging
 )
 

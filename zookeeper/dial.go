@@ -76,7 +76,7 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 		return nil, zk.ErrClosing
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(max(s.timeout/3, time.Second))) // to open the session
-	s.newest = &link{Conn: conn, raw: raw, home: s, address: address, in: bufio.NewReader(conn)}
+	s.newest = &link{Conn: conn, raw: raw, home: s, address: address, in: bufio.NewReader(conn), rewatch: make(chan struct{})}
 	return s.newest, nil
 }
 

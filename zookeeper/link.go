@@ -22,17 +22,23 @@ import (
 //   - the server has to open the session soon, and not in ten times the session timeout;
 //   - the session's id and its timeout are read from the server's answer;
 //   - a session that was given up is not gone back to;
-//   - requests to set watches again are as short as the server may want them.
+//   - requests to set watches again are as short as the server may want them, and ask for all
+//     changes since the connection began: the library names the last change that it has heard of
+//     by then, and what came before that is never told.
 type link struct {
-	net.Conn          // with TLS, if there is
-	raw      net.Conn // without
-	home     *session
-	address  string
-	in       *bufio.Reader
-	began    driver.Instant // the request to open the session was sent
-	opened   atomic.Bool    // it was answered
-	expired  bool           // the answer was that there is no such session
-	frame    int            // bytes of the frame that the library is reading
+	net.Conn           // with TLS, if there is
+	raw       net.Conn // without
+	home      *session
+	address   string
+	in        *bufio.Reader
+	began     driver.Instant // the request to open the session was sent
+	opened    atomic.Bool    // it was answered
+	expired   bool           // the answer was that there is no such session
+	frame     int            // bytes of the frame that the library is reading
+	zxid      []byte         // of the last change known when the connection began
+	rewatch   chan struct{}  // closed when the library has asked to set watches again
+	rewatched bool           // or will not ask any more; for the goroutine that reads
+	asked     sync.Once
 
 	mu    sync.Mutex
 	pings []driver.Instant // pings without an answer
@@ -97,17 +103,32 @@ func (l *link) open() error {
 	l.frame = 4 + int(binary.BigEndian.Uint32(head))
 	id := int64(binary.BigEndian.Uint64(head[12:]))
 	l.expired = id == 0
+	current, _ := l.home.now()
+	l.rewatched = id != current // a new session has no watches
 	l.home.opened(l, id, time.Duration(binary.BigEndian.Uint32(head[8:]))*time.Millisecond)
 	return nil
 }
 
-// next looks at the beginning of a frame. Answers to pings are contact with the server.
+// watchesWithin is how soon after its first answer the library has asked to set watches again, if
+// there are any.
+const watchesWithin = 50 * time.Millisecond
+
+// next looks at the beginning of a frame. Answers to pings are contact with the server. An answer
+// that tells of a change is held back until the watches are set again: the library does
+// not synchronise the one with the other.
 func (l *link) next() error {
-	head, err := l.in.Peek(4 + 4)
+	head, err := l.in.Peek(4 + 4 + 8)
 	if err != nil {
 		return err
 	}
 	l.frame = 4 + int(binary.BigEndian.Uint32(head))
+	if !l.rewatched && int32(binary.BigEndian.Uint32(head[4:])) >= 0 && binary.BigEndian.Uint64(head[8:]) > 0 {
+		select {
+		case <-l.rewatch:
+		case <-time.After(watchesWithin):
+		}
+		l.rewatched = true
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if binary.BigEndian.Uint32(head[4:]) == xidPing && len(l.pings) > 0 {
@@ -130,9 +151,17 @@ func (l *link) Write(frame []byte) (int, error) {
 	switch {
 	case l.began == 0:
 		l.began = l.home.clock.Now()
+		l.zxid = append(l.zxid, frame[zxidField:][:8]...)
 		_, err = l.Conn.Write(l.home.opening(frame))
-	case len(frame) > maxWatches && binary.BigEndian.Uint32(frame[8:]) == opSetWatches:
-		_, err = l.Conn.Write(splitWatches(frame))
+	case binary.BigEndian.Uint32(frame[8:]) == opSetWatches:
+		frame = append([]byte(nil), frame...)
+		copy(frame[4+4+4:], l.zxid)
+		l.asked.Do(func() { close(l.rewatch) })
+		if len(frame) > maxWatches {
+			_, err = l.Conn.Write(splitWatches(frame))
+		} else {
+			_, err = l.Conn.Write(frame)
+		}
 	default:
 		if binary.BigEndian.Uint32(frame[4:]) == xidPing {
 			l.mu.Lock()
@@ -147,9 +176,12 @@ func (l *link) Write(frame []byte) (int, error) {
 	return len(frame), nil
 }
 
-// sessionField is where the id of the session stands in the request to open one: behind
-// the length, the version, the last zxid and the timeout.
-const sessionField = 4 + 4 + 8 + 4
+// Where the last zxid and the id of the session stand in the request to open one: behind the length
+// and the version, and behind the timeout.
+const (
+	zxidField    = 4 + 4
+	sessionField = zxidField + 8 + 4
+)
 
 // opening returns the request to open the session, as one for a new session where the old one was
 // given up.
