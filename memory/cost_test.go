@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"strconv"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,15 +77,6 @@ func TestManyLocksHeld(t *testing.T) {
 			})
 		})
 	}
-}
-
-// processorTime returns what the process has used so far.
-func processorTime(t *testing.T) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // The store's part of a held name is under 300 bytes.
