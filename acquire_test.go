@@ -159,3 +159,35 @@ func TestGrantsThatAreAllTooOld(t *testing.T) {
 		closeAll(t, l)
 	})
 }
+
+// Promise 6: the locks of AcquireAll that go back do not keep the caller waiting when ctx has ended.
+func TestAcquireAllIsPrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		ok := grant(TimeClock{})
+		s := &script{
+			acquire: func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				if c.Name == "z" {
+					<-hang
+				}
+				return ok(ctx, c)
+			},
+			release: func(context.Context, *driver.Claim) error { <-hang; return nil },
+		}
+		l := open(t, s)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		_, err := AcquireAll(ctx, l, []string{"x", "y", "z"})
+		if took := time.Since(begin); took > time.Second+grace || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v after %v", err, took)
+		}
+		close(hang)
+		closeAll(t, l)
+		for _, call := range []string{"release x", "release y", "abandon z"} {
+			if s.count(call) != 1 {
+				t.Errorf("%s: %d times", call, s.count(call))
+			}
+		}
+	})
+}

@@ -10,23 +10,38 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// openBench opens a Locker on a driver that grants everything after a pause.
-func openBench(b *testing.B, traits driver.Traits, pause time.Duration, opts ...Option) Locker {
+// instant is a driver that does nothing but take its time.
+type instant struct {
+	traits driver.Traits
+	clock  driver.Clock
+	takes  time.Duration
+	token  atomic.Int64
+}
+
+func (d *instant) Traits() driver.Traits { return d.traits }
+
+func (d *instant) Acquire(_ context.Context, c *driver.Claim) (driver.Grant, error) {
+	wait(d.takes)
+	spare := int64(c.Spare)
+	token := d.token.Add(1 + spare)
+	return driver.Grant{Token: token - spare, Spare: spare, Until: d.clock.Now().Add(c.TTL)}, nil
+}
+
+func (d *instant) Renew(context.Context, []*driver.Claim, func(*driver.Claim, driver.Instant, error)) {
+}
+
+func (d *instant) Release(context.Context, *driver.Claim) error { wait(d.takes); return nil }
+func (d *instant) Abandon(context.Context, *driver.Claim) error { return nil }
+func (d *instant) Close(context.Context) error                  { return nil }
+
+func openBench(b *testing.B, traits driver.Traits, takes time.Duration, opts ...Option) Locker {
 	b.Helper()
-	cfg, err := NewConfig[struct{}]("script", nil, opts...)
+	traits.Backend = "instant"
+	cfg, err := NewConfig[struct{}]("instant", nil, opts...)
 	if err != nil {
 		b.Fatal(err)
 	}
-	answer := grant(cfg.Clock)
-	s := &script{traits: traits, silent: true}
-	s.acquire = func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-		wait(pause)
-		g, err := answer(ctx, c)
-		g.Spare = int64(c.Spare)
-		return g, err
-	}
-	s.release = func(context.Context, *driver.Claim) error { wait(pause); return nil }
-	l, err := New(s, cfg)
+	l, err := New(&instant{traits: traits, clock: cfg.Clock, takes: takes}, cfg)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -136,6 +137,52 @@ func TestReleaseAfterClose(t *testing.T) {
 		}
 		if err := lock.Release(context.Background()); !errors.Is(err, errBroken) {
 			t.Errorf("Release: %v", err)
+		}
+	})
+}
+
+// checkpoint is a context whose Err waits once to be let on.
+type checkpoint struct {
+	context.Context
+	reached, on chan struct{}
+	once        sync.Once
+}
+
+func (c *checkpoint) Err() error {
+	c.once.Do(func() {
+		close(c.reached)
+		<-c.on
+	})
+	return c.Context.Err()
+}
+
+// Promise 15: a release that has begun, and has not come to the server yet, is under way: the
+// driver is not closed before it.
+func TestCloseWaitsForRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{traits: driver.Traits{Prompt: true}}
+		l := open(t, s)
+		lock := acquire(t, l, "x")
+		ctx := &checkpoint{Context: context.Background(), reached: make(chan struct{}), on: make(chan struct{})}
+		released := make(chan error)
+		go func() { released <- lock.Release(ctx) }()
+		<-ctx.reached
+		closed := make(chan bool)
+		go func() {
+			closeAll(t, l)
+			close(closed)
+		}()
+		synctest.Wait()
+		if s.count("close") > 0 {
+			t.Error("the driver was closed before the release")
+		}
+		close(ctx.on)
+		if err := <-released; err != nil {
+			t.Error(err)
+		}
+		<-closed
+		if n := len(s.calls); n < 2 || s.calls[n-2] != "release x" || s.calls[n-1] != "close" {
+			t.Errorf("calls: %v", s.calls)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 // depend on the kind of server; the driver keeps the rest.
 type core struct {
 	driver    driver.Driver
-	inspector driver.Inspector // these are nil unless the traits say otherwise
+	inspector driver.Inspector // these four are the driver, or nil if it has not the methods
 	evictor   driver.Evictor
 	weigher   driver.Weigher
 	lingerer  driver.Lingerer

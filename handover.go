@@ -90,30 +90,14 @@ func (le *lease) pass(ctx context.Context) *Lock {
 	return l
 }
 
-// endOrPass ends l with cause. If that was the last Lock of its lease the lease is given to the
-// first goroutine that waits for the name in this process; if there is none, or it may not be,
-// endOrPass reports that the lease is to be released.
-func (l *Lock) endOrPass(cause error) (free bool) {
-	le := l.lease
-	c := le.core
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q := c.queues[le.claim.Name]
-	le.mu.Lock()
-	defer le.mu.Unlock()
-	if l.cause != nil || !le.remove(l, cause) {
+// handOver gives le, whose last Lock has ended, to the first goroutine of q, if there is one and
+// le may be handed over to it. It reports whether it did; core.mu and le.mu are held.
+func (c *core) handOver(q *localQueue, le *lease) bool {
+	if len(q.waiting) == 0 || !c.windowFor(q, q.waiting[0].a) || !le.passable() {
 		return false
 	}
-	if q != nil && len(q.waiting) > 0 && c.windowFor(q, q.waiting[0].a) && q.window == le && le.passable() {
-		w := q.pop()
-		w.lock = le.pass(w.ctx)
-		close(w.ready)
-		return false
-	}
-	le.state, l.frees = ending, true
-	if q != nil && q.window == le {
-		q.closeWindow()
-		c.advance(le.claim.Name, q)
-	}
+	w := q.pop()
+	w.lock = le.pass(w.ctx)
+	close(w.ready)
 	return true
 }

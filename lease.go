@@ -37,7 +37,6 @@ type lease struct {
 
 	mu        sync.Mutex
 	state     leaseState
-	cause     error   // why it was lost
 	locks     []*Lock // those that have not ended
 	one       [1]*Lock
 	weight    int32          // of the claim, as it is now
@@ -140,7 +139,7 @@ func (le *lease) extend(until, sent driver.Instant) {
 	}
 }
 
-// unconfirmed notes why a renewal failed. If no other succeeds it is why the lease is lost.
+// unconfirmed records why a renewal failed. If no other succeeds it is why the lease is lost.
 func (le *lease) unconfirmed(err error) {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -214,10 +213,10 @@ func (le *lease) lose(reason error) {
 	before, locks := le.state, le.locks
 	if before == asking || before == held {
 		le.state = lost
-		le.cause = fmt.Errorf("%w: %w", ErrLost, reason)
+		cause := fmt.Errorf("%w: %w", ErrLost, reason)
 		le.locks = nil
 		for _, l := range locks {
-			l.become(le.cause)
+			l.become(cause)
 		}
 	}
 	le.mu.Unlock()
@@ -253,7 +252,7 @@ func (le *lease) remove(l *Lock, cause error) (last bool) {
 	return len(le.locks) == 0
 }
 
-// want takes note of that somebody else waits for the name.
+// want records that somebody else waits for the name.
 func (le *lease) want() {
 	le.mu.Lock()
 	defer le.mu.Unlock()

@@ -62,7 +62,7 @@ func (c *core) join(ctx context.Context, name string, a acquisition) (*Lock, err
 		if w.lock == nil {
 			c.leave(name, a, nil)
 		} else {
-			_ = w.lock.release(ctx, ErrReleased)
+			go func() { _ = safely(func() error { return w.lock.release(ctx, ErrReleased) }) }()
 		}
 	}
 	return nil, err

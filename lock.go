@@ -30,11 +30,10 @@ func (l *Lock) Name() string { return l.lease.claim.Name }
 
 // Token is a number by which a store can refuse holders that are late, also when the
 // lock failed to exclude them: of two holdings of a name that cannot overlap the later has the
-// greater token. The store remembers, for each name, the greatest token of an exclusive
-// operation that it has seen, and refuses
+// greater token. The store remembers, for each name, the greatest token that it has seen and the
+// greatest of an exclusive operation, and refuses
 //
-//   - an exclusive operation whose token is lower than the greatest token it has seen
-//     of any operation,
+//   - an exclusive operation whose token is lower than the greatest,
 //   - a shared operation whose token is lower than the greatest exclusive one.
 //
 // An equal token is the holder's own, writing a second time. Between holdings that may

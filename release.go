@@ -55,13 +55,7 @@ func (l *Lock) held() bool {
 func (l *Lock) release(ctx context.Context, cause error) error {
 	le := l.lease
 	le.look()
-	var free bool
-	if le.passes {
-		free = l.endOrPass(cause)
-	} else {
-		free = l.end(cause)
-	}
-	if free {
+	if l.end(cause) {
 		le.free(ctx)
 	}
 	le.mu.Lock()
@@ -76,13 +70,28 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 	return nil
 }
 
-// end ends l with cause. It reports whether its lease is to be released.
+// end ends l with cause. If that was the last Lock of its lease, the lease is handed over, or else end
+// reports that it is to be released.
 func (l *Lock) end(cause error) (free bool) {
 	le := l.lease
+	c := le.core
+	var q *localQueue
+	if le.passes {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		q = c.queues[le.claim.Name]
+	}
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	if l.cause != nil || !le.remove(l, cause) {
 		return false
+	}
+	if q != nil && q.window == le {
+		if c.handOver(q, le) {
+			return false
+		}
+		q.closeWindow()
+		c.advance(le.claim.Name, q)
 	}
 	le.state, l.frees = ending, true
 	return true

@@ -16,11 +16,11 @@ const (
 	// lookInterval is the longest time between two comparisons of the clock with the
 	// next deadline. Timers do not run while the machine sleeps.
 	lookInterval = time.Second
-	// pace is the shortest time between two looks, however close the deadlines are. It
-	// is less than what margin takes off them.
-	pace = time.Millisecond
-	// renewals is how many calls of Renew may hang at the same time.
-	renewals = 4
+	// minLookInterval is the shortest time between two looks, however close the deadlines
+	// are. It is less than what margin takes off them.
+	minLookInterval = time.Millisecond
+	// maxRenewals is how many calls of Renew may run at the same time, should they hang.
+	maxRenewals = 4
 )
 
 // renewer renews all leases of one Locker and ends those whose time is over, from one
@@ -36,7 +36,7 @@ type renewer struct {
 	held      map[*driver.Claim]*lease
 	deadlines deadlines
 	closed    bool
-	parked    bool           // nothing was held at the last look: no timer runs
+	idle      bool           // nothing was held at the last look: no timer runs
 	last      driver.Instant // when to renew was last
 	next      driver.Instant // when to renew
 	look      driver.Instant // when the goroutine looks again
@@ -50,14 +50,14 @@ func newRenewer(c *core) *renewer {
 		wake:     make(chan struct{}, 1),
 		held:     make(map[*driver.Claim]*lease),
 	}
-	if check := c.traits.Check; check > 0 {
-		r.interval = min(r.interval, check)
+	if c.traits.Check > 0 {
+		r.interval = min(r.interval, c.traits.Check)
 	}
 	r.retry = max(r.interval/4, 10*time.Millisecond)
 	return r
 }
 
-// start starts the goroutine at the first acquisition, so that a Locker that is
+// start begins the goroutine at the first acquisition, so that a Locker that is
 // not used has none.
 func (r *renewer) start() {
 	r.running.Do(func() {
@@ -68,7 +68,7 @@ func (r *renewer) start() {
 	})
 }
 
-// add takes a lease that was granted into care; false means that the Locker is closing.
+// add adds a lease that was granted; false means that the Locker is closing.
 func (r *renewer) add(le *lease, now driver.Instant) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,8 +78,8 @@ func (r *renewer) add(le *lease, now driver.Instant) bool {
 	r.held[&le.claim] = le
 	le.due = le.until()
 	heap.Push(&r.deadlines, le)
-	if r.parked {
-		r.parked = false
+	if r.idle {
+		r.idle = false
 		r.next = now.Add(r.interval)
 	}
 	if le.renewable() && le.until().Sub(now) < r.core.cfg.TTL/2 {
@@ -87,7 +87,7 @@ func (r *renewer) add(le *lease, now driver.Instant) bool {
 		r.next = min(r.next, max(now, r.last.Add(r.retry)))
 	}
 	if min(le.due, r.next) < r.look {
-		r.rouse()
+		r.wakeUp()
 	}
 	return true
 }
@@ -99,18 +99,19 @@ func (r *renewer) reschedule(le *lease) {
 	if le.slot >= 0 {
 		le.due = le.until()
 		heap.Fix(&r.deadlines, le.slot)
-		r.rouse()
+		r.wakeUp()
 	}
 }
 
-// rouse has the goroutine look at once.
-func (r *renewer) rouse() {
+// wakeUp has the goroutine look at once.
+func (r *renewer) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
+// remove takes a lease out that has ended.
 func (r *renewer) remove(le *lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +120,7 @@ func (r *renewer) remove(le *lease) {
 		heap.Remove(&r.deadlines, le.slot)
 	}
 	if r.closed && len(r.held) == 0 {
-		r.rouse()
+		r.wakeUp()
 	}
 }
 
@@ -132,7 +133,7 @@ func (r *renewer) run() {
 		case <-timer.C:
 		case <-r.wake:
 		}
-		d, ok := r.tend()
+		d, ok := r.check()
 		if !ok {
 			return
 		}
@@ -142,10 +143,10 @@ func (r *renewer) run() {
 	}
 }
 
-// tend ends the leases whose time is over, renews the others when it is time, and returns
+// check ends the leases whose time is over, renews the others when it is time, and returns
 // when to do so again; 0 means when one is added. When the Locker is closing they are not
 // renewed, and not ok means that there is nothing left to do.
-func (r *renewer) tend() (again time.Duration, ok bool) {
+func (r *renewer) check() (again time.Duration, ok bool) {
 	now := r.core.clock.Now()
 	session := r.core.traits.Session
 	r.mu.Lock()
@@ -153,22 +154,22 @@ func (r *renewer) tend() (again time.Duration, ok bool) {
 	r.look = r.expire(now)
 	switch {
 	case r.closed:
-		return max(r.look.Sub(now), pace), len(r.held) > 0
+		return max(r.look.Sub(now), minLookInterval), len(r.held) > 0
 	case len(r.held) == 0 && !session && now >= r.next:
-		r.parked = true // after an interval, lest a Locker that is busy wakes it for each lease
+		r.idle = true // after an interval, lest a Locker that is busy wakes it for each lease
 		r.look = math.MaxInt64
 		return 0, true
 	case now >= r.next:
 		r.last, r.next = now, now.Add(r.interval)
 		claims := r.renewable()
-		if (len(claims) > 0 || session) && r.inFlight < renewals {
+		if (len(claims) > 0 || session) && r.inFlight < maxRenewals {
 			r.inFlight++
 			r.core.more()
 			go r.renew(claims)
 		}
 	}
 	r.look = min(r.look, r.next)
-	return max(r.look.Sub(now), pace), true
+	return max(r.look.Sub(now), minLookInterval), true
 }
 
 // expire ends the leases whose deadline is over and returns when to look again. A lease is
@@ -229,7 +230,7 @@ func (r *renewer) renew(claims []*driver.Claim) {
 	r.inFlight--
 	if soon := c.clock.Now().Add(r.retry); unknown > 0 && soon < r.next {
 		r.next = soon
-		r.rouse()
+		r.wakeUp()
 	}
 }
 
@@ -258,7 +259,7 @@ func (r *renewer) close() []*lease {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	r.rouse()
+	r.wakeUp()
 	return slices.Clone(r.deadlines)
 }
 

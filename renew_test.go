@@ -306,8 +306,8 @@ func TestHangingRenewalsAreBounded(t *testing.T) {
 		l := open(t, s, WithTTL(3*time.Second))
 		acquire(t, l, "x")
 		time.Sleep(5 * time.Minute)
-		if n := most.Load(); n != renewals {
-			t.Errorf("up to %d hung at once, want %d", n, renewals)
+		if n := most.Load(); n != maxRenewals {
+			t.Errorf("up to %d hung at once, want %d", n, maxRenewals)
 		}
 		closeAll(t, l)
 	})

@@ -24,12 +24,16 @@ func TryAcquireAll(ctx context.Context, l Locker, names []string, opts ...Acquir
 	return takeAll(ctx, l.TryAcquire, names, opts)
 }
 
-func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireOption) (*Lock, error), names []string, opts []AcquireOption) (_ Locks, err error) {
+func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireOption) (*Lock, error), names []string, opts []AcquireOption) (Locks, error) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	locks := make(Locks, 0, len(names))
 	all := false
 	defer func() {
-		if !all {
+		switch {
+		case all:
+		case ctx.Err() != nil:
+			go func() { _ = locks.Release(ctx) }() // the caller does not wait any longer
+		default:
 			_ = locks.Release(ctx)
 		}
 	}()
