@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -32,6 +33,7 @@ func aside[T any](ctx context.Context, c *core, f func(context.Context) (T, erro
 		result T
 		err    error
 	}
+	caller := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan answer, 1)
 	var decided atomic.Bool // set by the first to see the other gone or ready
@@ -62,7 +64,7 @@ func aside[T any](ctx context.Context, c *core, f func(context.Context) (T, erro
 	case <-patience.C:
 	}
 	if decided.CompareAndSwap(false, true) {
-		return result, true, context.Canceled
+		return result, true, cmp.Or(caller.Err(), context.Canceled)
 	}
 	a := <-answers
 	return a.result, false, a.err
