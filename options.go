@@ -137,8 +137,13 @@ func NewConfig[T any](backend string, settings *T, opts ...Option) (*Config, err
 	return c, nil
 }
 
-// InvalidOption returns the error of a constructor that refuses what it was given.
+// InvalidOption returns the error of a constructor that refuses what it was given, which err says:
+// an *Error that wraps ErrInvalidOption. An err that is one is returned as it is.
 func InvalidOption(backend string, err error) error {
+	var known *Error
+	if errors.As(err, &known) {
+		return err
+	}
 	if !errors.Is(err, ErrInvalidOption) {
 		err = fmt.Errorf("%w: %w", ErrInvalidOption, err)
 	}

@@ -126,11 +126,11 @@ var errorCases = []*testCase{
 				"an owner of 2 KiB": locker.WithOwner(strings.Repeat("o", 2048)), "no logger": locker.WithLogger(nil), "no clock": locker.WithClock(nil),
 				"a nil option": nil, "an option of another backend": foreign,
 			} {
-				l, err := c.tryOpen(opt)
-				if !errors.Is(err, locker.ErrInvalidOption) {
-					c.errorf("opened with %s: %v", what, err)
+				_, err := c.tryOpen(opt)
+				var e *locker.Error
+				if !errors.Is(err, locker.ErrInvalidOption) || !errors.As(err, &e) || e.Op != "open" || e.Backend == "" || errors.As(e.Err, &e) {
+					c.errorf("opened with %s: %v, want one *Error that says which backend was opened", what, err)
 				}
-				_ = l
 			}
 			l := c.open()
 			for what, opt := range map[string]locker.AcquireOption{

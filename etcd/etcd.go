@@ -60,6 +60,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -78,7 +79,7 @@ type settings struct{ prefix string }
 func WithPrefix(prefix string) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		if prefix == "" || strings.Contains(prefix, mark) {
-			return fmt.Errorf("%w: prefix %q is empty or holds %q", locker.ErrInvalidOption, prefix, mark)
+			return fmt.Errorf("prefix %q is empty or holds %q", prefix, mark)
 		}
 		s.prefix = strings.TrimSuffix(prefix, "/") + "/"
 		return nil
@@ -90,7 +91,7 @@ func WithPrefix(prefix string) locker.Option {
 func New(client *clientv3.Client, opts ...locker.Option) (locker.Locker, error) {
 	b, cfg, err := open(client, opts)
 	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backendName, Err: err}
+		return nil, locker.InvalidOption(backendName, err)
 	}
 	return locker.New(b, cfg)
 }
@@ -102,9 +103,9 @@ func open(client *clientv3.Client, opts []locker.Option) (*backend, *locker.Conf
 	case err != nil:
 		return nil, nil, err
 	case client == nil || client.KV == nil || client.Lease == nil || client.Watcher == nil || client.ActiveConnection() == nil:
-		return nil, nil, fmt.Errorf("%w: nil client", locker.ErrInvalidOption)
+		return nil, nil, errors.New("nil client")
 	case client.Ctx().Err() != nil:
-		return nil, nil, fmt.Errorf("%w: closed client: %w", locker.ErrInvalidOption, context.Cause(client.Ctx()))
+		return nil, nil, fmt.Errorf("closed client: %w", context.Cause(client.Ctx()))
 	}
 	return newBackend(client, cfg, s.prefix), cfg, nil
 }

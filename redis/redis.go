@@ -104,7 +104,7 @@ func New(client goredis.UniversalClient, opts ...locker.Option) (locker.Locker, 
 	}
 	b, err := newBackend(client, cfg, s)
 	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: "redis", Err: err}
+		return nil, locker.InvalidOption("redis", err)
 	}
 	return locker.New(b, cfg)
 }

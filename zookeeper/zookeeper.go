@@ -58,6 +58,7 @@ package zookeeper
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -75,26 +76,19 @@ type settings struct {
 	acl    []zk.ACL
 	tls    *tls.Config
 	tick   time.Duration
-	err    error
 }
 
 type credential struct{ scheme, data string }
-
-func (s *settings) fail(format string, args ...any) {
-	if s.err == nil {
-		s.err = fmt.Errorf("%w: %s", locker.ErrInvalidOption, fmt.Sprintf(format, args...))
-	}
-}
 
 // WithChroot puts all nodes below path, which is made if it is not there. Lockers
 // with different paths have nothing to do with each other.
 func WithChroot(path string) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' || strings.Contains(path, "//") {
-			s.fail("chroot %q is not a path like /app", path)
+			return fmt.Errorf("chroot %q is not a path like /app", path)
 		}
 		s.chroot = strings.TrimSuffix(path, "/")
-		return s.err
+		return nil
 	})
 }
 
@@ -115,10 +109,10 @@ func WithAuth(scheme string, data []byte) locker.Option {
 func WithACL(acl ...zk.ACL) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		if len(acl) == 0 {
-			s.fail("empty ACL")
+			return errors.New("empty ACL")
 		}
 		s.acl = acl
-		return s.err
+		return nil
 	})
 }
 
@@ -127,10 +121,10 @@ func WithACL(acl ...zk.ACL) locker.Option {
 func WithTLS(config *tls.Config) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		if config == nil {
-			s.fail("nil TLS configuration")
+			return errors.New("nil TLS configuration")
 		}
 		s.tls = config
-		return s.err
+		return nil
 	})
 }
 
@@ -141,10 +135,10 @@ func WithTLS(config *tls.Config) locker.Option {
 func WithTick(tick time.Duration) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		if tick <= 0 || tick > time.Minute {
-			s.fail("tick %v is not between 0 and 1m", tick)
+			return fmt.Errorf("tick %v is not between 0 and 1m", tick)
 		}
 		s.tick = tick
-		return s.err
+		return nil
 	})
 }
 
@@ -155,7 +149,7 @@ func WithTick(tick time.Duration) locker.Option {
 func Connect(ctx context.Context, servers []string, opts ...locker.Option) (locker.Locker, error) {
 	d, cfg, err := connect(ctx, servers, opts)
 	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: "zookeeper", Err: err}
+		return nil, err
 	}
 	l, err := locker.New(d, cfg)
 	if err != nil {
@@ -165,29 +159,37 @@ func Connect(ctx context.Context, servers []string, opts ...locker.Option) (lock
 	return l, nil
 }
 
+// checkServers returns an error for addresses that the library would not understand.
+func checkServers(servers []string) error {
+	if len(servers) == 0 {
+		return errors.New("no servers")
+	}
+	for _, s := range servers {
+		if s == "" || strings.ContainsAny(s, "/, ") {
+			return fmt.Errorf("server %q is not host:port", s)
+		}
+	}
+	return nil
+}
+
 func connect(ctx context.Context, servers []string, opts []locker.Option) (*backend, *locker.Config, error) {
 	set := settings{acl: zk.WorldACL(zk.PermAll)}
 	cfg, err := locker.NewConfig("zookeeper", &set, opts...)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(servers) == 0 {
-		set.fail("no servers")
+	if err := checkServers(servers); err != nil {
+		return nil, nil, locker.InvalidOption("zookeeper", err)
 	}
-	for _, s := range servers {
-		if s == "" || strings.ContainsAny(s, "/, ") {
-			set.fail("server %q is not host:port", s)
-		}
-	}
-	if set.err != nil {
-		return nil, nil, set.err
+	failed := func(err error) (*backend, *locker.Config, error) {
+		return nil, nil, &locker.Error{Op: "open", Backend: "zookeeper", Err: err}
 	}
 	if err := context.Cause(ctx); err != nil {
-		return nil, nil, err
+		return failed(err)
 	}
 	s, err := dialSession(servers, sessionTimeout(cfg.TTL, set.tick), cfg.Clock, cfg.Logger, set)
 	if err != nil {
-		return nil, nil, err
+		return failed(err)
 	}
 	d := &backend{session: s, clock: cfg.Clock, log: cfg.Logger, base: set.chroot + folder, acl: set.acl}
 	_, patient := ctx.Deadline()
@@ -196,7 +198,7 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		return nil, nil, err
+		return failed(err)
 	}
 	timeout := s.granted()
 	d.check = min(timeout/10, 500*time.Millisecond)
