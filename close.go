@@ -89,9 +89,15 @@ func (le *lease) endAll(cause error) bool {
 	return true
 }
 
-// closeDriver closes the driver, but does not wait for it longer than ctx.
+// closeDriver closes the driver, and then what WithOnClose names, but does not wait for them longer than ctx.
 func (c *core) closeDriver(ctx context.Context) error {
 	var e completion
-	go func() { e.finish(safely(func() error { return c.driver.Close(ctx) })) }()
+	go func() {
+		err := safely(func() error { return c.driver.Close(ctx) })
+		for _, f := range c.cfg.onClose {
+			err = errors.Join(err, safely(f))
+		}
+		e.finish(err)
+	}()
 	return e.wait(ctx)
 }

@@ -186,3 +186,27 @@ func TestCloseWaitsForRelease(t *testing.T) {
 		}
 	})
 }
+
+// Close calls what WithOnClose names after the driver, also if that does not return by ctx, and tells of
+// its error.
+func TestOnClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away, closed := errors.New("away"), make(chan struct{})
+		s := &script{close: func(ctx context.Context) error { <-ctx.Done(); return nil }}
+		l := open(t, s, WithOnClose(func() error { return away }), WithOnClose(func() error { close(closed); return nil }))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_ = l.Close(ctx)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		<-closed
+		if err := l.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := open(t, &script{}, WithOnClose(func() error { return away })).Close(context.Background()); !errors.Is(err, away) {
+			t.Error(err)
+		}
+	})
+}

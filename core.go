@@ -74,6 +74,10 @@ func (c *core) claimed() error {
 	return nil
 }
 
+// Format prints no more than the backend, whatever the verb: what is inside changes, and the client may know
+// a password.
+func (c *core) Format(s fmt.State, _ rune) { _, _ = fmt.Fprintf(s, "locker(%s)", c.traits.Backend) }
+
 func (c *core) Acquire(ctx context.Context, name string, opts ...AcquireOption) (*Lock, error) {
 	return c.take(ctx, "acquire", name, opts, true)
 }
@@ -91,7 +95,7 @@ func (c *core) take(ctx context.Context, op, name string, opts []AcquireOption, 
 	defer c.done()
 	var done func(*Lock, error)
 	if o := c.cfg.Observer; o != nil && o.Acquiring != nil {
-		ctx, done = o.Acquiring(ctx, name)
+		ctx, done = o.Acquiring(ctx, Attempt{Backend: c.traits.Backend, Name: name, Mode: a.mode(), Wait: wait})
 	}
 	lock, err := c.reenter(ctx, name, a)
 	switch {

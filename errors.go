@@ -21,6 +21,9 @@ var (
 	// the lock may have been given to another before it was released.
 	ErrLost = errors.New("lock lost")
 
+	// ErrOverdue is wrapped in the reason of a loss when the lock was not renewed in time.
+	ErrOverdue = errors.New("not renewed in time")
+
 	// ErrReleased is the cause of a Lock's context after Release.
 	ErrReleased = errors.New("lock released")
 

@@ -19,7 +19,7 @@ func TestLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	backends := []string{module + "/memory", module + "/redis", module + "/redlock", module + "/zookeeper", module + "/etcd"}
+	backends := []string{module + "/memory", module + "/file", module + "/redis", module + "/redlock", module + "/zookeeper", module + "/etcd"}
 	seen := 0
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -179,17 +178,15 @@ func (le *lease) renewable() bool {
 	return !le.claim.Lease || le.core.traits.LeaseBySession
 }
 
-var errOverdue = errors.New("not renewed in time")
-
 // look compares the clock with the deadline and reports whether the lease is still held.
 func (le *lease) look() bool {
 	le.mu.Lock()
 	is := le.state == held
 	overdue := is && le.core.clock.Now() >= le.until()
-	why := errOverdue
+	why := ErrOverdue
 	if overdue && le.failed != nil {
 		// As text: that a renewal ran out of time must not look as if the caller had.
-		why = fmt.Errorf("%w: %v", errOverdue, le.failed)
+		why = fmt.Errorf("%w: %v", ErrOverdue, le.failed)
 	}
 	le.mu.Unlock()
 	if overdue {

@@ -28,9 +28,9 @@ func TestObserver(t *testing.T) {
 		type key struct{}
 		s := memory.NewStore(locker.WithTTL(3 * time.Second))
 		l := openStore(t, s, locker.WithObserver(&locker.Observer{
-			Acquiring: func(ctx context.Context, name string) (context.Context, func(*locker.Lock, error)) {
-				note("acquiring %s", name)
-				return context.WithValue(ctx, key{}, name), func(lock *locker.Lock, err error) {
+			Acquiring: func(ctx context.Context, a locker.Attempt) (context.Context, func(*locker.Lock, error)) {
+				note("acquiring %+v", a)
+				return context.WithValue(ctx, key{}, a.Name), func(lock *locker.Lock, err error) {
 					note("acquired %v %v", lock != nil, errors.Is(err, locker.ErrNotAcquired))
 				}
 			},
@@ -39,7 +39,7 @@ func TestObserver(t *testing.T) {
 				return ctx, func(err error) { note("released %v", err) }
 			},
 			Lost:    func(lock *locker.Lock, _ error) { note("lost %s", lock.Name()) },
-			Renewed: func(claims, unknown int, _ time.Duration) { note("renewed %d, %d unknown", claims, unknown) },
+			Renewed: func(r locker.Renewal) { note("renewed %+v", r) },
 			Cleanup: func(name string, err error) { note("cleanup %s %v", name, err) },
 		}))
 		lock, err := l.Acquire(t.Context(), "x")
@@ -58,11 +58,56 @@ func TestObserver(t *testing.T) {
 		synctest.Wait()
 		slices.Sort(seen[7:]) // the last two may come in any order
 		want := []string{
-			"acquiring x", "acquired true false", "acquiring x", "acquired false true", "releasing x", "released <nil>",
-			"acquiring y", "acquired true false", "cleanup y <nil>", "lost y", "renewed 1, 0 unknown",
+			"acquiring {Backend:memory Name:x Mode:exclusive Wait:true}", "acquired true false",
+			"acquiring {Backend:memory Name:x Mode:exclusive Wait:false}", "acquired false true", "releasing x", "released <nil>",
+			"acquiring {Backend:memory Name:y Mode:exclusive Wait:true}", "acquired true false", "cleanup y <nil>", "lost y",
+			"renewed {Backend:memory Claims:1 Unknown:0 Took:0s Margin:1.935s}",
 		}
 		if !slices.Equal(seen, want) {
 			t.Errorf("seen %q", seen)
+		}
+	})
+}
+
+// An attempt tells the kind of lock, a renewal the least time that was left, and a loss by time is ErrOverdue.
+func TestObserverModes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var modes []string
+		var margins []time.Duration
+		lost := make(chan error, 10)
+		l, link, err := memory.NewStore().Remote(locker.WithTTL(3*time.Second), locker.WithObserver(&locker.Observer{
+			Acquiring: func(ctx context.Context, a locker.Attempt) (context.Context, func(*locker.Lock, error)) {
+				modes = append(modes, a.Mode)
+				return ctx, nil
+			},
+			Renewed: func(r locker.Renewal) { margins = append(margins, r.Margin) },
+			Lost:    func(_ *locker.Lock, reason error) { lost <- reason },
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, opts := range map[string][]locker.AcquireOption{
+			"a": {locker.Shared()}, "b": {locker.Permits(1, 3)}, "c": {}, "d": {locker.WithLease(time.Minute)},
+		} {
+			if _, err := l.Acquire(t.Context(), name, opts...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.Sort(modes)
+		if want := []string{"exclusive", "exclusive", "permits", "shared"}; !slices.Equal(modes, want) {
+			t.Errorf("modes %q", modes)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		link.Freeze()
+		if reason := <-lost; !errors.Is(reason, locker.ErrOverdue) {
+			t.Error(reason)
+		}
+		if len(margins) == 0 || margins[0] <= 0 || margins[0] >= 3*time.Second {
+			t.Errorf("margins %v", margins)
+		}
+		link.Heal()
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

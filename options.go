@@ -98,6 +98,15 @@ func WithObserver(o *Observer) Option {
 	}
 }
 
+// WithOnClose has Close call f at its end, when nothing uses the server any more: to close a client that
+// was made for this Locker alone. If the constructor returns an error f is not called.
+func WithOnClose(f func() error) Option {
+	return func(c *Config) error {
+		c.onClose = append(c.onClose, f)
+		return check(f != nil, "nil function")
+	}
+}
+
 // Config is what the options of a constructor add up to. Only the authors of
 // backends need it: their constructor calls NewConfig and hands the Config to New.
 type Config struct {
@@ -109,6 +118,7 @@ type Config struct {
 	HandOver time.Duration
 	Observer *Observer // or nil
 
+	onClose  []func() error
 	log      logState
 	settings any // of the backend, a *T
 }

@@ -211,10 +211,15 @@ func (r *renewer) renew(claims []*driver.Claim) {
 	defer cancel()
 	sent := c.clock.Now()
 	unknown := len(claims)
+	margin := time.Duration(math.MaxInt64)
 	err := safely(func() error {
 		c.driver.Renew(ctx, claims, func(claim *driver.Claim, until driver.Instant, err error) {
-			if r.report(claim, until, sent, err) {
+			known, left := r.report(claim, until, sent, err)
+			if known {
 				unknown--
+			}
+			if left > 0 {
+				margin = min(margin, left)
 			}
 		})
 		return nil
@@ -223,7 +228,10 @@ func (r *renewer) renew(claims []*driver.Claim) {
 		c.cfg.Logger.Error("locker: renewal", "backend", c.traits.Backend, "error", err)
 	}
 	if o := c.cfg.Observer; o != nil && o.Renewed != nil {
-		o.Renewed(len(claims), unknown, c.clock.Now().Sub(sent))
+		if margin == math.MaxInt64 {
+			margin = 0
+		}
+		o.Renewed(Renewal{c.traits.Backend, len(claims), unknown, c.clock.Now().Sub(sent), margin})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,23 +242,27 @@ func (r *renewer) renew(claims []*driver.Claim) {
 	}
 }
 
-// report takes in what the server said of one claim. It reports whether that is known now.
-func (r *renewer) report(claim *driver.Claim, until, sent driver.Instant, err error) (known bool) {
+// report takes in what the server said of one claim. It reports whether that is known now, and, if the claim
+// was renewed, how much time it had left.
+func (r *renewer) report(claim *driver.Claim, until, sent driver.Instant, err error) (known bool, left time.Duration) {
 	r.mu.Lock()
 	le := r.held[claim]
 	r.mu.Unlock()
 	switch {
 	case le == nil:
 	case err == nil:
+		if le.renewable() {
+			left = le.until().Sub(r.core.clock.Now())
+		}
 		le.extend(until, sent)
 	case errors.Is(err, driver.ErrGone):
 		le.lose(err)
 	default:
 		le.unconfirmed(err)
 		r.core.cfg.Logger.Debug("locker: renewal failed", "backend", r.core.traits.Backend, "name", claim.Name, "error", err)
-		return false
+		return false, 0
 	}
-	return true
+	return true, left
 }
 
 // close takes no more leases and returns those held. They are looked after until they have
