@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,10 @@ const backendName = "etcd"
 
 // checkEvery is how often the keys of holders are read, to learn of deletions by hand.
 const checkEvery = 500 * time.Millisecond
+
+// claimsPerTxn is how many holders are confirmed with one request. It is as many operations as a
+// server takes unless --max-txn-ops says less, and with the longest names half as many bytes.
+const claimsPerTxn = 128
 
 var (
 	_ driver.Inspector = (*backend)(nil)
@@ -41,14 +44,11 @@ type backend struct {
 
 	granting chan struct{} // taken by whoever grants the session's lease
 	session  atomic.Pointer[session]
-	slow     atomic.Int64 // what requests may take beyond leastPatience, in nanoseconds
-	waited   atomic.Int64 // when a claim last began to wait, an Instant
-	perTxn   atomic.Int64 // how many operations the server takes in one transaction
 
 	keysMu sync.Mutex
 	keys   map[string]bool // those of the claims of this Locker
 
-	watches watches
+	subscription subscription
 }
 
 func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *backend {
@@ -63,9 +63,6 @@ func newBackend(client *clientv3.Client, cfg *locker.Config, prefix string) *bac
 		keys:     make(map[string]bool),
 	}
 	b.life, b.end = context.WithCancel(context.Background())
-	b.waited.Store(math.MinInt64 / 2)
-	b.perTxn.Store(128) // etcd's default for --max-txn-ops
-	b.watches.idle = make(map[target]*watch)
 	return b
 }
 
@@ -111,19 +108,10 @@ type claimState struct {
 	how     string   // free or queued, as in its value
 	unsure  bool     // the key may exist although rev is 0
 	late    bool     // a request that puts it may still arrive
-	asked   bool     // to be released, without an answer
 }
 
 // stateOf returns the state of a claim that Acquire was called for.
 func stateOf(c *driver.Claim) *claimState {
 	cs, _ := c.State.(*claimState)
-	return cs
-}
-
-// newState gives c its state and a key.
-func (b *backend) newState(c *driver.Claim) *claimState {
-	cs := &claimState{claim: c, queue: b.queueOf(c.Name), weight: c.Weight, joined: time.Now()}
-	c.State = cs
-	b.chooseKey(cs)
 	return cs
 }

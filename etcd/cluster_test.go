@@ -10,7 +10,6 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // follows waits for the one who had to wait for lock, who then gives it back.
@@ -156,19 +155,26 @@ func TestNoLeader(t *testing.T) {
 	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
 	b := driverOf(t, dial(t, cluster.Members[0].Addr()))
 	hold(t, b, t.Name())
-	w, _, err := b.watch(t.Context(), target{key: "whatever"})
-	must(t, err)
+	w := b.watch("whatever")
+	if r := soon(t, "the watch", w.told); !r.Created {
+		t.Fatalf("the watch said first: %+v", r)
+	}
 	for _, m := range cluster.Members[1:] {
 		must(t, m.Kill())
 	}
-	soon(t, "the end of the watch", w.news)
-	if _, err := w.take(); !errors.Is(err, rpctypes.ErrNoLeader) {
-		t.Errorf("the watch ended with: %v", err)
+	for over := false; !over; {
+		select {
+		case <-w.told: // as it says why
+		case <-w.ended:
+			over = true
+		case <-time.After(30 * time.Second):
+			t.Fatal("the watch does not end")
+		}
 	}
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	_, err = b.Acquire(ctx, claim(t.Name()+"2", false))
+	_, err := b.Acquire(ctx, claim(t.Name()+"2", false))
 	// Which of the two is said depends on whether the member answers before ctx ends.
 	if err == nil || !strings.Contains(err.Error(), "no leader") && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("acquire without a quorum: %v", err)

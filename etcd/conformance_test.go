@@ -48,6 +48,7 @@ func conform(t *testing.T, members int, opts servers.EtcdOptions, disturb bool) 
 		Durable:    true,
 		TTL:        2 * time.Second, // the least that etcd grants
 		RequireAll: true,
+		Variant:    members > 1 || opts.Old,
 	}
 	if conformance.InChild() {
 		b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }

@@ -84,7 +84,10 @@ func TestCostContended(t *testing.T) {
 			}
 			wg.Wait()
 			n, by := since()
-			const most = 4.1
+			most := 4.1
+			if clients == 1 { // the two keys of the Locker take turns, so that the kept watch is mostly that of the other
+				most = 5
+			}
 			if per := float64(n) / float64(done.Load()); per > most {
 				t.Errorf("%.2f requests for each of %d acquisitions, want at most %v: %v", per, done.Load(), most, by)
 			}
@@ -99,7 +102,7 @@ func TestCostContended(t *testing.T) {
 }
 
 // TestCostWaiting: a hundred who wait cost nothing but the renewals of their leases, and
-// when their turns come at most three requests each. A release wakes only the next.
+// when their turns come at most four requests each. A release wakes only the next.
 func TestCostWaiting(t *testing.T) {
 	t.Parallel()
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
@@ -119,7 +122,8 @@ func TestCostWaiting(t *testing.T) {
 		r, err := admin.Get(t.Context(), DefaultPrefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 		return err == nil && r.Count == waiters+1
 	})
-	// They have yet to look after their watches began.
+	// Each watches the one ahead, and soon its own key too.
+	eventually.Is(t, "all watches", func() bool { return watchers(t, e) == 2*waiters })
 	eventually.Is(t, "rest", func() bool {
 		since := requests(t, e)
 		time.Sleep(300 * time.Millisecond)
@@ -136,7 +140,7 @@ func TestCostWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
-	if n, by := since(); n > 3*waiters+20 { // holders on a slow machine confirm their keys
+	if n, by := since(); n > 4*waiters+20 { // a look, a release and the ends of two watches; holders may confirm their keys
 		t.Errorf("%d requests until %d waiters had their turn: %v", n, waiters, by)
 	}
 }

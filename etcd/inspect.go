@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,9 +32,12 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 		ahead += int64(e.weight)
 		if p.Held {
 			p.Token = e.rev << tokenBits
-			if p.Left, err = b.timeLeft(ctx, e.lease, left); err != nil {
-				return nil, err
+			if _, known := left[e.lease]; !known {
+				if left[e.lease], err = b.timeLeft(ctx, e.lease); err != nil {
+					return nil, err
+				}
 			}
+			p.Left = left[e.lease]
 			if e.how != free {
 				p.Since = time.Time{} // it was granted later than it joined
 			}
@@ -45,29 +49,22 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 
 // readQueue returns the entries of a queue, the first of it first.
 func (b *backend) readQueue(ctx context.Context, name string) ([]entry, error) {
-	resp, err := b.get(ctx, b.queueOf(name), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	resp, err := b.get(ctx, b.queueOf(name), inOrder(clientv3.SortAscend)...)
 	if err != nil {
 		return nil, err
 	}
 	return parseAll(resp.Kvs), nil
 }
 
-// timeLeft returns for how long a lease will live. It asks once for each.
-func (b *backend) timeLeft(ctx context.Context, lease clientv3.LeaseID, known map[clientv3.LeaseID]time.Duration) (time.Duration, error) {
-	left, ok := known[lease]
-	if ok || lease == clientv3.NoLease {
-		return left, nil
-	}
-	err := insist(ctx, func() error {
-		return b.call(ctx, func(ctx context.Context) error {
-			resp, err := b.client.TimeToLive(ctx, lease)
-			if err == nil {
-				left = max(0, time.Duration(resp.TTL)*time.Second)
-			}
-			return err
-		})
+// timeLeft returns for how long a lease will live; 0 if there is none.
+func (b *backend) timeLeft(ctx context.Context, lease clientv3.LeaseID) (left time.Duration, err error) {
+	err = b.insist(ctx, func(ctx context.Context) error {
+		resp, err := b.client.TimeToLive(ctx, lease)
+		if err == nil {
+			left = max(0, time.Duration(resp.TTL)*time.Second)
+		}
+		return err
 	})
-	known[lease] = left
 	return left, err
 }
 
@@ -105,22 +102,22 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 
 // Evict deletes the key with this ID in its value.
 func (b *backend) Evict(ctx context.Context, name, id string) error {
-	entries, err := b.readQueue(ctx, name)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.id == id {
-			evicted := &claimState{key: e.key, rev: e.rev}
-			return insist(ctx, func() error {
-				err := b.change(ctx, evicted, clientv3.OpDelete(e.key))
-				if errors.Is(err, driver.ErrGone) && evicted.asked {
-					return nil // by a request that was not answered
-				}
-				evicted.asked = true
-				return err
-			})
+	for asked := false; ; asked = true {
+		entries, err := b.readQueue(ctx, name)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(entries, func(e entry) bool { return e.id == id })
+		switch {
+		case i >= 0:
+			err = b.change(ctx, &claimState{key: entries[i].key, rev: entries[i].rev}, clientv3.OpDelete(entries[i].key))
+		case asked:
+			return nil // by a request that was not answered
+		default:
+			return driver.ErrGone
+		}
+		if !errors.Is(err, errSilence) {
+			return err
 		}
 	}
-	return driver.ErrGone
 }

@@ -53,21 +53,20 @@ func (b *backend) chooseKey(cs *claimState) {
 	}
 }
 
-// forget makes the key of cs free to be used again.
-func (b *backend) forget(cs *claimState) {
+// forget makes a key free to be used again.
+func (b *backend) forget(key string) {
 	b.keysMu.Lock()
 	defer b.keysMu.Unlock()
-	delete(b.keys, cs.key)
+	delete(b.keys, key)
 }
 
-// formatVersion begins every value. A value that begins otherwise counts as an
-// exclusive claim, so that a later format is never overlooked.
-const formatVersion = "1"
-
-// free and queued are what a value says about how its claim joined the queue.
 const (
-	free   = "free"   // nobody was there: it was granted at once
-	queued = "queued" // behind others
+	// formatVersion begins every value. A value that begins otherwise counts as an
+	// exclusive claim, so that a later format is never overlooked.
+	formatVersion = "1"
+	// free and queued are what a value says about how its claim joined the queue: granted
+	// at once, or behind others.
+	free, queued = "free", "queued"
 )
 
 // value returns what is stored under the key of cs:
@@ -93,7 +92,7 @@ type entry struct {
 // parse reads a key and its value. What it does not understand is an exclusive claim
 // without an ID.
 func parse(kv *mvccpb.KeyValue) entry {
-	e := entry{key: string(kv.Key), weight: driver.All, limit: driver.All, rev: kv.CreateRevision, lease: clientv3.LeaseID(kv.Lease)}
+	e := entry{key: string(kv.Key), rev: kv.CreateRevision, lease: clientv3.LeaseID(kv.Lease), weight: driver.All, limit: driver.All}
 	f := strings.SplitN(string(kv.Value), " ", 7)
 	if len(f) != 7 || f[0] != formatVersion {
 		return e

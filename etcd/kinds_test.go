@@ -275,9 +275,11 @@ func TestTokens(t *testing.T) {
 // TestRevisionTooGreat: a revision that does not fit into a token is refused.
 func TestRevisionTooGreat(t *testing.T) {
 	b := &backend{clock: locker.SystemClock()}
-	s := &session{gone: make(chan struct{}), until: b.clock.Now().Add(time.Hour)}
+	s := &session{gone: t.Context(), ttl: time.Hour}
+	s.sent.Store(int64(b.clock.Now()))
 	for rev, want := range map[int64]error{1<<53 - 1: nil, 1 << 53: driver.ErrRefused} {
-		if err := b.confirmSession(t.Context(), &claimState{session: s, rev: rev}); !errors.Is(err, want) {
+		cs := &claimState{claim: claim(t.Name(), true), session: s, rev: rev}
+		if _, err := b.grant(t.Context(), cs); !errors.Is(err, want) {
 			t.Errorf("revision %d: %v, want %v", rev, err, want)
 		}
 	}

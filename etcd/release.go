@@ -32,15 +32,24 @@ func (b *backend) Linger(ctx context.Context, c *driver.Claim, d time.Duration) 
 	return b.ended(cs, err)
 }
 
+// ended makes the key of cs free to be used again if the server said that the holding has ended.
+func (b *backend) ended(cs *claimState, err error) error {
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		b.forget(cs.key)
+	}
+	return err
+}
+
 // Lighten writes the value with the smaller weight. The key keeps its create revision, and
 // with it its place and its token.
 func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
 	cs := stateOf(c)
 	lighter := *cs
 	lighter.weight = weight
-	err := insist(ctx, func() error {
-		return b.change(ctx, cs, clientv3.OpPut(cs.key, lighter.value(cs.how), clientv3.WithIgnoreLease()))
-	})
+	err := errSilence
+	for tries := 0; tries < 4 && errors.Is(err, errSilence); tries++ { // the core does not ask again
+		err = b.change(ctx, cs, clientv3.OpPut(cs.key, lighter.value(cs.how), clientv3.WithIgnoreLease()))
+	}
 	if err == nil {
 		cs.weight = weight
 	}
@@ -61,59 +70,51 @@ func (b *backend) change(ctx context.Context, cs *claimState, op clientv3.Op) er
 	return nil
 }
 
-// ended takes in the outcome of a request to end the holding of cs. When the key is gone
-// after an earlier one without an answer, that one has done it.
-func (b *backend) ended(cs *claimState, err error) error {
-	switch gone := errors.Is(err, driver.ErrGone); {
-	case err == nil || gone:
-		b.forget(cs)
-		if gone && cs.asked {
-			return nil
-		}
-	case !answered(err):
-		cs.asked = true
-	}
-	return err
-}
-
-// Abandon deletes the key if it is that of the claim, whatever became of it, after it has
-// made sure that no request of the claim that is still on its way will put it.
+// Abandon removes what there is of the claim, and what may still come of it.
 func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	cs := stateOf(c)
 	if cs == nil {
 		return nil // nothing was ever asked
 	}
-	err := b.settle(ctx, cs)
-	if errors.Is(err, rpctypes.ErrNoSpace) {
-		// The barrier cannot be moved until there is space, but the name can be freed.
-		now := *cs
-		now.late = false
-		if b.settle(ctx, &now) == nil {
-			_ = b.remove(ctx, &now)
-		}
-	}
-	if err == nil {
-		err = b.remove(ctx, cs)
-	}
+	err := b.clear(ctx, cs)
 	switch {
 	case errors.Is(err, errClientClosed):
-		// Nothing of this Locker can arrive any more, nor be asked for: what is left goes
-		// with the session's lease, which nobody renews.
-		return nil
+		return nil // nothing can arrive any more, and what is left ends with the session's lease
 	case err == nil:
-		b.forget(cs)
+		b.forget(cs.key)
 	}
 	return err
 }
 
-// remove deletes the key of cs if it is there.
-func (b *backend) remove(ctx context.Context, cs *claimState) error {
-	if cs.rev == 0 {
+// clear deletes the key of cs, if it may exist, and moves the barrier if a request that puts it may
+// still arrive. Nobody else puts that key under the same lease.
+func (b *backend) clear(ctx context.Context, cs *claimState) error {
+	if cs.rev == 0 && !cs.unsure {
 		return nil
 	}
-	err := b.change(ctx, cs, clientv3.OpDelete(cs.key))
-	if errors.Is(err, driver.ErrGone) {
-		return nil
+	s := cs.session
+	mine := []clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(cs.key), "=", s.lease)}
+	if cs.rev > 0 {
+		mine = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(cs.key), "=", cs.rev)} // also if it lingers
 	}
-	return err
+	remove := []clientv3.Op{clientv3.OpDelete(cs.key)}
+	var barrier []clientv3.Op
+	if cs.late && s.gone.Err() == nil {
+		barrier = []clientv3.Op{clientv3.OpPut(s.barrier, "", clientv3.WithLease(s.lease))}
+	}
+	resp, err := b.txn(ctx, mine, append(barrier, remove...), barrier)
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		b.endSession(s)
+		return b.clear(ctx, cs)
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		_, _ = b.txn(ctx, mine, remove, nil) // the barrier has to wait, but the name can be freed
+		return err
+	case err != nil:
+		return fmt.Errorf("clean up: %w", err)
+	case barrier != nil:
+		s.passed.Store(resp.Header.Revision)
+	}
+	cs.unsure, cs.late = false, false
+	return nil
 }

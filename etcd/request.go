@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"math/rand/v2"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -12,46 +12,50 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 )
 
-const (
-	// leastPatience is how long a request may go without an answer before it is given up and
-	// made again, with another member if there is one: when a leader dies, what others
-	// have passed on to it is lost without a word. While a server is slow patience grows
-	// with each request given up, and shrinks again with each that is answered quickly.
-	leastPatience = 500 * time.Millisecond
-	// slowest is what patience grows to. etcd itself gives up after 7 s.
-	slowest = 4 * time.Second
-)
+// patience is how long a request may go without an answer at least, and twice as long at most,
+// before it is given up and made again, with another member if there is one: when a leader dies,
+// what others have passed on to it is lost without a word. etcd itself gives up after 7 s.
+// Members are asked in turn; without chance it could be the turn of the same silent one each time.
+const patience = time.Second
 
-func (b *backend) patience() time.Duration { return leastPatience + time.Duration(b.slow.Load()) }
+var (
+	// errSilence is returned when a server took a request and said nothing more.
+	errSilence = errors.New("no answer from the server")
+	// errClientClosed is returned when the user's client was closed before the Locker.
+	errClientClosed = fmt.Errorf("%w: the client is closed", driver.ErrRefused)
+	// errSessionGone is returned when the server said that the session's lease is gone.
+	errSessionGone = errors.New("the session's lease is gone")
+	// errPlaceGone is returned when the key of a waiter is gone although its lease is not.
+	errPlaceGone = errors.New("the key in the queue is gone")
+	// errWatchEnded is returned when a watch has ended: what it would have told has to be read.
+	errWatchEnded = errors.New("the watch has ended")
+	// errRevision is returned when create revisions have grown beyond what a token holds.
+	errRevision = fmt.Errorf("%w: the revision needs more than 53 bits", driver.ErrRefused)
+)
 
 // call makes one request and gives it up, with errSilence, when patience is over.
 func (b *backend) call(ctx context.Context, do func(ctx context.Context) error) error {
 	if err := b.usable(ctx); err != nil {
 		return err
 	}
-	inner, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	slow, begun := b.slow.Load(), time.Now()
-	// Not a deadline: that would be sent to the server, which sets a timer for it.
-	var silent atomic.Bool
-	timer := time.AfterFunc(b.patience(), func() { silent.Store(true); cancel() })
-	defer timer.Stop()
+	inner, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+	defer cancel(nil)
+	// Not a deadline, for which the server would set a timer.
+	defer time.AfterFunc(patience+rand.N(patience), func() { cancel(errSilence) }).Stop()
 	err := do(inner)
 	switch gone := b.usable(ctx); {
 	case err == nil:
-		if slow > 0 && time.Since(begun) < leastPatience/2 {
-			b.slow.CompareAndSwap(slow, slow/2)
-		}
 		return nil
 	case errors.Is(gone, context.DeadlineExceeded):
 		return b.explain(gone)
 	case gone != nil:
 		return gone
-	case silent.Load():
-		b.slow.CompareAndSwap(slow, min(2*slow+int64(leastPatience), int64(slowest-leastPatience)))
+	case context.Cause(inner) == errSilence:
 		b.restartWatches()
 		if b.client.ActiveConnection().GetState() == connectivity.TransientFailure {
 			return b.explain(errSilence) // not with a connection: it would take the turn of another member
@@ -63,15 +67,15 @@ func (b *backend) call(ctx context.Context, do func(ctx context.Context) error) 
 	return err
 }
 
-// insist makes a request again while it is not answered, for some seconds at most. It is for
+// insist makes a request again while it is not answered, a few times at most. It is for
 // requests that the core does not make again, and that may be carried out twice.
-func insist(ctx context.Context, request func() error) error {
-	for begun := time.Now(); ; {
-		err := request()
-		if !errors.Is(err, errSilence) || ctx.Err() != nil || time.Since(begun) > 2*slowest {
+func (b *backend) insist(ctx context.Context, do func(ctx context.Context) error) (err error) {
+	for range 4 {
+		if err = b.call(ctx, do); !errors.Is(err, errSilence) {
 			return err
 		}
 	}
+	return err
 }
 
 // usable returns why no request can be made: ctx is over, or the client was closed.
@@ -96,19 +100,15 @@ func (b *backend) txn(ctx context.Context, ifs []clientv3.Cmp, then, otherwise [
 
 // get makes one range request.
 func (b *backend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (resp *clientv3.GetResponse, err error) {
-	err = insist(ctx, func() error {
-		return b.call(ctx, func(ctx context.Context) (err error) {
-			resp, err = b.client.Get(ctx, key, opts...)
-			return err
-		})
+	err = b.insist(ctx, func(ctx context.Context) (err error) {
+		resp, err = b.client.Get(ctx, key, opts...)
+		return err
 	})
 	return resp, err
 }
 
-// explain returns what there is to say about a request without an answer, or err. The
-// client waits for a connection without a word, whatever is wrong (a certificate, for
-// example), and asks again and again where there is no leader; a request that does neither
-// is told the reason at once.
+// explain returns why a request had no answer, or err if it cannot tell. The client waits for a
+// connection or a leader without a word; a request that does not wait is told the reason at once.
 func (b *backend) explain(err error) error {
 	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(b.life), 40*time.Millisecond)
 	defer cancel()
@@ -117,4 +117,27 @@ func (b *backend) explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errSilence, rpctypes.Error(why))
+}
+
+// answered reports whether err is the answer of a server that has dealt with the
+// request, so that no effect of it can follow. What etcd calls unavailable
+// (timeouts, a change of the leader) may still come to pass, except that a server
+// without a leader has not taken it at all.
+func answered(err error) bool {
+	var e rpctypes.EtcdError
+	return errors.As(err, &e) && (e.Code() != codes.Unavailable || errors.Is(err, rpctypes.ErrNoLeader))
+}
+
+// refused reports whether no repetition will mend err, of a request.
+func refused(err error) bool {
+	var e rpctypes.EtcdError
+	code := status.Code(err)
+	if errors.As(err, &e) {
+		code = e.Code()
+	}
+	switch code {
+	case codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument, codes.Unimplemented, codes.FailedPrecondition:
+		return !errors.Is(err, rpctypes.ErrAuthOldRevision) // the permissions have changed meanwhile
+	}
+	return false
 }

@@ -10,7 +10,7 @@ import (
 
 const (
 	// fallbackInterval is how often a waiter looks at its queue although nobody told it to,
-	// in case a message was lost.
+	// in case a message was lost, or the server was given an older state back.
 	fallbackInterval = time.Minute
 	// longWait is when a waiter begins to watch its own key too, to queue anew at once when
 	// that is deleted. Who waits for less learns of it when its turn comes.
@@ -23,48 +23,54 @@ const (
 // Otherwise, with permits, all those ahead count and the whole queue is watched: any of
 // them may be the next to go.
 type view struct {
-	rev    int64
-	fits   bool
-	target target           // what to watch
-	counts map[string]int64 // weights, by key
-	sum    int64            // of the weights in counts
+	rev     int64
+	fits    bool
+	watches string           // a key, or what all keys of the queue begin with
+	counts  map[string]int64 // the weights of those that count, by key
 }
 
 // newView makes the view of cs from the entries ahead of it, the nearest first.
 func newView(cs *claimState, ahead []entry, rev int64) view {
-	weight, limit := cs.claim.Weight, cs.claim.Limit
-	v := view{rev: rev, counts: make(map[string]int64)}
+	v := view{rev: rev, watches: cs.queue, counts: make(map[string]int64)}
 	for _, e := range ahead {
-		v.sum += int64(e.weight)
 		v.counts[e.key] = int64(e.weight)
-		if !driver.Fits(int64(e.weight), weight, limit) {
-			v.sum, v.counts = int64(e.weight), map[string]int64{e.key: int64(e.weight)}
-			v.target = target{key: e.key, puts: weight < limit}
-			return v
+		if !driver.Fits(int64(e.weight), cs.claim.Weight, cs.claim.Limit) {
+			v.watches, v.counts = e.key, map[string]int64{e.key: int64(e.weight)}
+			break
 		}
 	}
-	v.fits = driver.Fits(v.sum, weight, limit)
-	v.target = target{key: cs.queue, queue: true, puts: true}
+	v.fits = v.lets(cs)
 	return v
 }
 
-// apply takes in what has happened since and reports whether cs may have been granted.
+// lets reports whether cs fits behind those that count.
+func (v *view) lets(cs *claimState) bool {
+	var sum int64
+	for _, weight := range v.counts {
+		sum += weight
+	}
+	return driver.Fits(sum, cs.claim.Weight, cs.claim.Limit)
+}
+
+// apply takes in what has happened since and reports whether cs may have been granted, or
+// has lost its key.
 func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
+	seen := v.rev // several events may have one revision, as when a lease ends
 	for _, ev := range events {
 		key := string(ev.Kv.Key)
-		weight, ok := v.counts[key]
-		if ev.Kv.ModRevision <= v.rev || !ok {
-			continue
-		}
-		v.rev = ev.Kv.ModRevision
-		v.sum -= weight
-		delete(v.counts, key)
-		if ev.Type == clientv3.EventTypePut { // it has become lighter
+		_, counts := v.counts[key]
+		v.rev = max(v.rev, ev.Kv.ModRevision)
+		switch {
+		case ev.Kv.ModRevision <= seen:
+		case key == cs.key:
+			return true
+		case counts && ev.Type == clientv3.EventTypePut: // it has become lighter
 			v.counts[key] = int64(parse(ev.Kv).weight)
-			v.sum += v.counts[key]
+		default:
+			delete(v.counts, key)
 		}
 	}
-	return driver.Fits(v.sum, cs.claim.Weight, cs.claim.Limit)
+	return v.lets(cs)
 }
 
 // await returns nil when cs, which has seen v, is granted. Nobody can come to stand ahead
@@ -72,60 +78,49 @@ func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
 // ahead go. That alone does not grant it: those farther ahead may still be there, and its
 // own key may not. So the end is always a look.
 func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
+	begun := time.Now()
 	for !v.fits {
 		var err error
-		if v, err = b.awaitChange(ctx, cs, v); err != nil {
+		if v, err = b.awaitChange(ctx, cs, v, time.Since(begun) >= longWait); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// awaitChange watches what v says until cs may have been granted, and looks then.
-func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view) (view, error) {
-	b.waited.Store(int64(b.clock.Now()))
-	w, since, err := b.watch(ctx, v.target)
-	if err != nil {
-		return view{}, err
+// awaitChange watches what v says, and the key of cs itself if own is set, until cs may have been
+// granted or it is time to look anyway. It returns what it sees then.
+func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view, own bool) (view, error) {
+	w, ofOwn, lookAfter := b.watch(v.watches), new(watch), longWait
+	defer b.unwatch(w)
+	if own {
+		ofOwn, lookAfter = b.watch(cs.key), fallbackInterval
+		defer b.unwatch(ofOwn)
 	}
-	defer w.close()
-	if since > v.rev { // something may have happened before the watch began
-		now, err := b.look(ctx, cs, since)
-		if err != nil || now.fits || now.target != v.target {
-			return now, err
-		}
-		v = now
-	}
-	fallback, long := time.NewTimer(fallbackInterval), time.NewTimer(longWait)
-	defer fallback.Stop()
-	defer long.Stop()
-	own := new(watch) // of its own key, later
+	timer := time.After(lookAfter)
 	for {
+		var r clientv3.WatchResponse
 		select {
-		case <-w.news:
-			events, ended := w.take()
-			if ended != nil {
-				return view{}, ended
-			}
-			if v.apply(cs, events) {
-				return b.look(ctx, cs, v.rev)
-			}
-		case <-long.C:
-			if own, since, err = b.watch(ctx, target{key: cs.key}); err != nil {
-				return view{}, err
-			}
-			defer own.close()
-			if now, err := b.look(ctx, cs, since); err != nil || now.fits {
-				return now, err
-			}
-		case <-own.news:
+		case r = <-w.told:
+		case r = <-ofOwn.told:
+		case <-timer:
 			return b.look(ctx, cs, 0)
-		case <-fallback.C:
-			return b.look(ctx, cs, 0)
-		case <-cs.session.gone:
+		case <-w.ended:
+			return view{}, errWatchEnded
+		case <-cs.session.gone.Done():
 			return view{}, errSessionGone
 		case <-ctx.Done():
 			return view{}, ctx.Err()
+		}
+		switch {
+		case r.Created && r.Header.Revision > v.rev: // something may have happened before the watch began
+			now, err := b.look(ctx, cs, r.Header.Revision)
+			if err != nil || now.fits || now.watches != v.watches {
+				return now, err
+			}
+			v = now
+		case v.apply(cs, r.Events):
+			return b.look(ctx, cs, v.rev)
 		}
 	}
 }
@@ -135,10 +130,7 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view) (view
 // says is true of the revision that it says it for, and that is enough. In a
 // cluster another member may be behind the one that told of that revision.
 func (b *backend) look(ctx context.Context, cs *claimState, at int64) (view, error) {
-	opts := append(nearestFirst(), clientv3.WithMaxCreateRev(cs.rev))
-	if n := cs.enough(); n > 0 {
-		opts = append(opts, clientv3.WithLimit(n+1))
-	}
+	opts := inOrder(clientv3.SortDescend, clientv3.WithMaxCreateRev(cs.rev), cs.enough(1))
 	if at > 0 {
 		opts = append(opts, clientv3.WithSerializable())
 	}

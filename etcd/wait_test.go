@@ -10,6 +10,7 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -123,9 +124,9 @@ func TestCompaction(t *testing.T) {
 	queueHas(t, c, t.Name(), 0)
 }
 
-// TestWatchIsFromNow: a watch is never asked for from a past revision, and after one
-// that lingers neither the watch nor the look that it needs is made again.
-func TestWatchIsFromNow(t *testing.T) {
+// TestWatchIsUsedAgain: who waits for the same Locker again and again uses the watch that it has,
+// and needs no look when the wait begins.
+func TestWatchIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	c := dial(t, e.Addr())
@@ -139,9 +140,9 @@ func TestWatchIsFromNow(t *testing.T) {
 		waiter := claim(t.Name(), true)
 		granted := begin(t, b, waiter)
 		eventually.Is(t, "watch in use", func() bool {
-			b.watches.mu.Lock()
-			defer b.watches.mu.Unlock()
-			return watchers(t, e) == 1 && len(b.watches.idle) == 0
+			b.subscription.mu.Lock()
+			defer b.subscription.mu.Unlock()
+			return watchers(t, e) == 1 && b.subscription.kept == nil
 		})
 		must(t, holder.Release(t.Context(), held), soon(t, "the grant", granted), b.Release(t.Context(), waiter))
 	}
@@ -171,5 +172,21 @@ func TestWaitThatTimesOut(t *testing.T) {
 	}
 	if n, by := since(); by["Maintenance/Status"] > 0 || n > 5*4 {
 		t.Errorf("five waits that timed out: %v", by)
+	}
+}
+
+// TestEventsOfOneRevision: when a lease ends all its keys are deleted at one revision. Who waits for permits
+// takes in each, and nothing that it has seen before.
+func TestEventsOfOneRevision(t *testing.T) {
+	cs := &claimState{claim: claimOf("x", 2, 2), queue: "x#", key: "x#mine"}
+	v := newView(cs, []entry{{key: "x#a", weight: 1}, {key: "x#b", weight: 1}}, 5)
+	deleted := func(key string, rev int64) *clientv3.Event {
+		return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: rev}}
+	}
+	if v.apply(cs, []*clientv3.Event{deleted("x#a", 4), deleted("x#b", 5)}) {
+		t.Error("granted by what happened before the look")
+	}
+	if !v.apply(cs, []*clientv3.Event{deleted("x#a", 7), deleted("x#b", 7)}) || v.rev != 7 {
+		t.Errorf("not granted although both are gone: %+v", v)
 	}
 }

@@ -133,6 +133,7 @@ func conform(t *testing.T, client opener, private bool, newSite func(t testing.T
 		IdleRate:   0.2,
 		Private:    private,
 		RequireAll: true,
+		Variant:    !private,
 	}
 	if !conformance.InChild() {
 		var shared site

@@ -194,7 +194,7 @@ func TestRenewLengthensInTime(t *testing.T) {
 		left       time.Duration
 		lengthened bool
 	}{{ttl * 95 / 100, false}, {ttl * 80 / 100, true}} {
-		admin.PExpire(ctx, lockKey(c.Name), row.left)
+		endsIn(t, admin, c.Name, row.left)
 		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) {
 			if err != nil {
 				t.Error(err)
@@ -270,6 +270,10 @@ func TestOutOfMemory(t *testing.T) {
 	late := wants(gaveUp, open(t, connect(t, r.Addr())), name)
 	queued(t, admin, name, 2)
 
+	var readers []*locker.Lock
+	for range 3 {
+		readers = append(readers, acquire(t, a, "readers of "+name, locker.Shared()))
+	}
 	admin.ConfigSet(ctx, "maxmemory", "1")
 	for what, do := range map[string]func(context.Context, string, ...locker.AcquireOption) (*locker.Lock, error){"try": a.TryAcquire, "acquire": a.Acquire} {
 		began := time.Now()
@@ -281,6 +285,11 @@ func TestOutOfMemory(t *testing.T) {
 	cancel()
 	<-late.done
 	queued(t, admin, name, 1)
+	eventually.Is(t, "readers renewed", renewal(t, readers...))
+	for _, reader := range readers {
+		release(t, reader)
+	}
+	nothingLeft(t, admin, readers[0].Name())
 	release(t, alone)
 	release(t, lock)
 	release(t, w.holds(t, slack))

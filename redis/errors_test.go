@@ -348,7 +348,7 @@ func TestLeastPermission(t *testing.T) {
 }
 
 // leastCommands are those that the documentation of the package lists.
-const leastCommands = "evalsha eval time exists get set del hget hset hdel hlen hgetall hincrby pttl pexpire " +
+const leastCommands = "evalsha eval time exists get set del hget hset hdel hgetall hincrby pttl pexpire " +
 	"lindex llen lpop lpos lrange lrem rpush publish subscribe pubsub|numsub scan"
 
 // Hooks that were added before see the requests that are sent on the caller's

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/driver"
-	"github.com/seed80cd6120/locker/internal/redisnode"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -103,33 +101,6 @@ func TestServerStalls(t *testing.T) {
 		t.Errorf("release after the loss: %v", err)
 	}
 	release(t, next)
-}
-
-// A message that comes late gives no more than what is left: the waiter asks how
-// long it may hold.
-func TestMessageThatComesLate(t *testing.T) {
-	t.Parallel()
-	b := opened(t, idle(t))
-	c := b.node.Claim(claim("x", 10*time.Second, true))
-	now := b.clock.Now()
-	const second = 1_000_000
-	at := func(s float64) driver.Instant { return now.Add(time.Duration(s * float64(time.Second))) }
-	for what, row := range map[string]struct {
-		a    redisnode.Answer
-		e    redisnode.Event
-		want driver.Instant // 0: ask
-	}{
-		"on time":                         {redisnode.Answer{Sent: at(-5), Now: 100 * second}, redisnode.Event{Now: 105 * second, Received: now}, at(10)},
-		"a second late":                   {redisnode.Answer{Sent: at(-5), Now: 100 * second}, redisnode.Event{Now: 104 * second, Received: now}, at(9)},
-		"half the time is over":           {redisnode.Answer{Sent: at(-9), Now: 100 * second}, redisnode.Event{Now: 103 * second, Received: now}, 0},
-		"from before the last look":       {redisnode.Answer{Sent: at(-1), Now: 100 * second}, redisnode.Event{Now: 99 * second, Received: now}, 0},
-		"the server's clock jumped ahead": {redisnode.Answer{Sent: at(-1), Now: 100 * second}, redisnode.Event{Now: 900 * second, Received: now}, at(10)},
-	} {
-		g, ok := b.told(c, row.a, row.e)
-		if ok != (row.want != 0) || ok && g.Until != row.want {
-			t.Errorf("%s: until %v, %v", what, g.Until.Sub(now), ok)
-		}
-	}
 }
 
 // Row 41: connections are cut all the time under load.

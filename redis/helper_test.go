@@ -180,5 +180,19 @@ func breakSaving(ctx context.Context, admin *goredis.Client) error {
 
 // tries and releases match the requests that ask for a name without waiting, and that release one, by
 // how many words they have.
-func tries(request []byte) bool    { return bytes.HasPrefix(request, []byte("*15\r\n")) }
+func tries(request []byte) bool    { return bytes.HasPrefix(request, []byte("*12\r\n")) }
 func releases(request []byte) bool { return bytes.HasPrefix(request, []byte("*11\r\n")) }
+
+// endsIn has the record of an exclusive holder, and its key, end in d.
+func endsIn(t testing.TB, admin goredis.UniversalClient, name string, d time.Duration) {
+	t.Helper()
+	ctx := context.Background()
+	words := strings.SplitN(admin.Get(ctx, lockKey(name)).Val(), " ", 4)
+	if len(words) != 4 {
+		t.Fatalf("the lock is %q", words)
+	}
+	words[2] = fmt.Sprint(time.Now().Add(d).UnixMicro())
+	if err := admin.Set(ctx, lockKey(name), strings.Join(words, " "), d).Err(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ func TestExclusiveIsAString(t *testing.T) {
 	c := claim(freshName(t), 10*time.Second, false)
 	g := must(t, b, c)
 	v := admin.Get(context.Background(), lockKey(c.Name)).Val()
-	want := fmt.Sprintf(`^1 %s %d %d 10000 \d{16} %d test$`, c.ID, c.Weight, c.Limit, g.Token)
+	want := fmt.Sprintf(`^1 %s \d{16} %d %d 10000 \d{16} %d test$`, c.ID, c.Weight, c.Limit, g.Token)
 	if !regexp.MustCompile(want).MatchString(v) {
 		t.Errorf("the lock is %q", v)
 	}
@@ -435,19 +436,19 @@ func TestKeyThatStaysTooLong(t *testing.T) {
 	admin := connect(t, servers.SharedRedis(t).Addr())
 	b := opened(t, admin)
 	ctx := within(t, 60*time.Second)
-	for what, change := range map[string]func(key string){
-		"an hour":  func(key string) { admin.PExpire(ctx, key, time.Hour) },
-		"for ever": func(key string) { admin.Persist(ctx, key) },
+	for what, change := range map[string]func(name string){
+		"an hour":  func(name string) { endsIn(t, admin, name, time.Hour) },
+		"for ever": func(name string) { admin.Persist(ctx, lockKey(name)) },
 	} {
 		c := claim(freshName(t), time.Second, false)
 		must(t, b, c)
-		change(lockKey(c.Name))
+		change(c.Name)
 		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, until driver.Instant, err error) {
 			if left := until.Sub(b.clock.Now()); err != nil || left > c.TTL {
 				t.Errorf("%s: %v left, %v", what, left, err)
 			}
 		})
-		change(lockKey(c.Name)) // and its holder is dead
+		change(c.Name) // and its holder is dead
 		w := claim(c.Name, time.Minute, true)
 		soon(t, what, asked(t, b, w))
 		free(t, b, w)
@@ -459,7 +460,7 @@ func TestKeyThatStaysTooLong(t *testing.T) {
 	must(t, b, c)
 	must(t, b, live)
 	record := admin.HGet(ctx, lockKey(c.Name), c.ID).Val()
-	admin.HSet(ctx, lockKey(c.Name), c.ID, regexp.MustCompile(`^1 \d+`).ReplaceAllString(record, fmt.Sprint("1 ", time.Now().Add(time.Hour).UnixMicro())))
+	admin.HSet(ctx, lockKey(c.Name), c.ID, regexp.MustCompile(`^(1 \w+) \d+`).ReplaceAllString(record, fmt.Sprint("$1 ", time.Now().Add(time.Hour).UnixMicro())))
 	w := claim(c.Name, time.Minute, true)
 	granted := asked(t, b, w)
 	queued(t, admin, c.Name, 1)
@@ -489,7 +490,7 @@ func TestForeignLock(t *testing.T) {
 		w := claim(name, time.Minute, true)
 		granted := asked(t, b, w)
 		queued(t, admin, name, 1)
-		eventually.Is(t, "the subscription has settled", func() bool { return b.node.Listening(b.node.Claim(w)) })
+		eventually.Is(t, "the subscription has settled", func() bool { return b.Listening(b.Claim(w)) })
 		before := requestsAt(t, r)
 		time.Sleep(2 * time.Second) // what a waiter asks in that time
 		if n := requestsAt(t, r) - before; n > 10 {
@@ -515,7 +516,7 @@ func TestForeignLock(t *testing.T) {
 }
 
 func claimAt(b *backend, c *driver.Claim) *driver.Claim {
-	c.State = b.node.Claim(c)
+	c.State = b.Claim(c)
 	return c
 }
 
@@ -664,4 +665,73 @@ func TestHolderIsToldOfDeletion(t *testing.T) {
 		}
 		release(t, w.lock)
 	}
+}
+
+// A renewal that comes after the release does not lengthen a holding that lingers.
+func TestRenewalDoesNotLengthenLingering(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	c := claim(freshName(t), time.Minute, false)
+	must(t, b, c)
+	if err := b.Linger(within(t, 20*time.Second), c, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	endsIn(t, admin, c.Name, 5*time.Second) // as if half of it were over
+	b.Renew(within(t, 20*time.Second), []*driver.Claim{c}, func(*driver.Claim, driver.Instant, error) {})
+	if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > 5*time.Second {
+		t.Errorf("it stays for %v", left)
+	}
+}
+
+// Three thousand names of the greatest length are held by one Locker: none is lost, and the deletion of one is
+// told within a second.
+func TestManyLongNamesHeld(t *testing.T) {
+	t.Parallel()
+	const n = 3000
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	l := open(t, connect(t, r.Addr()))
+	ctx := within(t, 120*time.Second)
+	held := make([]*locker.Lock, n)
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := w; i < n; i += 8 {
+				var err error
+				if held[i], err = l.Acquire(ctx, fmt.Sprintf("%01024d", i)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	eventually.Is(t, "all renewed", renewal(t, held...))
+	connect(t, r.Addr()).Del(ctx, lockKey(held[n/2].Name()))
+	select {
+	case <-held[n/2].Context().Done():
+	case <-time.After(time.Second + slack):
+		t.Error("the deletion was not told")
+	}
+	for i, lock := range held {
+		if i != n/2 && lock.Context().Err() != nil {
+			t.Fatalf("%d: %v", i, context.Cause(lock.Context()))
+		}
+	}
+}
+
+// A waiter that comes when the key is about to end, before its record does, looks when it has ended.
+func TestKeyThatEndsBeforeItsRecord(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	c := claim(freshName(t), time.Minute, false)
+	must(t, b, c)
+	admin.PExpire(context.Background(), lockKey(c.Name), 500*time.Millisecond)
+	w := claim(c.Name, time.Minute, true)
+	soon(t, "the waiter", asked(t, b, w))
+	free(t, b, w)
 }

@@ -286,7 +286,7 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
 	name := freshName(t)
 	lock := acquire(t, a, name)
-	dead := fmt.Sprintf("1 %s %d %d 0 60000 1795452569961814 %s:wake:0123456789abcdef dead:1", claim(name, 0, true).ID, driver.All, driver.All, DefaultPrefix)
+	dead := fmt.Sprintf("1 %s 0 %d %d 60000 1795452569961814 %s:wake:0123456789abcdef dead:1", claim(name, 0, true).ID, driver.All, driver.All, DefaultPrefix)
 	for range 3 {
 		if err := admin.RPush(context.Background(), queueKey(name), dead).Err(); err != nil {
 			t.Fatal(err)

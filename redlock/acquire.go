@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -11,14 +10,15 @@ import (
 )
 
 const (
-	// lead is by how many microseconds a token that we propose is ahead of the nodes' time, to make
-	// up for the way of the request.
+	// lead is by how many microseconds a token that we propose is ahead of the nodes' time, to make up for the
+	// way of the request.
 	lead = 50_000
-	// maxSpare is how many tokens above its own a grant has at most.
-	maxSpare = 1000
-	// tokenTries is how many times a token is raised. Each time somebody else has raised the clock
-	// of the bucket meanwhile.
-	tokenTries = 4
+	// rounds is how many times a majority that has granted the name is asked for the same token. Each time
+	// somebody else has raised the clock of the bucket meanwhile.
+	rounds = 4
+	// barred is for how long a node does not count while a request to yield has no answer: as long as that may
+	// have an effect.
+	barred = 6 * time.Second
 )
 
 // Acquire implements [driver.Driver].
@@ -30,149 +30,90 @@ func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, 
 	if c.Wait && b.listening(c) {
 		return b.wait(ctx, c)
 	}
-	b.ask(ctx, c, false)
+	b.askFor(ctx, c, redisnode.Try, 0)
 	g, err := b.grant(ctx, c)
-	switch {
-	case err == nil:
-		return g, nil
-	case ctx.Err() != nil:
-		return driver.Grant{}, err
+	switch t := b.tally(c); {
+	case err == nil || ctx.Err() != nil:
+		return g, err
 	case c.Wait:
 		return b.wait(ctx, c)
-	}
-	if refused := c.refused(); refused == 0 || refused+len(b.holds(c)) < b.quorum {
-		return driver.Grant{}, err
+	case t.refused == 0 || t.refused+len(t.held) < b.quorum:
+		return g, err
 	}
 	// What some nodes have granted, or may still grant, is given back first.
 	if err := b.Abandon(ctx, dc); err != nil {
-		return driver.Grant{}, err
+		return g, err
 	}
-	return driver.Grant{}, driver.ErrTaken
+	return g, driver.ErrTaken
 }
 
-// ask asks the first majority for the name, and the others if it is not unanimous. The claim queues
-// where the name is taken if queue is set. It returns when a majority has granted or refused the
-// name, all have answered or had their time, or ctx has ended.
-func (b *backend) ask(ctx context.Context, c *claim, queue bool) {
+// askFor asks all nodes for the name. They give the token, or a greater one. It returns when a majority has
+// granted or refused the name, all have answered or had their time, or ctx has ended.
+func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How, token int64) {
 	c.mu.Lock()
+	c.round++
+	round := c.round
 	for _, v := range c.votes {
 		v.answered, v.err = false, nil
 	}
-	yield := c.yield
-	c.due, c.yield = time.Now().Add(time.Hour), false
 	c.mu.Unlock()
-	first, rest := b.order(c.Name)
-	token := b.time() + lead
-	b.each(ctx, first, rest, func(i int) { b.askNode(c, c.votes[i], token, queue, yield) }, func() bool {
-		return len(b.holds(c)) >= b.quorum || !yield && c.refused() >= b.quorum
+	token = max(token, b.time()+lead)
+	b.ask(ctx, b.all(), func(i int) { b.askNode(c, c.votes[i], how, token, round) }, func() bool {
+		t := b.tally(c)
+		return t.written >= b.quorum || how != redisnode.Yield && t.refused >= b.quorum
 	})
 }
 
-// askNode asks one node, which gives the token if it can.
-func (b *backend) askNode(c *claim, v *vote, token int64, queue, yield bool) {
+// askNode asks one node.
+func (b *backend) askNode(c *claim, v *vote, how redisnode.How, token int64, round int) {
 	v.calls.Lock()
 	defer v.calls.Unlock()
-	now := b.clock.Now()
-	c.mu.Lock()
-	skip := c.end != nil || now < v.barred
-	if v.begun == 0 && !skip {
-		v.begun = now
+	if how != redisnode.Raise && !v.Listening(v.at) {
+		how = redisnode.Try
 	}
-	v.at.Since, v.at.Yield = c.since, yield
+	c.mu.Lock()
+	skip := c.end != nil || b.clock.Now() < v.barred
+	late := v.at.LateUntil()
+	if how == redisnode.Yield && !skip {
+		v.barred = b.clock.Now().Add(barred) // it may take the name away
+	}
+	v.at.Since = c.since
 	c.mu.Unlock()
 	if skip {
 		return
 	}
 	var a redisnode.Answer
 	err := b.request(v.node, func(ctx context.Context) (err error) {
-		a, err = v.Acquire(ctx, v.at, queue && v.Listening(v.at), token)
+		a, err = v.Acquire(ctx, v.at, how, token)
 		return err
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v.heard(a, err)
-	if err != nil && yield && v.at.Unanswered() {
-		v.barred, v.held = b.clock.Now().Add(barred), false
+	v.answered, v.err = err == nil && round == c.round, err
+	if err == nil {
+		v.heard(a)
+	} else {
+		v.said.Granted = false // or it is not known any more
+	}
+	if v.at.LateUntil() == late {
+		v.barred = 0 // no sending of this request may still have an effect
 	}
 }
 
-// grant returns the grant of a claim that a majority votes for: at once if these have written the
-// same token, not long ago, and otherwise after a second round in which they do.
+// grant returns the grant of a claim that a majority votes for: at once if these have written the same token, not
+// long ago, and otherwise after another round in which they do.
 func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
-	if err := b.majority(ctx, c, b.holds(c), false); err != nil {
-		return driver.Grant{}, err
-	}
-	for range tokenTries {
-		if g := b.agreed(c); g.Until.Sub(b.clock.Now()) > c.TTL/2 {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.grant = g
-			c.spread = time.AfterFunc(b.spreadAfter, func() { b.spread(c) })
+	for range rounds {
+		if len(b.tally(c).held) < b.quorum {
+			return driver.Grant{}, b.failure(c)
+		}
+		if g, nodes := b.agreed(c); g.Until.Sub(b.clock.Now()) > c.TTL/2 {
+			if err := b.majority(ctx, c, nodes); err != nil {
+				return driver.Grant{}, err
+			}
 			return g, nil
 		}
-		if err := b.settle(ctx, c); err != nil {
-			return driver.Grant{}, err
-		}
+		b.askFor(ctx, c, redisnode.Raise, b.tally(c).highest+1)
 	}
 	return driver.Grant{}, fmt.Errorf("the nodes did not agree on a token in time: %w", b.failure(c))
-}
-
-// settle is the second round: it has the nodes that vote for the claim write one token for it, which
-// is greater than all that they know, and count the TTL anew. It returns an error if too few vote
-// for it, or ctx ends. If too few have written the token it can be tried again.
-func (b *backend) settle(ctx context.Context, c *claim) error {
-	now, start := b.time(), b.clock.Now()
-	token, spare := now+lead, int64(min(c.Spare, maxSpare))
-	c.mu.Lock()
-	for _, v := range c.votes {
-		token = max(token, v.token+v.spare+1)
-	}
-	c.mu.Unlock()
-	if token > now+2*lead {
-		spare = 0 // or the tokens would run away from the time
-	}
-	var mu sync.Mutex
-	var written []int
-	b.each(ctx, b.holds(c), nil, func(i int) {
-		if b.settleNode(c, c.votes[i], token, spare, start) {
-			mu.Lock()
-			defer mu.Unlock()
-			written = append(written, i)
-		}
-	}, func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(written) >= b.quorum
-	})
-	mu.Lock()
-	defer mu.Unlock()
-	if len(written) < b.quorum && len(b.holds(c)) >= b.quorum && ctx.Err() == nil {
-		return nil
-	}
-	return b.majority(ctx, c, written, true)
-}
-
-// settleNode has one node write the token, and reports whether it has.
-func (b *backend) settleNode(c *claim, v *vote, token, spare int64, start driver.Instant) (settled bool) {
-	v.calls.Lock()
-	defer v.calls.Unlock()
-	clock, gone := int64(0), false
-	err := b.request(v.node, func(ctx context.Context) (err error) {
-		settled, clock, err = v.Settle(ctx, v.at, token, spare)
-		if gone = err == driver.ErrGone; gone {
-			return nil
-		}
-		return err
-	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch v.err = err; {
-	case gone || err != nil:
-		v.held = false // or it is not known any more
-	case settled:
-		v.token, v.spare, v.since = token, spare, start
-	default:
-		v.token, v.spare = clock, 0
-	}
-	return settled
 }

@@ -100,6 +100,7 @@ func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string, ad
 		TTL:        time.Second,
 		IdleRate:   1,
 		RequireAll: true,
+		Variant:    len(dead)+len(added) > 0,
 	})
 }
 

@@ -1,8 +1,12 @@
 package redlock
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/seed80cd6120/locker/driver"
 )
 
 // QuorumError says that no majority of the nodes said yes, and what each of them said instead.
@@ -29,5 +33,12 @@ func (e *QuorumError) Error() string {
 	return b.String()
 }
 
-// Unwrap gives errors.Is and errors.As the errors of the nodes.
-func (e *QuorumError) Unwrap() []error { return e.Errs }
+// Unwrap gives errors.Is and errors.As the errors of the nodes; those that refused only if without them there is
+// no majority: otherwise a repetition may yet succeed.
+func (e *QuorumError) Unwrap() []error {
+	others := slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return errors.Is(err, driver.ErrRefused) })
+	if refused := len(e.Errs) - len(others); refused > e.Nodes-(e.Nodes/2+1) {
+		return e.Errs
+	}
+	return others
+}

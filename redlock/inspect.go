@@ -6,34 +6,26 @@ import (
 	"iter"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// all makes a request to every node that is not silent. It returns how many carried it out, and how
-// many said driver.ErrGone; and an error if these together are no majority.
-func (b *backend) all(ctx context.Context, f func(ctx context.Context, i int) error) (yes, gone int, err error) {
+// each makes a request to these nodes. It returns how many carried it out, and how many said driver.ErrGone; and
+// an error if these together are no majority of all.
+func (b *backend) each(ctx context.Context, nodes []int, f func(ctx context.Context, i int) error) (yes, gone int, err error) {
 	var mu sync.Mutex
-	e := QuorumError{Nodes: len(b.nodes)}
-	first, rest := b.order("")
-	b.each(ctx, append(first, rest...), nil, func(i int) {
-		var said error
-		err := b.request(b.nodes[i], func(ctx context.Context) error {
-			if said = f(ctx, i); said == driver.ErrGone {
-				return nil
-			}
-			return said
-		})
+	e := QuorumError{Nodes: len(b.nodes), No: len(b.nodes) - len(nodes)}
+	b.ask(ctx, nodes, func(i int) {
+		err := b.request(b.nodes[i], func(ctx context.Context) error { return f(ctx, i) })
 		mu.Lock()
 		defer mu.Unlock()
-		switch {
-		case err != nil:
-			e.Errs = append(e.Errs, err)
-		case said != nil:
+		switch err {
+		case nil:
+			e.Yes++
+		case driver.ErrGone:
 			e.No++
 		default:
-			e.Yes++
+			e.Errs = append(e.Errs, err)
 		}
 	}, func() bool { return false })
 	mu.Lock()
@@ -50,11 +42,7 @@ func (b *backend) enough(answered int) int { return max(1, answered-(len(b.nodes
 // Lighten implements [driver.Weigher].
 func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) error {
 	c := stateOf(dc)
-	held := b.holds(c)
-	yes, gone, err := b.all(ctx, func(ctx context.Context, i int) error {
-		if !slices.Contains(held, i) {
-			return driver.ErrGone
-		}
+	yes, gone, err := b.each(ctx, b.tally(c).held, func(ctx context.Context, i int) error {
 		return b.nodes[i].Lighten(ctx, c.votes[i].at, weight)
 	})
 	switch {
@@ -68,9 +56,9 @@ func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) e
 
 // Evict implements [driver.Evictor].
 func (b *backend) Evict(ctx context.Context, name, id string) error {
-	yes, _, err := b.all(ctx, func(ctx context.Context, i int) error { return b.nodes[i].Evict(ctx, name, id) })
+	yes, _, err := b.each(ctx, b.all(), func(ctx context.Context, i int) error { return b.nodes[i].Evict(ctx, name, id) })
 	if err == nil && yes == 0 {
-		return driver.ErrGone
+		err = driver.ErrGone
 	}
 	return err
 }
@@ -80,7 +68,7 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 	return func(yield func(string, error) bool) {
 		var mu sync.Mutex
 		found := make(map[string]int)
-		answered, _, err := b.all(ctx, func(ctx context.Context, i int) error {
+		answered, _, err := b.each(ctx, b.all(), func(ctx context.Context, i int) error {
 			for name, err := range b.nodes[i].Names(ctx, prefix) {
 				if err != nil {
 					return err
@@ -105,12 +93,12 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 	}
 }
 
-// Look implements [driver.Inspector]. It shows who holds the name by more than half of the nodes that
-// answer, and those others of whom as many know as a majority may have left.
+// Look implements [driver.Inspector]. It shows who holds the name by more than half of the nodes that answer, and
+// those others of whom as many know as a majority may have left.
 func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, error) {
 	var mu sync.Mutex
 	by := make(map[string][]driver.Position)
-	answered, _, err := b.all(ctx, func(ctx context.Context, i int) error {
+	answered, _, err := b.each(ctx, b.all(), func(ctx context.Context, i int) error {
 		positions, err := b.nodes[i].Look(ctx, name)
 		mu.Lock()
 		defer mu.Unlock()
@@ -124,36 +112,26 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	var all []driver.Position
+	var holders, waiters []driver.Position
 	for _, said := range by {
-		if p := b.merge(said, answered); p.Held || len(said) >= b.enough(answered) {
-			all = append(all, p)
+		slices.SortFunc(said, func(p, q driver.Position) int { return cmp.Compare(q.Left, p.Left) }) // holders first
+		held := 0
+		for held < len(said) && said[held].Held {
+			held++
+		}
+		if 2*held > answered {
+			p := said[min(b.quorum, held)-1]
+			if !b.fenced {
+				p.Token = 0
+			}
+			holders = append(holders, p)
+		} else if p := said[len(said)-1]; len(said) >= b.enough(answered) {
+			p.Held, p.Token, p.Left = false, 0, 0
+			waiters = append(waiters, p)
 		}
 	}
-	slices.SortFunc(all, func(p, q driver.Position) int {
-		if p.Held != q.Held {
-			return map[bool]int{true: -1, false: 1}[p.Held]
-		}
-		return cmp.Or(p.Since.Compare(q.Since), cmp.Compare(p.ID, q.ID))
-	})
-	return all, nil
-}
-
-// merge makes one position of what the nodes say of one claim.
-func (b *backend) merge(said []driver.Position, answered int) driver.Position {
-	slices.SortFunc(said, func(p, q driver.Position) int { return cmp.Compare(q.Left, p.Left) }) // holders first
-	held := slices.IndexFunc(said, func(p driver.Position) bool { return !p.Held })
-	if held < 0 {
-		held = len(said)
-	}
-	if 2*held > answered {
-		p := said[min(b.quorum, held)-1]
-		if !b.fenced {
-			p.Token = 0
-		}
-		return p
-	}
-	p := said[len(said)-1]
-	p.Held, p.Token, p.Left = false, 0, time.Duration(0)
-	return p
+	byAge := func(p, q driver.Position) int { return cmp.Or(p.Since.Compare(q.Since), cmp.Compare(p.ID, q.ID)) }
+	slices.SortFunc(holders, byAge)
+	slices.SortFunc(waiters, byAge)
+	return append(holders, waiters...), nil
 }

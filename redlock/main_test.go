@@ -203,11 +203,11 @@ func waits(t testing.TB, nodes []goredis.UniversalClient, name string, n int) {
 
 // isAcquire and isRelease tell requests by the number of their words; see redisnode.
 func isAcquire(request []byte) bool {
-	return bytes.HasPrefix(request, []byte("*15\r\n")) || bytes.HasPrefix(request, []byte("*18\r\n"))
+	return bytes.HasPrefix(request, []byte("*12\r\n"))
 }
 
 func isRelease(request []byte) bool {
-	return bytes.HasPrefix(request, []byte("*11\r\n")) || bytes.HasPrefix(request, []byte("*12\r\n"))
+	return bytes.HasPrefix(request, []byte("*11\r\n"))
 }
 
 // take has the claim take the name.

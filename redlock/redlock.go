@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -78,13 +79,12 @@ func New(clients []goredis.UniversalClient, opts ...locker.Option) (locker.Locke
 
 // backend is the driver.
 type backend struct {
-	nodes       []*node
-	quorum      int
-	clock       driver.Clock
-	log         *slog.Logger
-	bound       time.Duration
-	fenced      bool
-	spreadAfter time.Duration // changed by tests only
+	nodes  []*node
+	quorum int
+	clock  driver.Clock
+	log    *slog.Logger
+	bound  time.Duration
+	fenced bool
 
 	working underway.Group  // requests without an answer, and what is to be given back
 	closing context.Context // nothing is tried again
@@ -101,7 +101,7 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s setting
 	if s.bound == 0 {
 		s.bound = min(max(cfg.TTL/5, 200*time.Millisecond), time.Second)
 	}
-	b := &backend{quorum: n/2 + 1, clock: cfg.Clock, log: cfg.Logger, bound: s.bound, fenced: !s.unfenced, spreadAfter: spreadAfter}
+	b := &backend{quorum: n/2 + 1, clock: cfg.Clock, log: cfg.Logger, bound: s.bound, fenced: !s.unfenced}
 	b.life, b.die = context.WithCancel(context.Background())
 	b.closing, b.closed = context.WithCancel(b.life)
 	for i, client := range clients {
@@ -115,10 +115,8 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s setting
 			return nil, fmt.Errorf("client %d: %w", i, err)
 		}
 		name := nameOf(client)
-		for j, other := range b.nodes {
-			if other.name == name {
-				return nil, fmt.Errorf("clients %d and %d are for the same server", j, i)
-			}
+		if j := slices.IndexFunc(b.nodes, func(other *node) bool { return other.name == name }); j >= 0 {
+			return nil, fmt.Errorf("clients %d and %d are for the same server", j, i)
 		}
 		b.nodes = append(b.nodes, &node{Node: redis, name: name})
 	}

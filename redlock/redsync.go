@@ -11,36 +11,23 @@ import (
 	rsredis "github.com/go-redsync/redsync/v4/redis"
 )
 
-// ballot is what one node has said. It is what redsync takes for a pool, and for a connection.
-// redsync is asked when the nodes have answered: which answers make a majority, and whether it came
-// in time, is its word. What its own requests could not do, to heed a context, to recognise a lock
-// as one's own, to undo what a majority did not follow, is done by others.
-type ballot struct {
-	yes    bool
-	second bool // it is the second round
-}
+// ballot is what one node has said. It is what redsync takes for a pool, and for a connection. redsync is asked
+// when the nodes have answered: which answers make a majority, and whether it came in time, is its word.
+// What its own requests could not do, to heed a context, to recognise a lock as one's own, to undo what a
+// majority did not follow, is done by others.
+type ballot struct{ yes bool }
 
 var errForeign = errors.New("redsync asked for what is not offered")
 
-// majority has redsync count the nodes that have granted the name, or, in the second round, have written
-// the token. It returns an error if they are too few.
-func (b *backend) majority(ctx context.Context, c *claim, yes []int, second bool) error {
-	if len(yes) < b.quorum {
-		return b.failure(c)
-	}
+// majority has redsync count the nodes that have written the same token. It returns an error if they are too few.
+func (b *backend) majority(ctx context.Context, c *claim, yes []int) error {
 	pools := make([]rsredis.Pool, len(b.nodes))
 	for i := range pools {
-		pools[i] = &ballot{yes: slices.Contains(yes, i), second: second}
+		pools[i] = &ballot{slices.Contains(yes, i)}
 	}
-	m := redsync.New(pools...).NewMutex(c.Name, redsync.WithExpiry(c.TTL), redsync.WithValue(c.ID),
+	err := redsync.New(pools...).NewMutex(c.Name, redsync.WithExpiry(c.TTL), redsync.WithValue(c.ID),
 		redsync.WithGenValueFunc(func() (string, error) { return c.ID, nil }),
-		redsync.WithFailFast(true), redsync.WithTimeoutFactor(1))
-	err := error(nil)
-	if second {
-		_, err = m.ExtendContext(ctx)
-	} else {
-		err = m.TryLockContext(ctx)
-	}
+		redsync.WithFailFast(true), redsync.WithTimeoutFactor(1)).TryLockContext(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, b.failure(c))
 	}
@@ -56,14 +43,8 @@ type conn ballot
 // SetNX is redsync asking for the lock.
 func (c *conn) SetNX(string, string, time.Duration) (bool, error) { return c.yes, nil }
 
-// Eval is redsync extending the lock, or, after too few votes, undoing what SetNX did, which is
-// done elsewhere.
-func (c *conn) Eval(*rsredis.Script, ...any) (any, error) {
-	if c.second && c.yes {
-		return int64(1), nil
-	}
-	return int64(0), nil
-}
+// Eval is redsync undoing, after too few votes, what SetNX did, which is done elsewhere.
+func (c *conn) Eval(*rsredis.Script, ...any) (any, error) { return int64(0), nil }
 
 // Close has nothing to close.
 func (c *conn) Close() error { return nil }

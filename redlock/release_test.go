@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,4 +114,26 @@ func TestLeaseIsConfirmed(t *testing.T) {
 		t.Errorf("cause %v", cause)
 	}
 	must(t, next.Release(ctx))
+}
+
+// A release that a minority of the nodes refused is not refused: the others may yet do it.
+func TestMinorityDoesNotRefuse(t *testing.T) {
+	no := fmt.Errorf("%w: NOPERM", driver.ErrRefused)
+	down := errors.New("connection refused")
+	for _, row := range []struct {
+		errs    []error
+		refused bool
+	}{
+		{[]error{no, down, down, down, down}, false},
+		{[]error{no, no, down, down, down}, false},
+		{[]error{no, no, no, down}, true},
+	} {
+		err := &QuorumError{Nodes: 5, Errs: row.errs}
+		if got := errors.Is(err, driver.ErrRefused); got != row.refused {
+			t.Errorf("%v: refused %v", err, got)
+		}
+		if !errors.Is(err, down) || !strings.Contains(err.Error(), "NOPERM") {
+			t.Errorf("%v does not say all", err)
+		}
+	}
 }

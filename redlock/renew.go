@@ -4,69 +4,64 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
-// renewal is what the nodes have said of one holding.
+// renewal is what the nodes have said of one holding: how many hold it, or do not, is in QuorumError.
 type renewal struct {
+	QuorumError
 	untils []driver.Instant // of the nodes where it is held
-	gone   int
-	errs   []error
 	known  bool
 }
 
 // decide returns what is known of the holding, or known not to become known.
 func (b *backend) decide(r *renewal) (until driver.Instant, err error, ok bool) {
-	n := len(b.nodes)
 	switch {
-	case len(r.untils) >= b.quorum:
+	case r.Yes >= b.quorum:
 		slices.Sort(r.untils)
-		return r.untils[len(r.untils)-b.quorum], nil, true
-	case r.gone > n-b.quorum:
+		return r.untils[r.Yes-b.quorum], nil, true
+	case r.No > r.Nodes-b.quorum:
 		return 0, driver.ErrGone, true
-	case len(r.untils)+r.gone+len(r.errs) == n:
-		return 0, &QuorumError{Nodes: n, Yes: len(r.untils), No: r.gone, Errs: r.errs}, true
 	}
-	return 0, nil, false
+	return 0, &r.QuorumError, r.Yes+r.No+len(r.Errs) == r.Nodes
 }
 
-// Renew implements [driver.Driver]. Each node is asked for the holdings that it has, all in one
-// request. What a majority says is reported at once.
+// Renew implements [driver.Driver]. Each node is asked for the holdings that it has, all in one request. What a
+// majority says is reported at once.
 func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	var mu sync.Mutex
 	open := len(claims)
 	all := make(map[*driver.Claim]*renewal, open)
 	at := make([][]*redisnode.Claim, len(b.nodes))
 	for _, dc := range claims {
-		c, r := stateOf(dc), &renewal{}
+		c, r := stateOf(dc), &renewal{QuorumError: QuorumError{Nodes: len(b.nodes)}}
 		all[dc] = r
 		c.mu.Lock()
 		for i, v := range c.votes {
-			if v.held {
+			switch {
+			case v.said.Granted:
 				at[i] = append(at[i], v.at)
-			} else {
-				r.gone++
+			case v.err != nil:
+				r.Errs = append(r.Errs, v.err)
+			default:
+				r.No++
 			}
 		}
 		c.mu.Unlock()
 	}
-	hear := func(n *node, c *redisnode.Claim, a redisnode.Renewal, err error) {
+	hear := func(c *redisnode.Claim, until driver.Instant, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		r := all[c.Claim]
-		switch {
-		case err != nil:
-			r.errs = append(r.errs, err)
-		case !a.Held:
-			r.gone++
+		switch err {
+		case nil:
+			r.Yes, r.untils = r.Yes+1, append(r.untils, until)
+		case driver.ErrGone:
+			r.No++
 		default:
-			r.untils = append(r.untils, a.Sent.Add(min(a.Left, c.TTL)-coarse))
-			if a.Waiting > 0 && c.Wanted != nil {
-				c.Wanted()
-			}
+			r.Errs = append(r.Errs, err)
 		}
 		if until, err, ok := b.decide(r); ok && !r.known && open > 0 {
 			r.known = true
@@ -74,19 +69,20 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 			report(c.Claim, until, err)
 		}
 	}
-	var nodes []int
-	for i := range at {
-		if len(at[i]) > 0 {
-			nodes = append(nodes, i)
-		}
-	}
-	b.each(ctx, nodes, nil, func(i int) {
-		start, last := time.Now(), error(nil)
-		b.nodes[i].Renew(ctx, at[i], func(c *redisnode.Claim, a redisnode.Renewal, err error) {
-			last = err
-			hear(b.nodes[i], c, a, err)
+	nodes := slices.DeleteFunc(b.all(), func(i int) bool { return len(at[i]) == 0 })
+	b.ask(ctx, nodes, func(i int) {
+		heard := 0
+		err := b.request(b.nodes[i], func(ctx context.Context) (err error) {
+			b.nodes[i].Renew(ctx, at[i], func(c *redisnode.Claim, until driver.Instant, said error) {
+				err = said
+				heard++
+				hear(c, until, said)
+			})
+			return err
 		})
-		b.heard(b.nodes[i], time.Since(start), last)
+		for _, c := range at[i][heard:] {
+			hear(c, 0, err) // it was not asked
+		}
 	}, func() bool {
 		mu.Lock()
 		defer mu.Unlock()

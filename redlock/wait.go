@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	// fallback is how often a waiter looks at least, whatever it was told. The servers keep a queue
-	// three times as long at which no waiter has looked.
-	fallback = 20 * time.Second
 	// stragglers is how long the other nodes are waited for when one has told news.
 	stragglers = 10 * time.Millisecond
 	// maxSplits is how many times in a row a waiter looks soon because nobody has a majority.
@@ -28,11 +25,20 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 		v.Join(v.at, func(e redisnode.Event) { b.hear(listen, c, v, e) })
 		defer v.Leave(v.at)
 	}
-	b.subscribe(listen, c)
+	soon, cancel := context.WithTimeout(listen, b.bound)
+	b.ask(soon, b.all(), func(i int) { b.ready(listen, c, c.votes[i]) }, func() bool { return b.listening(c) })
+	cancel()
 	var failed error
 	for splits, outages := 0, 0; ; {
-		if len(b.holds(c)) < b.quorum { // it was not told of a majority
-			b.ask(ctx, c, true)
+		c.mu.Lock()
+		how := redisnode.Queue
+		if c.yield {
+			how = redisnode.Yield
+		}
+		c.due, c.yield = time.Now().Add(time.Hour), false
+		c.mu.Unlock()
+		if len(b.tally(c).held) < b.quorum { // it was not told of a majority
+			b.askFor(ctx, c, how, 0)
 		}
 		g, err := b.grant(ctx, c)
 		if err == nil {
@@ -41,15 +47,13 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 		if ctx.Err() == nil || failed == nil {
 			failed = err // what was in the way before ctx ended says more
 		}
-		if b.vain(c) {
+		switch t := b.tally(c); {
+		case t.lasting > len(b.nodes)-b.quorum:
 			return driver.Grant{}, b.failure(c)
-		}
-		held, refused := len(b.holds(c)), c.refused()
-		switch {
-		case held+refused < b.quorum:
+		case len(t.held)+t.refused < b.quorum:
 			outages++
-			c.lookIn(backoff(redisnode.MinPause, redisnode.MaxPause, outages), held > 0)
-		case held > 0 && splits < maxSplits && !b.beaten(c):
+			c.lookIn(backoff(redisnode.MinPause, redisnode.MaxPause, outages), len(t.held) > 0)
+		case len(t.held) > 0 && splits < maxSplits:
 			// Those who hold the name on too few nodes leave them to the oldest who waits there.
 			splits++
 			c.lookIn(backoff(stragglers/2, 4*stragglers, splits), true)
@@ -57,20 +61,20 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 			splits, outages = 0, 0
 			c.lookIn(b.untilFree(c), false)
 		}
-		if err := b.sleep(ctx, c); err != nil {
+		if b.sleep(ctx, c); ctx.Err() != nil {
 			return driver.Grant{}, failed
 		}
 	}
 }
 
-// sleep returns when it is time to look, or a majority has granted the name.
-func (b *backend) sleep(ctx context.Context, c *claim) error {
-	for len(b.holds(c)) < b.quorum {
+// sleep returns when it is time to look, a majority has granted the name, or ctx has ended.
+func (b *backend) sleep(ctx context.Context, c *claim) {
+	for len(b.tally(c).held) < b.quorum && ctx.Err() == nil {
 		c.mu.Lock()
 		rest := time.Until(c.due)
 		c.mu.Unlock()
 		if rest <= 0 {
-			break
+			return
 		}
 		timer := time.NewTimer(rest)
 		select {
@@ -79,11 +83,7 @@ func (b *backend) sleep(ctx context.Context, c *claim) error {
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		if ctx.Err() != nil {
-			break
-		}
 	}
-	return ctx.Err()
 }
 
 // lookIn has a waiter look after d at the latest, and then yield.
@@ -105,11 +105,13 @@ func (b *backend) hear(listen context.Context, c *claim, v *vote, e redisnode.Ev
 	switch {
 	case e.Granted:
 		c.mu.Lock()
-		v.told(e)
+		if a, ok := v.said.After(e); ok {
+			v.heard(a)
+		}
 		c.mu.Unlock()
 		c.lookIn(stragglers, true) // if the other nodes do not follow
 	case e.In > 0:
-		c.lookIn(e.In+jitter(0), false)
+		c.lookIn(e.In+stragglers, false)
 	case e.Received == 0: // the subscription was interrupted
 		c.lookIn(0, false)
 		b.working.Go(func() { b.ready(listen, c, v) })
@@ -134,89 +136,46 @@ func (b *backend) listening(c *claim) bool {
 	return n >= b.quorum
 }
 
-// subscribe waits until enough nodes tell news, but not for long.
-func (b *backend) subscribe(listen context.Context, c *claim) {
-	first, rest := b.order(c.Name)
-	ctx, cancel := context.WithTimeout(listen, b.bound)
-	defer cancel()
-	b.each(ctx, first, rest, func(i int) { b.ready(listen, c, c.votes[i]) }, func() bool { return b.listening(c) })
-}
-
 // ready waits until a node tells news, and then has the claim queue there, too.
 func (b *backend) ready(listen context.Context, c *claim, v *vote) {
-	if v.Listening(v.at) {
-		return
-	}
-	err := v.Ready(listen, v.at)
-	if listen.Err() != nil {
-		return
-	}
-	if err != nil {
-		b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", v.name, "error", err)
-		c.mu.Lock()
-		v.deaf = err
-		c.mu.Unlock()
+	for failures := 1; !v.Listening(v.at); failures++ {
+		err := v.Ready(listen, v.at)
+		if err == nil || listen.Err() != nil {
+			break
+		}
+		if !redisnode.Transient(err) {
+			b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", v.name, "error", err)
+			c.mu.Lock()
+			v.noNews = err
+			c.mu.Unlock()
+			break
+		}
+		select {
+		case <-time.After(backoff(redisnode.MinPause, redisnode.MaxPause, failures)):
+		case <-listen.Done():
+		}
 	}
 	c.lookIn(0, false)
-}
-
-// vain reports whether too many nodes say what no waiting mends.
-func (b *backend) vain(c *claim) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for _, v := range c.votes {
-		if v.deaf != nil || v.err != nil && !redisnode.Transient(v.err) {
-			n++
-		}
-	}
-	return n > len(c.votes)-b.quorum
-}
-
-// beaten reports whether another holds the name alone on a majority of the nodes.
-func (b *backend) beaten(c *claim) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	rivals := make(map[string]int)
-	most := 0
-	for _, v := range c.votes {
-		if who := v.said.Who; v.answered && !v.held && who != "" {
-			rivals[who]++
-			most = max(most, rivals[who])
-		}
-	}
-	return most >= b.quorum
 }
 
 // untilFree returns when a majority of the nodes may be free, if no holder is heard of.
 func (b *backend) untilFree(c *claim) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var lefts []time.Duration
+	var looks []time.Duration
 	for _, v := range c.votes {
-		switch left := v.said.Left; {
-		case v.held:
-			lefts = append(lefts, 0)
-		case v.answered && (left < 0 || left > fallback):
-			lefts = append(lefts, fallback+rand.N(fallback/4))
+		switch {
+		case v.said.Granted:
+			looks = append(looks, 0)
 		case v.answered:
-			lefts = append(lefts, left+jitter(v.said.Ahead))
+			looks = append(looks, v.said.NextLook())
 		}
 	}
-	if len(lefts) < b.quorum {
+	if len(looks) < b.quorum {
 		return redisnode.MaxPause
 	}
-	slices.Sort(lefts)
-	return lefts[b.quorum-1]
-}
-
-// jitter returns how long after the end of a holding a waiter looks. The first in the queue looks
-// at once. The others leave it the time to, but within a second one of them stands in for it.
-func jitter(ahead int64) time.Duration {
-	if ahead == 0 {
-		return 5*time.Millisecond + rand.N(20*time.Millisecond)
-	}
-	return 300*time.Millisecond + rand.N(400*time.Millisecond)
+	slices.Sort(looks)
+	return looks[b.quorum-1]
 }
 
 // backoff is a random time of which the bounds double with each failure in a row.

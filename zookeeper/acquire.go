@@ -4,211 +4,154 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker/driver"
 )
 
+// claimState is what is known of a claim at the server; it is the claim's State.
+type claimState struct {
+	claim   *driver.Claim
+	queue   string        // path of the queue
+	node    string        // path of the claim's node, "" if none is known
+	doubt   bool          // the node may be another one, or none
+	session int64         // in which the node was made
+	czxid   int64         // of the transaction that made it
+	skew    time.Duration // from our clock to the server's
+	known   int64         // the last change of the queue that was looked at
+
+	mu  sync.Mutex      // held while the node is replaced or its watch is asked for
+	own <-chan zk.Event // news of the claim's node, nil if it is not watched
+}
+
 // Acquire takes a place in the queue and waits until the claim is granted.
 func (d *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	st := &claimState{claim: c, queue: queuePath(d.base, c.Name), weight: c.Weight}
+	st := &claimState{claim: c, queue: d.queuePath(c.Name)}
 	c.State = st
-	for pause := 5 * time.Millisecond; ; {
+	hangups := 0
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		g, err := d.try(ctx, st)
 		again := errors.Is(err, errAgain) || c.Wait && !errors.Is(err, driver.ErrRefused)
-		switch {
-		case err == nil || ctx.Err() != nil || !again:
+		if err == nil || ctx.Err() != nil || !again {
 			return g, err
-		case st.tooLong(err):
+		}
+		hangups++
+		if st.node != "" || !errors.Is(err, zk.ErrConnectionClosed) {
+			hangups = 0
+		}
+		if hangups == 5 && len(st.queue) >= 1<<10 {
+			st.doubt = false // the server was sent more than its jute.maxbuffer, and nothing was made
 			return g, failed("ask for", st.queue, errTooLong)
-		case !errors.Is(err, errAgain):
-			// No server, or one that says something that may pass.
-			sleep(ctx, pause)
-			pause = min(2*pause, time.Second)
+		}
+		select { // there is no server, or one that says something that may pass
+		case <-time.After(pause):
+		case <-ctx.Done():
 		}
 	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d/2 + rand.N(d))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// A server hangs up without a word when it is sent more than its jute.maxbuffer. That is what it
-// is taken for when it did so for a name of some length again and again, and never answered.
-const (
-	longPath   = 1 << 10
-	maxHangups = 5
-)
-
-// tooLong reports whether the claim's name is too long for the server. Then nothing of it was made.
-func (st *claimState) tooLong(err error) bool {
-	if !errors.Is(err, zk.ErrConnectionClosed) || st.node != "" {
-		st.hangups = 0
-		return false
-	}
-	st.hangups++
-	if len(st.queue) < longPath || st.hangups < maxHangups {
-		return false
-	}
-	st.doubt = false
-	return true
 }
 
 // try goes on with the claim until it is granted or something comes in between.
-func (d *backend) try(ctx context.Context, st *claimState) (driver.Grant, error) {
-	id, err := d.session.usable(ctx, st.claim.Wait)
+func (d *backend) try(ctx context.Context, st *claimState) (g driver.Grant, err error) {
+	id, err := d.usable(ctx, st.claim.Wait)
 	if err != nil {
-		return driver.Grant{}, err
+		return g, err
 	}
-	if st.node != "" && st.session != id {
-		st.forget() // it ends with its session
+	if st.doubt || st.node != "" && st.session != id {
+		st.doubt = true
+		if err := d.clear(st); err != nil {
+			return g, err
+		}
+		st.node = ""
 	}
-	switch {
-	case st.doubt:
-		err = d.find(st, id)
-	case st.node == "" && !st.claim.Wait:
-		err = d.free(st)
-	}
-	if err == nil && st.node == "" {
-		var alone bool
-		if alone, err = d.join(st, id); alone {
+	if st.node == "" {
+		alone, err := d.join(st, id)
+		if err != nil {
+			return g, err
+		}
+		if alone {
 			return d.grant(st)
 		}
 	}
-	if err != nil {
-		return driver.Grant{}, err
-	}
 	return d.queue(ctx, st)
-}
-
-// free returns driver.ErrTaken if the claim would have to wait, without writing anything.
-func (d *backend) free(st *claimState) error {
-	l, err := d.listNow(st.queue)
-	if err != nil {
-		return err
-	}
-	total := l.total()
-	for _, e := range l.queue {
-		if e.linger > 0 && !l.timed {
-			total -= int64(e.weight) // its time may be over, which shows when the claim has joined
-		}
-	}
-	if !driver.Fits(total, st.claim.Weight, st.claim.Limit) {
-		return driver.ErrTaken
-	}
-	return nil
-}
-
-// find looks for a node of the claim of which it is not certain that it is there.
-//
-// No request of an earlier connection can be carried out after the sync: a server closes the
-// session's earlier connection when it takes a new one, a leader refuses what comes from the
-// server that the session has left, and what was taken before is ahead of the sync.
-func (d *backend) find(st *claimState, id int64) error {
-	nodes, err := d.nodesOf(st)
-	if err != nil {
-		return err
-	}
-	for _, node := range nodes {
-		stat, err := d.session.stat(node)
-		switch {
-		case err != nil:
-			return err
-		case stat != nil && stat.EphemeralOwner == id && st.node == "":
-			st.node, st.session, st.czxid = node, id, stat.Czxid
-		case stat != nil: // of a session that has ended, so not for long; nobody has to wait for that
-			if err := d.remove(node); err != nil {
-				return err
-			}
-		}
-	}
-	st.doubt = false
-	return nil
 }
 
 // join makes the claim's node. Writing to the queue in the same transaction brings its Stat, which
 // tells the node's czxid, the server's time, and whether the node is alone.
 func (d *backend) join(st *claimState, id int64) (alone bool, err error) {
 	st.doubt = true
-	made, err := d.session.multi("create a node in", st.queue,
-		&zk.CreateRequest{Path: st.queue + "/" + claimNode(st.claim), Data: []byte(st.claim.Owner), Acl: d.acl, Flags: zk.FlagEphemeralSequential},
+	node := st.queue + "/" + entry{id: st.claim.ID, weight: st.claim.Weight, limit: st.claim.Limit}.name()
+	made, err := d.conn.Multi(
+		&zk.CreateRequest{Path: node, Data: []byte(st.claim.Owner), Acl: d.acl, Flags: zk.FlagEphemeralSequential},
 		&zk.SetDataRequest{Path: st.queue, Version: -1})
-	st.doubt = !wasAnswered(err)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	if errors.Is(err, zk.ErrNoNode) {
 		if err := d.makeQueue(st); err != nil {
 			return false, err
 		}
 		return d.join(st, id)
-	case err != nil:
-		return false, err
 	}
-	if now, _ := d.session.now(); now != id {
-		st.doubt = true
-		return false, errAgain
+	if err != nil {
+		st.doubt = !wasAnswered(err)
+		return false, failed("create a node in", st.queue, err)
+	}
+	if now, _ := d.state(); now != id {
+		return false, errAgain // no telling in which of the two it was made
 	}
 	stat := made[1].Stat
-	st.node, st.session, st.czxid, st.made = made[0].String, id, stat.Pzxid, false
-	d.session.tell(stat.Mtime)
-	return stat.NumChildren == 1, nil
+	st.node, st.own, st.session, st.doubt = made[0].String, nil, id, false
+	st.czxid, st.skew = stat.Pzxid, time.Duration(stat.Mtime)*time.Millisecond-time.Duration(d.clock.Now())
+	return stat.NumChildren == 1 && parseEntry(path.Base(st.node)).seq < lastNumber, nil
 }
 
-// queue waits in the queue.
-func (d *backend) queue(ctx context.Context, st *claimState) (driver.Grant, error) {
-	for whole := false; ; {
-		l, err := d.list(st.queue, whole)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return driver.Grant{}, err
+// makeQueue makes the node under which the claim queues: a container, which servers remove when it has
+// been empty for a while.
+func (d *backend) makeQueue(st *claimState) error {
+	if !d.based.Load() {
+		if err := d.makeBase(d.base + "/" + st.claim.ID); err != nil {
+			return err
 		}
-		st.known = max(st.known, l.pzxid)
-		i := l.index(path.Base(st.node))
-		switch {
-		case i < 0: // it was deleted, perhaps with the queue and all in it
-			st.forget()
-			err = errAgain
-		case l.queue[i].seq >= lastNumber:
-			err = d.renumber(ctx, st)
-		case l.queue[i].granted():
-			if l.tells(i) {
-				err = d.touch(st)
-			}
-			if err == nil {
-				return d.grant(st)
-			}
-		case !st.claim.Wait:
-			if err = d.remove(st.node); err == nil {
-				err = driver.ErrTaken
-			}
-		default:
-			blocker := l.blocker(i)
-			listed := whole
-			whole = blocker < 0
-			if listed || !whole {
-				err = d.wait(ctx, st, l, blocker)
-			}
+		d.based.Store(true)
+	}
+	_, err := d.conn.CreateContainer(st.queue, nil, zk.FlagContainer, d.acl)
+	switch {
+	case errors.Is(err, zk.ErrNodeExists):
+		return nil
+	case errors.Is(err, zk.ErrNoNode): // somebody has removed the base
+		d.based.Store(false)
+		return errAgain
+	}
+	return failed("create", st.queue, err)
+}
+
+// makeBase makes the nodes above the queues that are missing, if the ACL lets those who are here use what is made with
+// it: otherwise that would stand in everybody's way. It tries that in the same transaction, with a node at probe.
+func (d *backend) makeBase(probe string) error {
+	var ops []any
+	for i, c := range d.base + "/" {
+		if i == 0 || c != '/' {
+			continue
 		}
+		there, _, err := d.conn.Exists(d.base[:i])
 		if err != nil {
-			return driver.Grant{}, err
+			return failed("read", d.base[:i], err)
+		}
+		if !there {
+			ops = append(ops, &zk.CreateRequest{Path: d.base[:i], Acl: d.acl})
 		}
 	}
-}
-
-// touch writes to the claim's node, which tells those who watch it to look again.
-func (d *backend) touch(st *claimState) error {
-	_, err := d.session.multi("write to", st.node, d.rewrite(st))
-	return err
-}
-
-func (d *backend) rewrite(st *claimState) *zk.SetDataRequest {
-	return &zk.SetDataRequest{Path: st.node, Data: []byte(st.claim.Owner), Version: -1}
+	_, err := d.conn.Multi(append(ops,
+		&zk.CreateRequest{Path: probe, Acl: d.acl},
+		&zk.CheckVersionRequest{Path: probe, Version: -1}, // it may be read
+		&zk.SetDataRequest{Path: probe, Version: -1},
+		&zk.CreateRequest{Path: probe + "/x", Acl: d.acl},
+		&zk.DeleteRequest{Path: probe + "/x", Version: -1},
+		&zk.DeleteRequest{Path: probe, Version: -1})...)
+	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
+		return errAgain // others make the base or remove it
+	}
+	return failed("make and use nodes in", d.base, err)
 }
 
 // A token is the czxid of the claim's node, which has 21 bits for the leader's epoch and 32 for its
@@ -221,24 +164,19 @@ const (
 func token(czxid int64) int64 { return czxid << spareBits }
 
 // grant makes the claim a holder.
-func (d *backend) grant(st *claimState) (driver.Grant, error) {
+func (d *backend) grant(st *claimState) (g driver.Grant, err error) {
 	if st.czxid > maxCzxid {
-		return driver.Grant{}, fmt.Errorf("%w: the ensemble has had more than %d leaders: no token is left", driver.ErrRefused, maxCzxid>>32)
+		return g, fmt.Errorf("%w: no token is left for an epoch beyond %d", driver.ErrRefused, maxCzxid>>32)
 	}
-	if !d.session.hold(st) {
-		st.forget()
-		return driver.Grant{}, errAgain
-	}
-	if d.session.contact.spent(d.clock.Now()) {
-		// A long wait, during which the leader has not been asked anything.
-		if err := d.session.sync(); err != nil {
-			d.session.drop(st)
-			return driver.Grant{}, err
+	if d.isStale(5. / 8) { // a long wait, during which the leader has not been asked anything
+		if _, err := d.conn.Sync("/"); err != nil {
+			return g, failed("sync", "/", err)
 		}
 	}
-	return driver.Grant{
-		Token: token(st.czxid),
-		Spare: int64(min(max(st.claim.Spare, 0), 1<<spareBits-1)),
-		Until: d.session.contact.until(),
-	}, nil
+	id, until := d.state()
+	if id != st.session {
+		return g, errAgain
+	}
+	spare := min(max(st.claim.Spare, 0), 1<<spareBits-1)
+	return driver.Grant{Token: token(st.czxid), Spare: int64(spare), Until: until}, nil
 }

@@ -1,11 +1,12 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,46 +14,42 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
+// look returns the queue for name as it is now, and its path.
+func (d *backend) look(ctx context.Context, name string) (q queue, path string, err error) {
+	path = d.queuePath(name)
+	if _, err = d.usable(ctx, false); err == nil {
+		q, err = d.listNow(path)
+	}
+	return q, path, err
+}
+
 // Look returns the claims of name. That of an unknown form has its node's name for an ID.
 func (d *backend) Look(ctx context.Context, name string) (all []driver.Position, err error) {
-	if _, err := d.session.usable(ctx, false); err != nil {
-		return nil, err
-	}
-	path := queuePath(d.base, name)
-	l, err := d.listNow(path)
-	for _, e := range l.queue {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			break
-		}
-		var data []byte
-		var stat *zk.Stat
-		if data, stat, err = d.session.get(path + "/" + e.node); err == nil {
-			all = append(all, d.position(name, e, string(data), stat))
-		} else if errors.Is(err, zk.ErrNoNode) {
-			err = nil // it has gone meanwhile
+	q, path, err := d.look(ctx, name)
+	for _, e := range q {
+		data, stat, err := d.conn.Get(path + "/" + e.node)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err == nil:
+			all = append(all, e.position(name, string(data), stat))
+		case !errors.Is(err, zk.ErrNoNode): // otherwise it has gone meanwhile
+			return nil, failed("read", path, err)
 		}
 	}
 	return all, err
 }
 
-func (d *backend) position(name string, e entry, data string, stat *zk.Stat) driver.Position {
+func (e entry) position(name, data string, stat *zk.Stat) driver.Position {
 	p := driver.Position{
 		Name: name, ID: e.id, Owner: data, Weight: e.weight, Limit: e.limit,
 		Held: e.granted(), Since: time.UnixMilli(stat.Ctime),
 	}
 	if p.Held {
-		p.Token = token(stat.Czxid)
+		p.Token = token(cmp.Or(e.czxid, stat.Czxid))
 	}
 	if e.linger > 0 {
-		first, owner, _ := strings.Cut(data, " ")
-		p.Token, _ = strconv.ParseInt(first, 10, 64)
-		p.Owner, p.Left = owner, e.linger
-		if now, ok := d.session.serverTime(); ok {
-			p.Left -= now.Sub(p.Since)
-		}
+		p.Left = time.Until(p.Since.Add(e.linger))
 	}
 	return p
 }
@@ -60,54 +57,42 @@ func (d *backend) position(name string, e entry, data string, stat *zk.Stat) dri
 // Names returns the names that are held or waited for.
 func (d *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		_, err := d.session.usable(ctx, false)
+		var queues []string
+		_, err := d.usable(ctx, false)
 		if err == nil {
-			err = d.session.sync()
+			_, err = d.conn.Sync(d.base)
 		}
-		var folders []string
 		if err == nil {
-			folders, _, _, err = d.session.children(d.base, false)
+			queues, _, err = d.conn.Children(d.base)
 		}
-		for _, f := range folders {
-			name, bad := url.PathUnescape(f)
+		for _, q := range queues {
+			name, bad := url.PathUnescape(q)
 			if bad != nil || !strings.HasPrefix(name, prefix) {
 				continue // not one of ours, or not asked for
 			}
-			if err = context.Cause(ctx); err != nil {
-				break
+			var stat *zk.Stat
+			if _, stat, err = d.conn.Exists(d.base + "/" + q); err == nil {
+				err = context.Cause(ctx)
 			}
-			var l listing
-			if l, err = d.list(d.base+"/"+f, false); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			if err != nil || stat.NumChildren > 0 && !yield(name, nil) {
 				break
-			}
-			if len(l.queue) > 0 && !yield(name, nil) {
-				return
 			}
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			yield("", err)
+			yield("", failed("list", d.base, err))
 		}
 	}
 }
 
 // Evict removes the node of a claim.
 func (d *backend) Evict(ctx context.Context, name, id string) error {
-	if _, err := d.session.usable(ctx, false); err != nil {
-		return err
-	}
-	path := queuePath(d.base, name)
-	l, err := d.listNow(path)
+	q, path, err := d.look(ctx, name)
 	if err != nil {
 		return err
 	}
-	for _, e := range l.queue {
-		if e.id == id {
-			err := d.session.delete(path + "/" + e.node)
-			if errors.Is(err, zk.ErrNoNode) {
-				break
-			}
-			return err
-		}
+	i := slices.IndexFunc(q, func(e entry) bool { return e.id == id })
+	if i < 0 {
+		return driver.ErrGone
 	}
-	return driver.ErrGone
+	return d.delete(path + "/" + q[i].node)
 }

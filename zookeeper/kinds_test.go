@@ -21,7 +21,7 @@ func waiting(t testing.TB, op operator, d *backend, c *driver.Claim) chan outcom
 func stillWaits(t testing.TB, done chan outcome, d *backend) {
 	t.Helper()
 	for range 3 { // what follows from the news has been answered after that
-		if err := d.session.sync(); err != nil {
+		if _, err := d.session.conn.Sync("/"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,8 +161,8 @@ func TestNodesOfUnknownFormStandInTheQueue(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	const id = "0123456789abcdef0123456789abcdef"
-	for _, child := range []string{"x", "_c_", "_c_short", "lock-", "lock-0000000000", id, id + "-2-all-all-0000000000", id + "-1-all-0000000000",
-		id + "-1-0-10-0000000000", id + "-1-11-10-0000000000", id + "-1-weight-0000000000", id + "-lock-99999999999"} {
+	for _, child := range []string{"x", "_c_", "_c_short", "lock-", "lock-0000000000", id, id + "-2-all-all-0-0-0000000000", id + "-1-all-0000000000", id + "-1-all-all-0000000000",
+		id + "-1-0-10-0-0-0000000000", id + "-1-11-10-0-0-0000000000", id + "-1-1-10-x-0-0000000000", id + "-1-1-10-0-x-0000000000", id + "-lock-99999999999"} {
 		n := name(t)
 		c := exclusive(t, n)
 		take(t, d, c)
@@ -183,12 +183,11 @@ func TestNodesOfUnknownFormStandInTheQueue(t *testing.T) {
 		await(t, turn, "the turn after "+child).ok(t)
 		release(t, d, c)
 	}
-	// Behind, it is in nobody's way, and a weight without a claim is nothing at all.
+	// Behind, it is in nobody's way.
 	n := name(t)
 	c := exclusive(t, n)
 	take(t, d, c)
 	op.plant(queuePath(folder, n) + "/" + id + "-2-all-all-0000000009")
-	op.plant(queuePath(folder, n) + "/" + id + "-1-weight-5")
 	next := shared(t, n)
 	turn := waiting(t, op, d, next)
 	release(t, d, c)
@@ -224,25 +223,6 @@ func TestTokensThatAreUsedUp(t *testing.T) {
 	if _, err := d.grant(st); err == nil {
 		t.Error("one beyond the last was granted")
 	}
-}
-
-func TestWanted(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	d := raw(t, []string{z.Addr()})
-	n := name(t)
-	h := shared(t, n)
-	told := make(chan bool, 100)
-	h.Wanted = func() { told <- true }
-	take(t, d, h)
-	_ = renewed(t, d, h)
-	r := shared(t, n)
-	take(t, d, r) // a reader does not wait
-	_ = renewed(t, d, h)
-	if len(told) > 0 {
-		t.Error("told of one that does not wait")
-	}
-	_ = begin(within(t, time.Minute), d, exclusive(t, n))
-	eventually.Is(t, "the holder to be told", func() bool { return renewed(t, d, h) == nil && len(told) > 0 })
 }
 
 func TestLinger(t *testing.T) {
@@ -406,5 +386,43 @@ func TestWritingToNodesIsNoNews(t *testing.T) {
 	op.delete(op.nodeOf(b))
 	if err := d.Release(within(t, time.Minute), b); err == nil {
 		t.Error("released a node that was deleted")
+	}
+}
+
+// The answer to a request to become lighter is lost: whatever is asked for next finds out what came of it.
+func TestLightenWhoseReplyIsLost(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, p := console(t, z.Addr()), inFront(t, z.Addr())
+	d, other := raw(t, []string{p.Addr()}), raw(t, []string{z.Addr()})
+	ctx := within(t, time.Minute)
+	for what, end := range map[string]func(c *driver.Claim) error{
+		"again":   func(c *driver.Claim) error { return d.Lighten(ctx, c, 1) },
+		"release": func(c *driver.Claim) error { return d.Release(ctx, c) },
+		"linger":  func(c *driver.Claim) error { return d.Linger(ctx, c, time.Millisecond) },
+		"abandon": func(c *driver.Claim) error { return d.Abandon(ctx, c) },
+	} {
+		c := exclusive(t, name(t))
+		g := take(t, d, c)
+		p.SwallowReply(carries(opMulti), 0)
+		if err := d.Lighten(ctx, c, 1); err == nil {
+			t.Fatal("lighten without a reply")
+		}
+		if err := renewed(t, d, c); err != nil {
+			t.Errorf("%s: renew: %v", what, err)
+		}
+		if err := end(c); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if what == "again" {
+			r := shared(t, c.Name)
+			take(t, other, r)
+			all, err := d.Look(ctx, c.Name)
+			if err != nil || len(all) != 2 || !all[0].Held || all[0].Token != g.Token || all[0].Weight != 1 || all[0].Owner != c.Owner {
+				t.Errorf("look: %+v, %v", all, err)
+			}
+			release(t, d, c)
+			release(t, other, r)
+		}
+		op.length(c.Name, 0)
 	}
 }

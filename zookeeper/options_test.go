@@ -29,7 +29,6 @@ func TestOptionsThatCannotBeHonoured(t *testing.T) {
 		"chroot end":     {opt: WithChroot("/app/")},
 		"empty ACL":      {opt: WithACL()},
 		"nil TLS":        {opt: WithTLS(nil)},
-		"tick":           {opt: WithTick(0)},
 		"TTL":            {opt: locker.WithTTL(0)},
 		"nil":            {opt: nil},
 	} {

@@ -5,162 +5,117 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"strings"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 )
 
 // A session is the Locker's one session with ZooKeeper. The library keeps it, over one
-// connection after the other. The session here knows which connection is in use, tells the
-// holders when the session is over, and counts how long it is safe.
+// connection after the other, and makes a new one when it has expired. The session here knows which connection is in
+// use and for how long the session is certain to live.
 type session struct {
-	clock    driver.Clock
-	log      *slog.Logger
-	settings settings
-	servers  int
-	contact  contact
-	life     context.Context // ends when close begins
-	quit     context.CancelFunc
-	conn     *zk.Conn
-	events   <-chan zk.Event // closed when the library has ended; what it says is not needed
-
-	greeting sync.Mutex // held by greet
-	given    int        // credentials that the library has; greeting guards it
+	settings
+	clock   driver.Clock
+	log     *slog.Logger
+	servers []string
+	life    context.Context // ends when close begins
+	quit    context.CancelFunc
+	conn    *zk.Conn
+	events  <-chan zk.Event // closed when the library has ended; what it says is not needed
 
 	mu       sync.Mutex
-	id       int64         // 0 if there is none
-	over     chan struct{} // closed when another session takes this one's place
+	id       int64 // 0 if there is none
 	timeout  time.Duration
-	forsaken int64         // a session that is not gone back to
-	link     *link         // the connection in use, on which the server has confirmed the session
-	ready    bool          // the server has taken the credentials
-	newest   *link         // the connection made last, in use or not yet
+	givenUp  bool          // it is not gone back to
+	zxid     int64         // of the last change that is known
+	newest   *connection   // the connection made last
+	link     *connection   // the same, if a server has confirmed the session on it and it is not over
+	accepted bool          // the servers have taken the credentials
+	refused  error         // why they have not
+	failure  error         // why there was no connection the last time
+	failures int           // tries since there was one
 	changed  chan struct{} // closed and made anew when what usable looks at changes
-	refused  error         // what the servers said that no waiting will mend
-	failure  error         // why there was no connection the last time it was tried
-	failures int           // tries since a connection worked
-	holders  map[*claimState]struct{}
-	stamp    time.Time      // a moment on the server's clock
-	stamped  driver.Instant // not before that moment
+
+	sure  driver.Instant // sending of the last request that the leader is certain to know of
+	later []request      // answered later, oldest first; see answered
 }
 
-// dialSession makes the session. It does not wait for the servers.
-func dialSession(servers []string, ttl time.Duration, clock driver.Clock, log *slog.Logger, set settings) (*session, error) {
-	s := &session{
-		clock: clock, log: log, settings: set, servers: len(servers), timeout: ttl,
-		changed: make(chan struct{}), over: make(chan struct{}), holders: make(map[*claimState]struct{}),
-	}
+// newSession makes the session. It does not wait for the servers.
+func newSession(servers []string, timeout time.Duration, cfg *locker.Config, set settings) *session {
+	s := &session{clock: cfg.Clock, log: cfg.Logger, settings: set, timeout: timeout, changed: make(chan struct{})}
+	s.failure = errors.New("none has answered yet")
 	s.life, s.quit = context.WithCancel(context.Background())
-	made := make(chan struct{}) // the library dials at once, before conn is set
-	defer close(made)
-	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
-		<-made
-		return s.dial(network, address, timeout)
-	}
-	var err error
-	s.conn, s.events, err = zk.Connect(servers, ttl, zk.WithDialer(dial), zk.WithHostProvider(&hosts{session: s}),
-		zk.WithLogger(logAdapter{log}), zk.WithLogInfo(false))
-	return s, err
+	s.conn, s.events, _ = zk.Connect(servers, timeout, // which fails without servers only
+		zk.WithDialer(s.dial), zk.WithHostProvider(hosts{s}), zk.WithLogger(s), zk.WithLogInfo(false))
+	go s.authenticate()
+	return s
 }
 
-// stir wakes those who wait for a change. It is called with mu held.
-func (s *session) stir() {
+// Printf writes to the log, for the library.
+func (s *session) Printf(format string, args ...any) {
+	s.log.Debug("zookeeper: client: " + fmt.Sprintf(format, args...))
+}
+
+// authenticate gives the servers the credentials, which the library repeats on later connections.
+func (s *session) authenticate() {
+	for i := 0; i < len(s.auth) && s.life.Err() == nil; {
+		auth := s.auth[i]
+		err := s.conn.AddAuth(auth.scheme, []byte(auth.data))
+		if errors.Is(err, zk.ErrAuthFailed) {
+			s.set(func() { s.refused = failed("authenticate with", s.conn.Server(), err) })
+			return
+		}
+		if err == nil {
+			i++
+		}
+	}
+	s.set(func() { s.accepted = true })
+}
+
+// set changes what usable looks at, and wakes those who wait for a change.
+func (s *session) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
 // opened records that a server has answered the request to open the session or to go on with
 // it. An id of 0 means that the session has expired.
-func (s *session) opened(l *link, id int64, timeout time.Duration) {
-	s.mu.Lock()
-	before := s.id
-	var lost []*claimState
-	if id != before {
-		close(s.over)
-		s.over = make(chan struct{})
-		for st := range s.holders {
-			lost = append(lost, st)
+func (s *session) opened(c *connection, id int64, timeout time.Duration) {
+	s.set(func() {
+		if id != s.id {
+			s.log.Info("zookeeper: another session, none if it is 0", "id", fmt.Sprintf("%#x", uint64(id)), "timeout", timeout)
+			s.id, s.givenUp, s.zxid = id, false, 0
 		}
-		clear(s.holders)
-	}
-	s.id, s.link, s.ready = id, nil, false
-	if id != 0 {
-		s.timeout, s.link = timeout, l
-		s.contact.begin(l.began, timeout, lagFor(s.settings.tick, timeout))
-	}
-	s.stir()
-	s.mu.Unlock()
-	for _, st := range lost {
-		st.end(fmt.Errorf("its session is over: %w", zk.ErrSessionExpired))
-	}
-	switch {
-	case id == 0:
-		s.log.Warn("zookeeper: session expired")
-		return
-	case id != before:
-		s.log.Info("zookeeper: new session", "id", fmt.Sprintf("%#x", uint64(id)), "timeout", timeout)
-	}
-	go s.greet(l)
+		c.opened, s.failures, s.later = true, 0, nil
+		if id != 0 {
+			s.link, s.timeout, s.sure = c, timeout, c.began // opening always goes to the leader
+		}
+	})
 }
 
-// greet gives the server the credentials, unless the library does, which repeats those that
-// were taken once, and finds out whether the server stands alone.
-func (s *session) greet(l *link) {
-	s.greeting.Lock()
-	defer s.greeting.Unlock()
-	var err error
-	for err == nil && s.given < len(s.settings.auth) {
-		auth := s.settings.auth[s.given]
-		if err = s.conn.AddAuth(auth.scheme, []byte(auth.data)); err == nil {
-			s.given++
-		}
-	}
-	s.mu.Lock()
-	if errors.Is(err, zk.ErrAuthFailed) {
-		s.refused = failed("authenticate with", s.conn.Server(), err)
-	}
-	s.ready = s.ready || err == nil && s.link == l
-	s.stir()
-	s.mu.Unlock()
-	var config []byte
-	if err == nil {
-		// The servers of an ensemble are written here; one that stands alone has none.
-		config, _, err = s.conn.Get("/zookeeper/config")
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !wasAnswered(err) {
-		s.failures++
+// closed records that a connection is over, or was not made if c is nil. If a server did not open the session, and
+// it may have expired by now, it is given up: as long as we came back to it, a server that hears us but is not
+// heard would keep it alive, and so all that is locked in it.
+func (s *session) closed(c *connection, err error) {
+	s.set(func() {
 		s.failure = err
-		s.stir()
-		return
-	}
-	s.failures, s.failure, s.refused = 0, nil, nil
-	if s.link == l && err == nil && !strings.Contains(string(config), "server.") {
-		s.contact.alone()
-	}
-}
-
-// closed records that a connection is over, or was not made if l is nil.
-func (s *session) closed(l *link, err error) {
-	s.mu.Lock()
-	used := l != nil && s.link == l
-	if used {
-		s.link, s.ready = nil, false
-	}
-	if l == nil || !l.opened.Load() { // otherwise greet does
+		if c != nil && c.opened {
+			s.log.Info("zookeeper: disconnected", "error", err)
+			s.link = nil
+			return
+		}
 		s.failures++
-	}
-	s.failure = err
-	s.stir()
-	s.mu.Unlock()
-	if used && s.life.Err() == nil {
-		s.log.Info("zookeeper: disconnected", "error", err)
-	}
+		if errors.Is(err, os.ErrDeadlineExceeded) && s.clock.Now() >= s.sure.Add(s.timeout) {
+			s.givenUp = true
+		}
+	})
 }
 
 // usable waits for a connection and returns the session's id. Without patience it gives up
@@ -168,116 +123,97 @@ func (s *session) closed(l *link, err error) {
 func (s *session) usable(ctx context.Context, patient bool) (id int64, err error) {
 	for {
 		s.mu.Lock()
-		id, ready, changed, failure, refused := s.id, s.ready, s.changed, s.failure, s.refused
-		tired := !patient && s.failures >= s.servers
+		id, ready, changed := s.id, s.accepted && s.link != nil, s.changed
+		tired := !patient && s.failures >= len(s.servers)
+		refused, failure := s.refused, s.failure
 		s.mu.Unlock()
 		switch {
 		case s.life.Err() != nil:
 			return 0, zk.ErrClosing
-		case ready:
-			return id, nil
-		case refused != nil:
-			return 0, refused
-		case tired:
-			return 0, noServer(failure)
+		case ready || refused != nil:
+			return id, refused
+		case tired || ctx.Err() != nil: // which the caller knows
+			return 0, fmt.Errorf("%w: %w", zk.ErrNoServer, failure)
 		}
 		select {
 		case <-changed:
 		case <-s.life.Done():
 		case <-ctx.Done():
-			return 0, noServer(failure) // that ctx has ended, the caller knows
 		}
 	}
 }
 
-func noServer(why error) error {
-	if why == nil {
-		return zk.ErrNoServer
+// state returns the session's id, 0 if there is none, and the first moment at which it may expire. A request that began
+// and was answered while the id was the same was made in that session: no id comes back.
+func (s *session) state() (id int64, until driver.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id, s.sure.Add(s.timeout)
+}
+
+// isStale reports whether that fraction of the timeout is over since the leader was last certain to know of it.
+func (s *session) isStale(fraction float64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock.Now().Sub(s.sure) > time.Duration(fraction*float64(s.timeout))
+}
+
+// A request is one that the library has sent.
+type request struct {
+	leader         bool // the leader has to answer it
+	sent, answered driver.Instant
+}
+
+// answered records an answer to the first request of a connection that had none, and the last change that it tells.
+//
+// The leader ends a session when it has not heard of it for the timeout. A follower answers reads without it, and
+// tells it only with its next heartbeat, once in half a tick, for whom it heard; cut off from the leader it goes on
+// answering for several ticks. So a request counts only when the leader has answered another one that was sent so much
+// later that the heartbeat had gone through before: both go the same way, one after the other.
+func (s *session) answered(c *connection, zxid int64, well bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.zxid = max(s.zxid, zxid)
+	if len(c.sent) == 0 {
+		return
 	}
-	return fmt.Errorf("%w: %w", zk.ErrNoServer, why)
-}
-
-// now returns the session's id, 0 if there is none, and a channel that is closed when it is over. A request
-// that began and was answered while the id was the same was made in that session: no id comes back.
-func (s *session) now() (id int64, over <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.id, s.over
-}
-
-// granted returns the session timeout that the servers gave.
-func (s *session) granted() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.timeout
-}
-
-// hold has st told of the end of its session; false if that is already past.
-func (s *session) hold(st *claimState) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.id != st.session {
-		return false
+	r := c.sent[0]
+	c.sent = c.sent[1:]
+	if !well || s.link != c {
+		return
 	}
-	s.holders[st] = struct{}{}
-	st.mu.Lock()
-	st.granted = true
-	st.mu.Unlock()
-	return true
+	r.answered = s.clock.Now()
+	// Half a tick and half as much again. Servers do not tell their tick, which is rarely more than 3 s, and by default
+	// they grant no session of less than two.
+	lag := min(s.timeout/2, 3*time.Second) * 3 / 4
+	for r.leader && len(s.later) > 0 && s.later[0].answered.Add(lag) <= r.sent {
+		s.sure, s.later = s.later[0].sent, s.later[1:]
+	}
+	n := len(s.later)
+	if n == 0 || r.answered.Sub(s.later[n-1].answered) >= lag/8 {
+		s.later = append(s.later[max(0, n-15):], r)
+	}
 }
 
-func (s *session) drop(st *claimState) {
-	s.mu.Lock()
-	delete(s.holders, st)
-	s.mu.Unlock()
-}
-
-// tell records that it is not earlier on the server's clock than ms.
-func (s *session) tell(ms int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stamp, s.stamped = time.UnixMilli(ms), s.clock.Now()
-}
-
-// serverTime returns a moment that has come on the server's clock; false if none is known.
-func (s *session) serverTime() (time.Time, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stamp.Add(s.clock.Now().Sub(s.stamped)), !s.stamp.IsZero()
-}
-
-// close ends the session, by ctx.
-func (s *session) close(ctx context.Context) error {
+// Close ends the session, and with it every node that is left but those that stay for a time.
+func (s *session) Close(ctx context.Context) error {
 	s.quit()
-	asked, over := make(chan struct{}), make(chan struct{})
+	over := make(chan struct{})
 	go func() {
 		s.conn.Close() // waits for the server, for three seconds at most
-		close(asked)
+		s.set(func() {
+			if s.newest != nil {
+				_ = s.newest.Conn.Close() // the library ends when its connection does
+			}
+		})
 		for range s.events {
 		}
 		close(over)
 	}()
-	select {
-	case <-asked:
-	case <-time.After(time.Second):
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	l := s.newest
-	s.mu.Unlock()
-	if l != nil {
-		l.fail(zk.ErrClosing) // the library's loops end when their connection does
-	}
 	select {
 	case <-over:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("close the session: %w", context.Cause(ctx))
 	}
-}
-
-type logAdapter struct{ log *slog.Logger }
-
-func (l logAdapter) Printf(format string, args ...any) {
-	l.log.Debug("zookeeper: client: " + fmt.Sprintf(format, args...))
 }

@@ -62,10 +62,10 @@ func TestNegotiatedTimeoutIsRead(t *testing.T) {
 		time.Hour:              time.Minute,     // its most
 	} {
 		d := raw(t, []string{z.Addr()}, locker.WithTTL(ask))
-		if got := d.session.granted(); got != want {
+		if got := d.granted(); got != want {
 			t.Errorf("asked for %v: %v, want %v", ask, got, want)
 		}
-		c, _ := claim(t, name(t))
+		c := claim(t, name(t))
 		g := take(t, d, c)
 		if left := g.Until.Sub(d.clock.Now()); left > want || left < want/2 {
 			t.Errorf("session of %v: held for %v", want, left)
@@ -148,36 +148,20 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 	}
 }
 
-// The driver says so by itself, without being asked to renew.
-func TestClosedSessionIsToldAtOnce(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	s := spy(t, z.Addr())
-	d := raw(t, []string{s.addr()})
-	c, lost := claim(t, name(t))
-	take(t, d, c)
-	steal(t, z.Addr(), d, s.id, s.password)
-	if err := await(t, lost, "loss"); !errors.Is(err, zk.ErrSessionExpired) {
-		t.Errorf("lost: %v", err)
-	}
-	if err := d.Release(within(t, time.Minute), c); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("release: %v", err)
-	}
-}
-
 // An answer that was long on its way does not stretch the time.
 func TestTimeCountsFromTheSending(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
 	d := raw(t, []string{p.Addr()})
-	timeout := d.session.granted()
+	timeout := d.granted()
 	const late = 500 * time.Millisecond
 	p.Delay(0, late)
-	c, _ := claim(t, name(t))
+	c := claim(t, name(t))
 	g := take(t, d, c)
 	if left := g.Until.Sub(d.clock.Now()); left > timeout-late {
 		t.Errorf("%v left of %v after an answer that took %v", left, timeout, late)
 	}
-	if err := d.session.sync(); err != nil {
+	if _, err := d.session.conn.Sync("/"); err != nil {
 		t.Fatal(err)
 	}
 	d.Renew(within(t, time.Minute), []*driver.Claim{c}, func(_ *driver.Claim, until driver.Instant, err error) {
@@ -195,19 +179,19 @@ func TestTimeCountsFromTheSending(t *testing.T) {
 func TestNobodyHoldsInASessionThatHasEnded(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	d := raw(t, []string{z.Addr()})
-	c, lost := claim(t, name(t))
+	c := claim(t, name(t))
 	id := d.sessionID()
 	st := &claimState{claim: c, session: id + 1}
-	if d.session.hold(st) {
-		t.Error("held")
+	if _, err := d.grant(st); !errors.Is(err, errAgain) {
+		t.Errorf("in another session: %v", err)
 	}
 	st.session = id
-	if !d.session.hold(st) {
-		t.Fatal("not held")
+	if _, err := d.grant(st); err != nil {
+		t.Fatal(err)
 	}
-	d.session.opened(d.session.link, 0, 0)
-	if err := await(t, lost, "loss"); !errors.Is(err, zk.ErrSessionExpired) {
-		t.Errorf("lost: %v", err)
+	d.session.set(func() { d.session.id = 0 })
+	if _, err := d.confirm(st, nil); !errors.Is(err, driver.ErrGone) || !errors.Is(err, zk.ErrSessionExpired) {
+		t.Errorf("confirmed: %v", err)
 	}
 }
 

@@ -9,50 +9,37 @@
 // Those who want a name queue up under a container node for it, /locker/orders%2F42 (bytes other
 // than ASCII letters, digits and -_.~:,=@+ are escaped as %XX), each with an ephemeral sequential node:
 //
-//	<ID>-1-<weight>-<limit>-<number>          a claim; its data is the owner's text
-//	<ID>-1-<weight>-<limit>-<ms>-<number>     was released, stays for so many ms from its ctime; persistent; its
-//	                                          data is the token, a space, and the owner's text
-//	<ID>-1-weight-<weight>                    the claim of that ID is so light now; ephemeral
+//	<ID>-1-<weight>-<limit>-<ms>-<czxid>-<number>
 //
 // ID is 32 hexadecimal digits, 1 the version, weight and limit are decimal or "all": all-all is an exclusive
-// claim, 1-all a shared one, 2-10 one for 2 of 10 permits. A claim holds the name when its weight and those of
-// all with smaller numbers are together no more than its limit. Any other child counts as an
-// exclusive claim at the place that its last ten digits say, or ahead of all if it has none: what a later
-// version writes there is respected, and what does not belong there has to be removed.
+// claim, 1-all a shared one, 2-10 one for 2 of 10 permits. A claim holds the name when its weight and those of all with
+// smaller numbers are together no more than its limit. The data is the owner's text. A claim that becomes lighter gets
+// another node of the same number, with the czxid of the first, otherwise 0. So does one that is released and stays for
+// a time: for so many ms from the ctime of that node, which is not ephemeral. Any other child counts as an exclusive
+// claim at the place that its last ten digits say, or ahead of all if it has none: what a later version writes there is
+// respected, and what does not belong there has to be removed.
 //
-// Each who has to wait watches the one node without whose change or end it cannot be granted, and lists
-// the queue again when that comes; among permits, where any holder may be the one to go, the first that
+// Each who has to wait watches the one node without whose change or end it cannot be granted, and then lists
+// the queue again. Among permits, where any holder may be the one to go, the first that
 // waits watches the queue, and who is granted writes to its node to tell the one behind it. The fencing token is
-// the czxid of the holder's node times 1,024. Tokens are refused beyond an epoch of 21 bits.
-//
-// # What it costs
-//
-// A lock that is free takes two requests with its release, one that is waited for five; a try asks two more before it
-// writes, and three for a name that was not used lately. A holder asks two when it has held for half a second, to be told of what happens to its node and of others who join. The session costs
-// its pings and, while locks are held, a request that the leader answers now and then. A waiter costs nothing.
+// the czxid of the claim's first node times 1,024. Tokens are refused beyond an epoch of 21 bits.
 //
 // # The session
 //
-// A Locker makes its own connection and has one session, which all its locks share. It asks for a session timeout a
-// little shorter than the TTL, by a fifth or by 2.3 s, whichever is less, because servers let a session live until their
-// next tick. They have limits of their own, by default from 2 to 20 ticks, and what they grant is what counts. When the
-// session expires all locks are lost; waiters queue again in a new one. A session that may have expired, and that no
-// server answers for, is given up.
+// All locks of a Locker share one session. Its timeout is the TTL less a fifth, or less 2.3 s if that is less, because
+// servers let a session live until their next tick; and what the servers grant, by default from 2 to 20 ticks. A lock
+// counts as lost when the leader may have let the session expire: the timeout after the last request that the leader
+// is certain to know of. Waiters then queue again in a new session. With WithLease the session is renewed all the same,
+// and the node is removed when the lease is over.
 //
-// A lock counts as lost when the leader may have let the session expire: the session timeout after the last request
-// that the leader is certain to know of. With WithLease the session is renewed all the same, and the node is removed
-// when the lease is over.
+// # What it needs and cannot do
 //
-// # What it cannot do
-//
-// Servers have no TTL for a name that is kept taken after its release: whoever asks for the name next removes what is
-// over, or the Locker that released it, if it is still there. A name that nobody asks for again after the death of its
-// process keeps that one node. A holder that waited is shown with the time at which it joined, as that at which it was
-// granted is not written anywhere. A name that is too long for the servers' jute.maxbuffer is refused: a request has it
-// twice, with three bytes for each that is escaped.
-//
-// Servers have to be of version 3.5.3 or later: earlier ones have no containers. Who locks needs the permissions to
+// Servers have to be of version 3.5.3 or later, as earlier ones have no containers. Who locks needs the permissions to
 // read, write, create and delete on what is below /locker, and to read and create on /locker itself.
+//
+// A name that is kept taken after its release is freed by the Locker that released it, or by whoever asks for it next:
+// one that nobody asks for after the death of its process keeps that one node. Lock.Wanted is never closed. A name too
+// long for the servers' jute.maxbuffer is refused: a request has it twice, with three bytes for each that is escaped.
 package zookeeper
 
 import (
@@ -60,7 +47,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -68,6 +55,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/names"
 )
 
 type settings struct {
@@ -75,7 +63,6 @@ type settings struct {
 	auth   []credential
 	acl    []zk.ACL
 	tls    *tls.Config
-	tick   time.Duration
 }
 
 type credential struct{ scheme, data string }
@@ -128,20 +115,6 @@ func WithTLS(config *tls.Config) locker.Option {
 	})
 }
 
-// WithTick tells the servers' tickTime, which they do not tell themselves. Without
-// it half the session timeout is assumed, and 3 s at most, which is right for
-// servers that tick no slower and grant no sessions of less than two ticks. With it
-// locks survive longer interruptions on an ensemble with short ticks.
-func WithTick(tick time.Duration) locker.Option {
-	return locker.BackendOption(func(s *settings) error {
-		if tick <= 0 || tick > time.Minute {
-			return fmt.Errorf("tick %v is not between 0 and 1m", tick)
-		}
-		s.tick = tick
-		return nil
-	})
-}
-
 // Connect connects to the ensemble of which servers, host:port each, are members,
 // and opens a session. Port 2181 may be left out. When no server can be used it
 // keeps trying for as long as ctx allows; without a deadline it gives up when each of
@@ -159,48 +132,32 @@ func Connect(ctx context.Context, servers []string, opts ...locker.Option) (lock
 	return l, nil
 }
 
-// checkServers returns an error for addresses that the library would not understand.
-func checkServers(servers []string) error {
-	if len(servers) == 0 {
-		return errors.New("no servers")
-	}
-	for _, s := range servers {
-		if s == "" || strings.ContainsAny(s, "/, ") {
-			return fmt.Errorf("server %q is not host:port", s)
-		}
-	}
-	return nil
-}
-
 func connect(ctx context.Context, servers []string, opts []locker.Option) (*backend, *locker.Config, error) {
 	set := settings{acl: zk.WorldACL(zk.PermAll)}
 	cfg, err := locker.NewConfig("zookeeper", &set, opts...)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkServers(servers); err != nil {
-		return nil, nil, locker.InvalidOption("zookeeper", err)
+	odd := func(server string) bool { return server == "" || strings.ContainsAny(server, "/, ") }
+	if len(servers) == 0 || slices.ContainsFunc(servers, odd) {
+		return nil, nil, locker.InvalidOption("zookeeper", fmt.Errorf("servers %q are not a list of host:port", servers))
 	}
-	failed := func(err error) (*backend, *locker.Config, error) {
-		return nil, nil, &locker.Error{Op: "open", Backend: "zookeeper", Err: err}
-	}
-	if err := context.Cause(ctx); err != nil {
-		return failed(err)
-	}
-	s, err := dialSession(servers, sessionTimeout(cfg.TTL, set.tick), cfg.Clock, cfg.Logger, set)
-	if err != nil {
-		return failed(err)
-	}
-	d := &backend{session: s, clock: cfg.Clock, log: cfg.Logger, base: set.chroot + folder, acl: set.acl}
+	// A dead holder's locks are to be free a second after the TTL at the latest. The leader rounds up to its next tick,
+	// mostly of 2 s, may have heard of the holder from a follower half a tick late, and then has something to do.
+	ask := cfg.TTL - min(3*time.Second-time.Second*2/3, cfg.TTL/5)
+	s := newSession(servers, ask, cfg, set)
+	d := &backend{session: s, base: set.chroot + "/locker"}
 	_, patient := ctx.Deadline()
 	if _, err := s.usable(ctx, patient); err != nil {
 		_ = d.Close(ctx)
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		return failed(err)
+		return nil, nil, &locker.Error{Op: "open", Backend: "zookeeper", Err: err}
 	}
-	timeout := s.granted()
+	s.mu.Lock()
+	timeout := s.timeout
+	s.mu.Unlock()
 	d.check = min(timeout/10, 500*time.Millisecond)
 	if timeout > cfg.TTL {
 		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL", "ttl", cfg.TTL, "session", timeout)
@@ -210,26 +167,15 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	return d, cfg, nil
 }
 
-// sessionTimeout is what to ask for so that a dead holder's locks are free a second
-// after the TTL at the latest: the leader rounds up to its next tick, and may have heard of
-// the holder from a follower half a tick late. A third of the second is for what they
-// then have to do. Most servers tick every 2 s.
-func sessionTimeout(ttl, tick time.Duration) time.Duration {
-	if tick == 0 {
-		tick = 2 * time.Second
-	}
-	return ttl - min(max(tick*3/2-time.Second*2/3, 0), ttl/5)
-}
+// queuePath returns the path of the node under which those queue who want name.
+func (d *backend) queuePath(name string) string { return d.base + "/" + names.Escape(name) }
 
 // backend is the driver.
 type backend struct {
-	session *session
-	clock   driver.Clock
-	log     *slog.Logger
-	base    string // path of the queues
-	acl     []zk.ACL
-	check   time.Duration
-	proven  atomic.Bool // the ACL lets those use what is made who are here
+	*session
+	base  string      // path of the queues
+	based atomic.Bool // it is there, and who is here may use what is made with the ACL
+	check time.Duration
 }
 
 // Traits says how often to look after what is held: its nodes have to be watched, and the session

@@ -4,56 +4,52 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"math/rand/v2"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// Claim is a claim at one node.
+const (
+	// fresh is for how long a request that takes something is meant. The network may keep one for longer
+	// than anybody waits for the answer; the server refuses it then.
+	fresh = 5 * time.Second
+	// lateTries is how often a request is sent anew because the guess of the server's time was wrong.
+	lateTries = 5
+	// fallback is how often a waiter looks at least, whatever it was told. The server keeps a queue three
+	// times as long at which no waiter has looked (PATIENCE in lua/lib.lua).
+	fallback = 20 * time.Second
+)
+
+// Claim is a claim at one node. Its requests are made one after the other.
 type Claim struct {
 	*driver.Claim
-	// Channel is where the claim is told news if it waits.
-	Channel string
-
-	// Since is when it was made, by the server's time in microseconds. It may be set before
-	// the first request.
+	// Since is when it was made, by the server's time in microseconds. It may be set before it queues.
 	Since int64
-	// Yield: where a waiter holds the name it lets those go before it who are older.
-	Yield bool
+	// Touched: the server may know of it.
+	Touched bool
 
 	lock, queue, clock, gone string // keys
-	stray                    int64  // until when a request that had no answer may have an effect, or 0
-	touched                  bool   // the server may know of it
-	queued                   bool   // it may be in the queue
-	unsure                   bool   // a request to release it had no answer
+	channel                  string // where it is told news if it waits
 
-	sub *channel // guarded by subscriptions.mu, as is
-	// tell is called with news as long as the claim waits.
-	tell func(Event)
+	lateUntil int64 // until when a request that had no answer may have an effect, or 0
+	unsure    bool  // a request to release it had no answer
+
+	tell func(Event)   // called with news as long as it waits; guarded by Node.mu, as is
+	sub  *subscription // on which they come
 }
 
 // Claim returns the claim c at the node.
 func (n *Node) Claim(c *driver.Claim) *Claim {
-	number := bucket(c.Name)
-	tag := n.keys.tag(number)
-	return &Claim{
-		Claim:   c,
-		Channel: n.channel(tag),
-		lock:    tag + "lock:" + c.Name,
-		queue:   tag + "queue:" + c.Name,
-		clock:   tag + "clock",
-		gone:    tag + "gone:" + c.ID,
-		Since:   n.time.at(n.clock.Now()),
-	}
-}
-
-// channel returns the channel of the bucket whose keys begin with tag: one of its own in a Cluster.
-func (n *Node) channel(tag string) string {
+	tag := n.keys.tag(c.Name)
+	channel := n.keys.prefix + ":wake:" + n.id
 	if n.cluster != nil {
-		return tag + "wake:" + n.id
+		channel = tag + "wake:" + n.id // has to be in the same slot
 	}
-	return n.keys.prefix + ":wake:" + n.id
+	return &Claim{
+		Claim: c, Since: n.Time(), channel: channel,
+		lock: tag + "lock:" + c.Name, queue: tag + "queue:" + c.Name, clock: tag + "clock", gone: tag + "gone:" + c.ID,
+	}
 }
 
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
@@ -61,167 +57,157 @@ func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / t
 // entry is what stands in the queue for the claim; see lua/lib.lua.
 func (c *Claim) entry() string {
 	return fmt.Sprintf("1 %s %d %d %d %d %d %s %s",
-		c.ID, c.Weight, c.Limit, c.Spare, millis(c.TTL), c.Since, c.Channel, c.Owner)
+		c.ID, c.Spare, c.Weight, c.Limit, millis(c.TTL), c.Since, c.channel, c.Owner)
 }
+
+// How a claim asks for its name; see lua/acquire.lua.
+type How string
+
+const (
+	Try   How = "try"   // it does not wait
+	Raise How = "raise" // the same, and where it holds the name its token becomes the one proposed, or a greater one
+	Queue How = "queue" // it joins the queue if there is no room
+	Yield How = "yield" // the same, and where it holds the name those who are older and wait go before it
+)
 
 // Answer is what the server said to a request to acquire.
 type Answer struct {
-	// Sent is a moment before the request was sent, Now the server's time in microseconds.
+	// Sent is a moment before which the server has not begun to count the TTL, Now the server's time then, or
+	// later, in microseconds.
 	Sent driver.Instant
 	Now  int64
 	// Granted: the claim holds the name, with this token and so many above it.
 	Granted      bool
 	Token, Spare int64
-	// Otherwise: for how long the holder who ends first will stay, less than zero if that is not
-	// known, how many wait before the claim, and the ID of the holder if it holds the name alone.
+	// Otherwise: for how long the holder who ends first will stay, less than zero if that is not known, and
+	// how many wait before the claim.
 	Left  time.Duration
 	Ahead int64
-	Who   string
 }
 
-var errGivenUp = errors.New("the claim has been given up")
+// NextLook returns when a waiter looks by itself: when the first holder's time is over, if it does not renew.
+// The first in the queue looks at once then. The others leave it the time to, but within a second one of
+// them stands in for it.
+func (a Answer) NextLook() time.Duration {
+	if a.Left < 0 || a.Left > fallback {
+		return fallback + rand.N(fallback/4)
+	}
+	if a.Ahead == 0 {
+		return a.Left + 5*time.Millisecond + rand.N(20*time.Millisecond)
+	}
+	return a.Left + 300*time.Millisecond + rand.N(500*time.Millisecond)
+}
 
-// Acquire asks for the name; the claim joins the queue if wait is set and there is no room.
-// proposed is a token that the server gives if it can, 0 for none. A refusal of a claim that does
-// not wait promises nothing about requests that had no answer; see Unanswered.
-func (n *Node) Acquire(ctx context.Context, c *Claim, wait bool, proposed int64) (Answer, error) {
-	const tries = 5
-	for range tries {
+// After returns what the server says by the news e of a grant, after its answer a; not ok if the claim had
+// better ask. The server began to count when it sent the news: no earlier than the last request, plus the
+// time that its clock has measured since, and no later than the news came. News from before the last
+// answer is about a holding that has come and gone.
+func (a Answer) After(e Event) (granted Answer, ok bool) {
+	if !e.Granted || a.Now == 0 || e.Now < a.Now {
+		return a, false
+	}
+	sent := min(a.Sent.Add(time.Duration(e.Now-a.Now)*time.Microsecond), e.Received)
+	return Answer{Sent: sent, Now: e.Now, Granted: true, Token: e.Token, Spare: e.Spare}, true
+}
+
+// Acquire asks for the name. Of a holder the time is counted anew. proposed is a token that the server gives
+// if it can, 0 for none. A refusal of a claim that does not wait promises nothing about requests that had no answer; see LateUntil.
+func (n *Node) Acquire(ctx context.Context, c *Claim, how How, proposed int64) (Answer, error) {
+	order := ""
+	if n.opts.ByAge {
+		order = "age"
+	}
+	for range lateTries {
 		a := Answer{Sent: n.clock.Now()}
-		latest := n.time.latest(a.Sent)
-		args := make([]any, 0, 16)
-		args = append(args, 4, c.lock, c.queue, c.clock, c.gone,
-			c.ID, c.Weight, c.Limit, c.Spare, millis(c.TTL), latest, proposed, c.Owner)
-		if wait {
-			how, order := "", ""
-			switch {
-			case c.Yield:
-				how = "yield"
-			case c.queued:
-				how = "again"
-			}
-			if n.opts.ByAge {
-				order = "age"
-			}
-			args = append(args, c.entry())
-			if how != "" || order != "" {
-				args = append(args, how, order)
-			}
-		}
-		v, lost, err := n.run(ctx, n.scripts.acquire, c.lock, args)
+		latest := n.Time() + fresh.Microseconds()
+		v, lost, err := n.run(ctx, n.scripts.acquire, c.lock,
+			[]any{4, c.lock, c.queue, c.clock, c.gone, c.entry(), latest, proposed, string(how), order})
 		if lost {
-			c.stray, c.touched, c.queued = max(c.stray, latest), true, c.queued || wait
+			c.lateUntil, c.Touched = max(c.lateUntil, latest), true
 		}
 		if err != nil {
-			return a, err
+			return Answer{}, err
 		}
-		late, err := n.answer(c, &a, v, wait)
-		if !late {
-			return a, err
+		list, err := numbers(v, 4)
+		if err != nil {
+			return Answer{}, err
+		}
+		a.Now = list[1]
+		n.time.Learn(a.Now, a.Sent)
+		switch {
+		case list[0] == 1:
+			c.Touched = true
+			a.Granted, a.Token, a.Spare = true, list[2], list[3]
+			return a, nil
+		case list[0] == 0:
+			c.Touched = c.Touched || how == Queue || how == Yield
+			a.Left, a.Ahead = time.Duration(list[2])*time.Millisecond, list[3]
+			return a, nil
+		case list[0] == -1:
+			return Answer{}, errors.New("the claim has been given up")
 		}
 	}
-	return Answer{}, fmt.Errorf("the request came late %d times: the server's time moves", tries)
+	return Answer{}, fmt.Errorf("the request came late %d times: the server's time moves", lateTries)
 }
 
-// answer reads the answer of acquire.lua.
-func (n *Node) answer(c *Claim, a *Answer, v any, wait bool) (late bool, err error) {
+// numbers returns the answer of a script that answers so many numbers.
+func numbers(v any, n int) ([]int64, error) {
 	list, _ := v.([]any)
-	number := func(i int) int64 {
-		x, _ := list[i].(int64)
-		return x
+	if len(list) != n {
+		return nil, fmt.Errorf("the server answered %v to the script", v)
 	}
-	if len(list) < 2 {
-		return false, fmt.Errorf("the server answered %v to the script", v)
+	all := make([]int64, n)
+	for i := range list {
+		all[i], _ = list[i].(int64)
 	}
-	a.Now = number(1)
-	n.time.learn(a.Now, a.Sent)
-	switch number(0) {
-	case 1:
-		a.Granted, a.Token, a.Spare = true, number(2), number(3)
-		c.touched = true
-	case 0:
-		a.Left, a.Ahead = time.Duration(number(2))*time.Millisecond, number(3)
-		a.Who, _ = list[4].(string)
-		c.touched, c.queued = c.touched || wait, c.queued || wait
-	case -1:
-		return false, errGivenUp
-	case -2:
-		return true, nil
-	}
-	return false, nil
+	return all, nil
 }
 
-// Unanswered reports whether a request to acquire had no answer, so that it may still have an
-// effect unless the claim is given up.
-func (c *Claim) Unanswered() bool { return c.stray > 0 }
+// LateUntil returns until when, by the server's time in microseconds, a request to acquire that had no answer may
+// still have an effect unless the claim is given up; 0 if all had one.
+func (c *Claim) LateUntil() int64 { return c.lateUntil }
 
-// end runs release.lua.
-func (n *Node) end(ctx context.Context, c *Claim, linger time.Duration, proposed int64, entry string) (answer int64, lost bool, err error) {
-	args := make([]any, 0, 10)
-	args = append(args, 4, c.lock, c.queue, c.clock, c.gone, c.ID, millis(linger), proposed, c.stray)
-	if entry != "" {
-		args = append(args, entry)
-	}
-	v, lost, err := n.run(ctx, n.scripts.release, c.lock, args)
-	answer, _ = v.(int64)
-	return answer, lost, err
-}
-
-// Release frees the name, or keeps it for d more if d is not zero, and grants it to those who wait.
-// It returns driver.ErrGone if the claim does not hold it, unless an earlier request to release had
-// no answer. proposed is a token for the next holder, or 0.
-func (n *Node) Release(ctx context.Context, c *Claim, d time.Duration, proposed int64) error {
-	entry := ""
-	if c.stray > 0 {
-		entry = c.entry()
-	}
-	answer, lost, err := n.end(ctx, c, d, proposed, entry)
+// Release frees the name, or keeps it for linger more, grants it to those who wait, and sees to it that
+// requests of the claim that are still on their way will have no effect. It returns driver.ErrGone if the
+// claim does not hold the name, unless an earlier request to release had no answer. proposed is a token
+// for the next holder, or 0.
+func (n *Node) Release(ctx context.Context, c *Claim, linger time.Duration, proposed int64) error {
+	v, lost, err := n.release(ctx, c, c.entry(), linger, proposed)
 	c.unsure = c.unsure || lost
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case answer != 1 && !c.unsure:
-		n.Forget(c)
+	}
+	n.forget(c)
+	if v != int64(1) && !c.unsure {
 		return driver.ErrGone
 	}
-	n.Forget(c)
 	return nil
 }
 
-// Abandon leaves nothing of the claim on the server, and sees to it that requests of it that are
-// still on their way will have no effect.
+// release runs release.lua. entry is what may stand in the queue for the claim.
+func (n *Node) release(ctx context.Context, c *Claim, entry string, linger time.Duration, proposed int64) (any, bool, error) {
+	return n.run(ctx, n.scripts.release, c.lock,
+		[]any{4, c.lock, c.queue, c.clock, c.gone, entry, millis(linger), proposed, c.lateUntil})
+}
+
+// Abandon leaves nothing of the claim on the server: neither its holding nor its place in the queue nor the
+// effect of requests of it that are still on their way.
 func (n *Node) Abandon(ctx context.Context, c *Claim) error {
-	if c.touched {
-		if _, _, err := n.end(ctx, c, 0, 0, c.entry()); err != nil {
-			return err
-		}
+	if !c.Touched {
+		n.forget(c)
+		return nil
 	}
-	n.Forget(c)
+	if err := n.Release(ctx, c, 0, 0); err != driver.ErrGone {
+		return err
+	}
 	return nil
 }
 
-// Lighten gives the claim a smaller weight.
+// Lighten gives the claim a smaller weight; it returns driver.ErrGone if the claim does not hold the name.
 func (n *Node) Lighten(ctx context.Context, c *Claim, weight int32) error {
 	v, _, err := n.run(ctx, n.scripts.lighten, c.lock, []any{3, c.lock, c.queue, c.clock, c.ID, weight})
 	if err == nil && v == int64(0) {
 		err = driver.ErrGone
 	}
 	return err
-}
-
-// Settle gives the claim another token, with so many above it to spare, if it holds the name and no
-// token of the bucket is as great, and counts its time anew. It returns driver.ErrGone if the claim does not hold the name.
-// If settled is false, clock is the greatest token given.
-func (n *Node) Settle(ctx context.Context, c *Claim, token, spare int64) (settled bool, clock int64, err error) {
-	v, _, err := n.run(ctx, n.scripts.settle, c.lock,
-		[]any{3, c.lock, c.queue, c.clock, c.ID, strconv.FormatInt(token, 10), millis(c.TTL), spare})
-	if err != nil {
-		return false, 0, err
-	}
-	list, _ := v.([]any)
-	if len(list) < 2 || list[0] == int64(0) {
-		return false, 0, driver.ErrGone
-	}
-	clock, _ = list[1].(int64)
-	return list[0] == int64(1), clock, nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -16,21 +15,19 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// transient are the first words of errors of a server that will answer otherwise when it has
-// started, has been failed over to, or has ended what it does.
-var transient = []string{
-	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK",
-	"BUSY", "NOREPLICAS", "NOSCRIPT",
+// passes says of the first words of a server's errors whether it will answer otherwise when it has started,
+// has been failed over to, or has ended what it does. Where it says no, no repetition mends the error.
+var passes = map[string]bool{
+	"LOADING": true, "READONLY": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "MOVED": true,
+	"ASK": true, "BUSY": true, "NOREPLICAS": true, "NOSCRIPT": true,
+	"NOPERM": false, "NOAUTH": false, "WRONGPASS": false, "WRONGTYPE": false,
 }
 
-// refusals are the first words of errors that no repetition mends.
-var refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "WRONGTYPE"}
-
-// Word returns the first word of the error that the server answered, "" if err is none. Servers
-// before version 7 put the errors of a script's commands inside another.
+// Word returns the first word of the error that the server answered, "" if err is none. Servers before version
+// 7 put the errors of a script's commands inside another.
 func Word(err error) string {
-	var answer goredis.Error
-	if err == nil || !errors.As(err, &answer) {
+	answer, ok := errors.AsType[goredis.Error](err)
+	if !ok {
 		return ""
 	}
 	text := answer.Error()
@@ -54,31 +51,28 @@ func Word(err error) string {
 // Transient reports whether it makes sense to wait until err goes away by itself.
 func Transient(err error) bool {
 	if w := Word(err); w != "" {
-		return slices.Contains(transient, w)
+		return passes[w]
 	}
 	return !errors.Is(err, goredis.ErrClosed) && !untrusted(err) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// Ineffective reports whether err says that the request has had no effect and will have none:
-// the server said so, or it was never sent.
+// Ineffective reports whether err says that the request has had no effect and will have none: the server
+// said so, and not in the middle of a script that may have written something, or it was never sent.
 func Ineffective(err error) bool {
-	if errors.As(err, new(unconnected)) {
-		return false
+	if Word(err) != "" {
+		return !strings.Contains(err.Error(), "user_script")
 	}
-	var dial *net.OpError
-	return Word(err) != "" && !begun(err) || errors.As(err, &dial) && dial.Op == "dial" ||
-		errors.Is(err, goredis.ErrPoolTimeout) || errors.Is(err, goredis.ErrPoolExhausted) ||
-		errors.Is(err, goredis.ErrClosed) || untrusted(err)
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial" || untrusted(err) || errors.Is(err, goredis.ErrPoolTimeout) ||
+		errors.Is(err, goredis.ErrPoolExhausted) || errors.Is(err, goredis.ErrClosed)
 }
 
-// begun reports whether err ended a script that may have written something.
-func begun(err error) bool { return strings.Contains(err.Error(), "user_script") }
-
-// explain wraps an error that no repetition mends in [driver.ErrRefused]. It must not be nil.
+// explain wraps an error that no repetition mends in [driver.ErrRefused].
 func explain(err error) error {
 	w := Word(err)
-	if !slices.Contains(refusals, w) && !untrusted(err) {
+	passes, known := passes[w]
+	if (!known || passes) && !untrusted(err) {
 		return err
 	}
 	if w == "NOAUTH" && !strings.HasPrefix(err.Error(), w) {
@@ -89,27 +83,25 @@ func explain(err error) error {
 
 // untrusted reports whether TLS refused to go on.
 func untrusted(err error) bool {
-	var (
-		verification *tls.CertificateVerificationError
-		header       tls.RecordHeaderError
-		alert        tls.AlertError
-		unknown      x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-	)
-	return errors.As(err, &verification) || errors.As(err, &header) || errors.As(err, &alert) ||
-		errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid)
+	return is[*tls.CertificateVerificationError](err) || is[tls.RecordHeaderError](err) || is[tls.AlertError](err) ||
+		is[x509.UnknownAuthorityError](err) || is[x509.HostnameError](err) || is[x509.CertificateInvalidError](err)
 }
 
-// broken reports whether the connection was found closed, as happens to pooled connections whose
-// server was restarted.
+// is reports whether an error of this type is in err.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// broken reports whether the connection was found closed, as happens to pooled connections whose server was
+// restarted.
 func broken(err error) bool {
-	var op *net.OpError
-	return !timedOut(err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.As(err, &op) && op.Op != "dial")
+	op, ok := errors.AsType[*net.OpError](err)
+	return !TimedOut(err) && (ok && op.Op != "dial" || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
-func timedOut(err error) bool {
-	var timeout net.Error
-	return err != nil && errors.As(err, &timeout) && timeout.Timeout()
+// TimedOut reports whether err says that there was no answer in time.
+func TimedOut(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
 }

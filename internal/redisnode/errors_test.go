@@ -43,7 +43,6 @@ func TestErrors(t *testing.T) {
 		{answer("WRONGTYPE Operation"), "WRONGTYPE", false, true, true},
 		{io.EOF, "", true, false, false},
 		{dial, "", true, true, false},
-		{unconnected{dial}, "", true, false, false},
 		{goredis.ErrClosed, "", false, true, false},
 		{goredis.ErrPoolTimeout, "", true, true, false},
 		{context.DeadlineExceeded, "", false, false, false},

@@ -3,7 +3,6 @@ package redisnode
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -16,62 +15,17 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// Look returns the claims of name as the node knows them: holders, in the order of their tokens, and
-// then waiters.
-func (n *Node) Look(ctx context.Context, name string) ([]driver.Position, error) {
-	all, _, err := n.look(ctx, name)
-	return all, err
-}
-
-// look returns also the entries of the queue, by ID.
-func (n *Node) look(ctx context.Context, name string) ([]driver.Position, map[string]string, error) {
-	c := n.Claim(&driver.Claim{Name: name})
-	v, _, err := n.run(ctx, n.scripts.look, c.lock, []any{2, c.lock, c.queue})
-	if err != nil {
-		return nil, nil, err
+// parse reads a record, see lua/lib.lua, and what it says of the holder's end. One of another version is taken for
+// an exclusive claim of which nothing else is known.
+func parse(name, record string) (p driver.Position, ends int64) {
+	p = driver.Position{Name: name, Weight: driver.All, Limit: driver.All}
+	f := strings.SplitN(record, " ", 9)
+	if len(f) < 9 || f[0] != "1" {
+		return p, 0
 	}
-	list, _ := v.([]any)
-	if len(list) != 5 {
-		return nil, nil, fmt.Errorf("the server answered %v to the script", v)
-	}
-	now, _ := list[0].(int64)
-	left, _ := list[1].(int64)
-	var all []driver.Position
-	if text := list[2].(string); text != "" {
-		p := driver.Position{Name: name, Held: true, Weight: driver.All, Limit: driver.All, Left: max(0, time.Duration(left)*time.Millisecond)}
-		if f := split(text, 8); f != nil {
-			p.ID, p.Weight, p.Limit, p.Since, p.Token, p.Owner = f[1], weight(f[2]), weight(f[3]), moment(f[5]), number(f[6]), f[7]
-		}
-		all = append(all, p)
-	}
-	for pair := range slices.Chunk(list[3].([]any), 2) {
-		f := split(pair[1].(string), 8)
-		if f == nil || number(f[1]) <= now {
-			continue
-		}
-		all = append(all, driver.Position{
-			Name: name, ID: pair[0].(string), Held: true, Weight: weight(f[2]), Limit: weight(f[3]), Since: moment(f[5]),
-			Token: number(f[6]), Owner: f[7], Left: time.Duration(number(f[1])-now) * time.Microsecond,
-		})
-	}
-	slices.SortFunc(all, func(a, b driver.Position) int { return cmp.Compare(a.Token, b.Token) })
-	entries := make(map[string]string)
-	for _, entry := range list[4].([]any) {
-		if f := split(entry.(string), 9); f != nil {
-			entries[f[1]] = entry.(string)
-			all = append(all, driver.Position{Name: name, ID: f[1], Weight: weight(f[2]), Limit: weight(f[3]), Since: moment(f[6]), Owner: f[8]})
-		}
-	}
-	return all, entries, nil
-}
-
-// split returns the words of a record, which has n; nil if it is none of this version. See lua/lib.lua.
-func split(record string, n int) []string {
-	f := strings.SplitN(record, " ", n)
-	if len(f) < n || f[0] != "1" {
-		return nil
-	}
-	return f
+	p.ID, p.Weight, p.Limit, p.Since, p.Owner = f[1], int32(number(f[3])), int32(number(f[4])), time.UnixMicro(number(f[6])), f[8]
+	p.Token = number(f[7]) // of a holder; of one that waits it is no number
+	return p, number(f[2])
 }
 
 func number(text string) int64 {
@@ -79,35 +33,57 @@ func number(text string) int64 {
 	return x
 }
 
-func weight(text string) int32 { return int32(min(number(text), int64(driver.All))) }
+// look returns the server's time and the records of the holders and of those who wait.
+func (n *Node) look(ctx context.Context, c *Claim) (now int64, holders, waiters []any, err error) {
+	v, _, err := n.run(ctx, n.scripts.look, c.lock, []any{2, c.lock, c.queue})
+	if list, _ := v.([]any); len(list) == 3 {
+		now, _ = list[0].(int64)
+		holders, _ = list[1].([]any)
+		waiters, _ = list[2].([]any)
+	}
+	return now, holders, waiters, err
+}
 
-func moment(text string) time.Time { return time.UnixMicro(number(text)) }
+// Look returns the claims of name as the node knows them: holders, in the order of their tokens, and then
+// waiters.
+func (n *Node) Look(ctx context.Context, name string) ([]driver.Position, error) {
+	now, holders, waiters, err := n.look(ctx, n.Claim(&driver.Claim{Name: name}))
+	var all []driver.Position
+	for _, text := range holders {
+		p, ends := parse(name, text.(string))
+		p.Held, p.Left = true, time.Duration(max(0, ends-now))*time.Microsecond
+		if p.ID == "" || p.Left > 0 {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b driver.Position) int { return cmp.Compare(a.Token, b.Token) })
+	for _, text := range waiters {
+		if p, _ := parse(name, text.(string)); p.ID != "" {
+			all = append(all, p)
+		}
+	}
+	return all, err
+}
 
-// Evict removes the claim with this ID from the holders or the queue of name and tells it, so that
-// a waiter queues anew. It returns driver.ErrGone if there is none.
+// Evict removes the claim with this ID from the holders or the queue of name; a waiter is told and queues anew.
+// It returns driver.ErrGone if there is none.
 func (n *Node) Evict(ctx context.Context, name, id string) error {
-	_, entries, err := n.look(ctx, name)
+	c := n.Claim(&driver.Claim{ID: id, Name: name})
+	_, _, waiters, err := n.look(ctx, c)
 	if err != nil {
 		return err
 	}
-	c := n.Claim(&driver.Claim{ID: id, Name: name})
-	answer, lost, err := n.end(ctx, c, 0, 0, entries[id])
-	switch {
-	case err != nil:
-		return err
-	case answer == 0 && !lost:
-		return driver.ErrGone
-	case answer == 2:
-		channel := split(entries[id], 9)[7]
-		_, err = n.aside(ctx, func() (any, error) {
-			if n.cluster != nil {
-				return nil, n.client.SPublish(ctx, channel, "look "+id).Err()
-			}
-			return nil, n.client.Publish(ctx, channel, "look "+id).Err()
-		})
-		return err
+	entry := c.entry()
+	for _, text := range waiters {
+		if p, _ := parse(name, text.(string)); p.ID == id {
+			entry = text.(string)
+		}
 	}
-	return nil
+	v, lost, err := n.release(ctx, c, entry, 0, 0)
+	if err == nil && v == int64(0) && !lost {
+		err = driver.ErrGone
+	}
+	return err
 }
 
 // Names returns the names that begin with prefix and are held or waited for.
@@ -116,26 +92,21 @@ func (n *Node) Names(ctx context.Context, prefix string) iter.Seq2[string, error
 		var mu sync.Mutex
 		found := make(map[string]bool)
 		scan := func(ctx context.Context, server goredis.Cmdable) error {
-			for _, kind := range []string{"lock", "queue"} {
-				keys := server.Scan(ctx, 0, n.keys.pattern(kind, prefix), 1000).Iterator()
-				for keys.Next(ctx) {
-					if name, ok := n.keys.name(keys.Val()); ok && strings.HasPrefix(name, prefix) {
-						mu.Lock()
-						found[name] = true
-						mu.Unlock()
-					}
-				}
-				if err := keys.Err(); err != nil {
-					return err
+			all := server.Scan(ctx, 0, n.keys.pattern(prefix), 1000).Iterator()
+			for all.Next(ctx) {
+				if name, ok := n.keys.name(all.Val()); ok && strings.HasPrefix(name, prefix) {
+					mu.Lock()
+					found[name] = true
+					mu.Unlock()
 				}
 			}
-			return nil
+			return all.Err()
 		}
 		_, err := n.aside(ctx, func() (any, error) {
-			if n.cluster != nil {
-				return nil, n.cluster.ForEachMaster(ctx, func(ctx context.Context, c *goredis.Client) error { return scan(ctx, c) })
+			if n.cluster == nil {
+				return nil, scan(ctx, n.client)
 			}
-			return nil, scan(ctx, n.client)
+			return nil, n.cluster.ForEachMaster(ctx, func(ctx context.Context, c *goredis.Client) error { return scan(ctx, c) })
 		})
 		if err != nil {
 			yield("", explain(err))

@@ -1,15 +1,14 @@
-// Package redisnode is what the backends redis and redlock have in common: the requests about
-// locks to one logical Redis, which is a single server, a master that Sentinels look after, or a
-// Cluster. What is on the server is described in lua/lib.lua.
+// Package redisnode is what the backends redis and redlock have in common: the requests about locks to one
+// logical Redis, which is a single server, a master that Sentinels look after, or a Cluster. What is on
+// the server is described in lua/lib.lua.
 //
-// A [Node] sends the requests about a [Claim], returns soon after their context has ended whatever
-// the client does, and tells waiting claims what the server says. It decides nothing.
+// A [Node] sends the requests about a [Claim], returns soon after their context has ended whatever the
+// client does, and tells waiting claims what the server says. It decides nothing.
 package redisnode
 
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/servertime"
 	"github.com/seed80cd6120/locker/internal/underway"
 )
 
@@ -43,22 +43,23 @@ type Node struct {
 	cluster cluster // the client again, if it is one of a Cluster
 	opts    Options
 	keys    keys
-	id      string // of this node in its channels, 16 hexadecimal digits
+	id      string // of this node in its channels
 	clock   driver.Clock
-	time    *serverTime
+	time    *servertime.Guess
 	scripts scripts
-	subs    *subscriptions
 
-	dials   *hookWatch     // of a client that is not one of a Cluster, or nil
-	brisk   atomic.Bool    // the server was quick to answer last time
-	quick   sync.Map       // *goredis.Client to *pinnedConn
-	working underway.Group // what runs in the background
-	life    context.Context
-	die     context.CancelFunc
-	policy  sync.Once
+	mu     sync.Mutex
+	subs   map[string]*subscription // by the server's address, in a Cluster
+	waited map[string]*Claim        // those that have waited and have not ended, by ID
+
+	quick    atomic.Bool    // the server was quick to answer last time
+	eviction sync.Once      // see CheckEviction
+	working  underway.Group // what runs in the background
+	life     context.Context
+	die      context.CancelFunc
 }
 
-// cluster is what is used of a client of a Cluster.
+// cluster is what is used of a client of a Cluster. A client that embeds one is known by these methods.
 type cluster interface {
 	MasterForKey(ctx context.Context, key string) (*goredis.Client, error)
 	ForEachMaster(ctx context.Context, f func(ctx context.Context, client *goredis.Client) error) error
@@ -70,55 +71,32 @@ func Open(client goredis.UniversalClient, o Options) (*Node, error) {
 	if err := CheckPrefix(o.Prefix); err != nil {
 		return nil, err
 	}
-	sharded, err := isCluster(client)
-	if err != nil {
-		return nil, err
-	}
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: the program would have ended
-	n := &Node{
-		client:  client,
-		opts:    o,
-		keys:    keys{o.Prefix, o.Kind},
-		id:      hex.EncodeToString(id[:]),
-		clock:   o.Clock,
-		time:    newServerTime(o.Clock),
-		scripts: newScripts(sharded),
-	}
-	if sharded {
-		n.cluster = client.(cluster)
-	}
-	if c, ok := client.(*goredis.Client); ok {
-		n.dials = watchHooks(c, c)
-	}
-	n.life, n.die = context.WithCancel(context.Background())
-	n.subs = newSubscriptions(n)
-	return n, nil
-}
-
-// isCluster reports whether client speaks to a Cluster. A client that embeds one of go-redis's is
-// known by its methods.
-func isCluster(client goredis.UniversalClient) (bool, error) {
-	c, isClient := client.(*goredis.Client)
-	cc, isCluster := client.(*goredis.ClusterClient)
-	if client == nil || isClient && c == nil || isCluster && cc == nil {
-		return false, fmt.Errorf("%w: nil client", locker.ErrInvalidOption)
+	single, isSingle := client.(*goredis.Client)
+	whole, isWhole := client.(*goredis.ClusterClient)
+	if client == nil || isSingle && single == nil || isWhole && whole == nil {
+		return nil, fmt.Errorf("%w: nil client", locker.ErrInvalidOption)
 	}
 	if _, ring := client.(interface{ SetAddrs(map[string]string) }); ring {
-		return false, fmt.Errorf("%w: a Ring moves locks when a server is away", locker.ErrInvalidOption)
+		return nil, fmt.Errorf("%w: a Ring moves locks when a server is away", locker.ErrInvalidOption)
 	}
-	_, sharded := client.(cluster)
-	return sharded, nil
+	sharded, _ := client.(cluster)
+	n := &Node{
+		client: client, cluster: sharded, opts: o, keys: keys{o.Prefix, o.Kind}, id: rand.Text(),
+		clock: o.Clock, time: servertime.New(o.Clock), scripts: newScripts(sharded != nil),
+		subs: make(map[string]*subscription), waited: make(map[string]*Claim),
+	}
+	n.life, n.die = context.WithCancel(context.Background())
+	return n, nil
 }
 
 // Close ends the subscriptions and what runs in the background.
 func (n *Node) Close(ctx context.Context) error {
 	n.die()
-	n.subs.close()
-	n.quick.Range(func(_, p any) bool {
-		p.(*pinnedConn).close()
-		return true
-	})
+	n.mu.Lock()
+	for _, s := range n.subs {
+		n.working.Go(func() { _ = s.pubsub.Close() }) // which ends its reader
+	}
+	n.mu.Unlock()
 	select {
 	case <-n.working.None():
 		return nil
@@ -126,3 +104,6 @@ func (n *Node) Close(ctx context.Context) error {
 		return errors.New("the client still hangs in a call: " + ctx.Err().Error())
 	}
 }
+
+// Time returns about what time it is on the server, in microseconds since 1970.
+func (n *Node) Time() int64 { return n.time.Now() }

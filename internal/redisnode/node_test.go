@@ -58,7 +58,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 func (n *Node) ask(t testing.TB, c *Claim, latest int64) int64 {
 	t.Helper()
 	v, _, err := n.run(within(t, 20*time.Second), n.scripts.acquire, c.lock, []any{
-		4, c.lock, c.queue, c.clock, c.gone, c.ID, c.Weight, c.Limit, 0, 10000, latest, 0, c.Owner, c.entry()})
+		4, c.lock, c.queue, c.clock, c.gone, c.entry(), latest, 0, string(Queue), ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,22 +73,22 @@ func TestLateRequests(t *testing.T) {
 	for what, end := range map[string]func(*Claim) error{
 		"given up": func(c *Claim) error { return n.Abandon(ctx, c) },
 		"released": func(c *Claim) error {
-			if _, err := n.Acquire(ctx, c, false, 0); err != nil {
+			if _, err := n.Acquire(ctx, c, Try, 0); err != nil {
 				return err
 			}
 			return n.Release(ctx, c, 0, 0)
 		},
 	} {
 		c := n.exclusive(t.Name())
-		c.stray, c.touched = n.time.latest(n.clock.Now()), true // as after a request without an answer
+		c.lateUntil, c.Touched = n.Time()+fresh.Microseconds(), true // as after a request without an answer
 		if err := end(c); err != nil {
 			t.Fatal(err)
 		}
-		if v := n.ask(t, c, c.stray); v != -1 {
+		if v := n.ask(t, c, c.lateUntil); v != -1 {
 			t.Errorf("%s: a late request was answered %d", what, v)
 		}
 		n.client.Del(ctx, c.gone)
-		if v := n.ask(t, c, n.time.at(n.clock.Now())-time.Second.Microseconds()); v != -2 {
+		if v := n.ask(t, c, n.Time()-time.Second.Microseconds()); v != -2 {
 			t.Errorf("%s: a request that is too late was answered %d", what, v)
 		}
 		if n := n.client.Exists(ctx, c.lock, c.queue).Val(); n != 0 {
@@ -101,11 +101,11 @@ func TestLateRequests(t *testing.T) {
 func TestServerTimeDiffers(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		n := open(t, connect(t, servers.SharedRedis(t).Addr()))
-		n.time.ahead.Add(off.Microseconds())
+		n.time.Learn(n.Time()+off.Microseconds(), n.clock.Now())
 		ctx := within(t, 20*time.Second)
 		for range 2 {
 			c := n.exclusive(t.Name())
-			if a, err := n.Acquire(ctx, c, false, 0); err != nil || !a.Granted {
+			if a, err := n.Acquire(ctx, c, Try, 0); err != nil || !a.Granted {
 				t.Fatalf("off by %v: %+v, %v", off, a, err)
 			}
 			if err := n.Release(ctx, c, 0, 0); err != nil {
@@ -115,37 +115,68 @@ func TestServerTimeDiffers(t *testing.T) {
 	}
 }
 
-// A token that is proposed is given if it is greater than all others and not far ahead; settled is
-// one only for a holder, and above all others.
-func TestProposedAndSettledTokens(t *testing.T) {
+// A token that is proposed is given if it is greater than all others and not far ahead. A holder gets it, or a
+// greater one, however far ahead it is, if that is asked for.
+func TestProposedTokens(t *testing.T) {
 	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
 	ctx := within(t, 20*time.Second)
-	now := func() int64 { return n.time.at(n.clock.Now()) }
 	for what, row := range map[string]struct {
 		proposed int64
 		given    bool
-	}{"a little ahead": {now() + 500_000, true}, "far ahead": {now() + 1e9, false}, "past": {now() - 1e6, false}} {
+	}{"a little ahead": {n.Time() + 500_000, true}, "far ahead": {n.Time() + 1e9, false}, "past": {n.Time() - 1e6, false}} {
 		c := n.exclusive(t.Name() + what)
-		a, err := n.Acquire(ctx, c, false, row.proposed)
-		if err != nil || (a.Token == row.proposed) != row.given || a.Token < now()-1e6 {
+		a, err := n.Acquire(ctx, c, Try, row.proposed)
+		if err != nil || (a.Token == row.proposed) != row.given || a.Token < n.Time()-1e6 {
 			t.Errorf("%s: %+v, %v", what, a, err)
 		}
-		for range 2 { // repeated, it is settled still
-			if ok, clock, err := n.Settle(ctx, c, a.Token+10, 0); err != nil || !ok || clock != a.Token+10 {
-				t.Errorf("%s: settled %v at %d, %v", what, ok, clock, err)
+		further := a.Token + 2e9
+		for range 2 { // repeated, it has the token still
+			if a, err := n.Acquire(ctx, c, Raise, further); err != nil || !a.Granted || a.Token != further {
+				t.Errorf("%s: %+v, %v", what, a, err)
 			}
 		}
-		if ok, clock, err := n.Settle(ctx, c, a.Token+5, 0); err != nil || ok || clock != a.Token+10 {
-			t.Errorf("%s: a lower one settled %v at %d, %v", what, ok, clock, err)
+		if a, err := n.Acquire(ctx, c, Try, further+5); err != nil || !a.Granted || a.Token != further {
+			t.Errorf("%s: one that was not to be raised: %+v, %v", what, a, err)
 		}
-		if all, err := n.Look(ctx, c.Name); err != nil || len(all) != 1 || all[0].Token != a.Token+10 || all[0].Owner != "me" {
+		if a, err := n.Acquire(ctx, c, Raise, further-5); err != nil || !a.Granted || a.Token != further {
+			t.Errorf("%s: a lower one: %+v, %v", what, a, err)
+		}
+		if all, err := n.Look(ctx, c.Name); err != nil || len(all) != 1 || all[0].Token != further || all[0].Owner != "me" {
 			t.Errorf("%s: %+v, %v", what, all, err)
 		}
 		if err := n.Release(ctx, c, 0, 0); err != nil {
 			t.Error(err)
 		}
-		if _, _, err := n.Settle(ctx, c, a.Token+100, 0); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("%s: of one that holds nothing: %v", what, err)
+		next := n.exclusive(c.Name)
+		if a, err := n.Acquire(ctx, next, Try, 0); err != nil || a.Token <= further {
+			t.Errorf("%s: the next: %+v, %v", what, a, err)
+		}
+		if err := n.Release(ctx, next, 0, 0); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A grant that is told counts from when the server can have begun, and not if the waiter has heard later things.
+func TestGrantThatIsToldLate(t *testing.T) {
+	now := driver.Instant(time.Hour)
+	const second = 1_000_000
+	at := func(s float64) driver.Instant { return now.Add(time.Duration(s * float64(time.Second))) }
+	for what, row := range map[string]struct {
+		a    Answer
+		e    Event
+		want driver.Instant // 0: ask
+	}{
+		"on time":                         {Answer{Sent: at(-5), Now: 100 * second}, Event{Now: 105 * second, Received: now}, now},
+		"a second late":                   {Answer{Sent: at(-5), Now: 100 * second}, Event{Now: 104 * second, Received: now}, at(-1)},
+		"from before the last look":       {Answer{Sent: at(-1), Now: 100 * second}, Event{Now: 99 * second, Received: now}, 0},
+		"the server's clock jumped ahead": {Answer{Sent: at(-1), Now: 100 * second}, Event{Now: 900 * second, Received: now}, now},
+		"nothing was answered":            {Answer{}, Event{Now: 900 * second, Received: now}, 0},
+	} {
+		row.e.Granted, row.e.Token = true, 7
+		g, ok := row.a.After(row.e)
+		if ok != (row.want != 0) || ok && (g.Sent != row.want || g.Token != 7 || !g.Granted) {
+			t.Errorf("%s: %+v, %v", what, g, ok)
 		}
 	}
 }
@@ -159,7 +190,7 @@ func TestPrefixesNeverMeet(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			tag := k.tag(bucket(name))
+			tag := k.tag(name)
 			for _, key := range []string{tag + "lock:" + name, tag + "queue:" + name, tag + "gone:" + name, tag + "clock"} {
 				if other, ok := seen[key]; ok && other != k {
 					t.Errorf("%q is a key of %q and of %q", key, other, k)

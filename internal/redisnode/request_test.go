@@ -54,7 +54,7 @@ func TestHooks(t *testing.T) {
 		if want := when != "never"; want && got < 40 || !want && got != 0 {
 			t.Errorf("%s: it saw %d of 40 requests", when, got)
 		}
-		n.brisk.Store(true)
+		n.quick.Store(true)
 		if in := n.inPlace(context.Background(), "x") != nil; in != (when == "never") {
 			t.Errorf("%s: in place: %v", when, in)
 		}
@@ -65,7 +65,7 @@ func takeAndRelease(t testing.TB, n *Node) {
 	t.Helper()
 	c := n.exclusive(t.Name())
 	ctx := within(t, 20*time.Second)
-	if a, err := n.Acquire(ctx, c, false, 0); err != nil || !a.Granted {
+	if a, err := n.Acquire(ctx, c, Try, 0); err != nil || !a.Granted {
 		t.Fatal(a, err)
 	}
 	if err := n.Release(ctx, c, 0, 0); err != nil {
@@ -95,7 +95,7 @@ func TestHooksThatMisbehave(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := n.Acquire(ctx, c, false, 0); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := n.Acquire(ctx, c, Try, 0); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	if took := time.Since(began); took > 350*time.Millisecond {
@@ -106,7 +106,7 @@ func TestHooksThatMisbehave(t *testing.T) {
 		t.Error(err)
 	}
 	c = n.exclusive(t.Name())
-	if _, err := n.Acquire(within(t, 20*time.Second), c, false, 0); err != nil {
+	if _, err := n.Acquire(within(t, 20*time.Second), c, Try, 0); err != nil {
 		t.Fatal(err)
 	}
 	panics.Store(true)

@@ -1,87 +1,80 @@
--- Takes the name if there is room for the claim and nobody waits, or else, if asked to, joins the
--- queue. To send it again for the same claim is harmless.
+-- Takes the name if there is room for the claim and nobody waits, or else, if asked to, joins the queue. For
+-- a holder it counts the ttl anew. To send it again is harmless.
 --
---   KEYS      lock, queue, clock; see lib.lua
---   KEYS[4]   gone      there if the claim was given up while a request of it might be on its way
---   ARGV[1]   id  [2] weight  [3] limit  [4] spare  [5] ttl
---   ARGV[6]   latest    the server's time at which this request may take effect at the latest
---   ARGV[7]   proposed  a token, or 0
---   ARGV[8]   owner
---   ARGV[9]   entry     what to put into the queue, or nothing: do not wait
---   ARGV[10]  how       "again" if it may stand there already; "yield" if moreover it is to let those go
---                       before it who are older, also where it holds the name; or ""
---   ARGV[11]  "age"     if the queue is in the order of since, so that several servers agree on it,
---                       and not in that of arrival
+--   KEYS     lock, queue, clock; see lib.lua
+--   KEYS[4]  gone      there if the claim was given up while a request of it might be on its way
+--   ARGV[1]  entry     the claim, as it would stand in the queue
+--   ARGV[2]  latest    the server's time at which this request may take effect at the latest
+--   ARGV[3]  proposed  a token, or 0
+--   ARGV[4]  how       "try": do not wait; "raise": the same, and a holder gets the token proposed, or a
+--                      greater one; "queue": wait; "yield": wait, and where it holds the name let those who
+--                      are older and wait go before it
+--   ARGV[5]  "age"     if the queue is in the order of since, so that several servers agree on it, and not
+--                      in that of arrival
 --
 -- Answers
---   {1, now, token, spare}        it holds the name
---   {0, now, left, ahead, who}    it does not: the next holder's end is so many milliseconds away
---                                 (-1: not known), so many wait before it, that one holds it alone
---   {-1, now}                     it was given up
---   {-2, now}                     the request came too late
+--   {1, now, token, spare}  it holds the name
+--   {0, now, left, ahead}   it does not: the end of a holding is so many milliseconds away (-1: not
+--                           known), and so many wait before it
+--   {-1, now, 0, 0}         it was given up
+--   {-2, now, 0, 0}         the request came too late
 
-local id, weight, limit, spare, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if now > tonumber(ARGV[6]) then return { -2, now } end
+local c, proposed, how = parse(ARGV[1]), tonumber(ARGV[3]), ARGV[4]
+if now > tonumber(ARGV[2]) then return { -2, now, 0, 0 } end
 
-local function take()
-  local token, more = hold(id, weight, limit, spare, ttl, ARGV[8], tonumber(ARGV[7]))
-  return { 1, now, token, more }
+-- Reports whether the claim is older than one that waits.
+local function older(entry)
+  local other = parse(entry)
+  return other and (c.since < other.since or c.since == other.since and c.id < other.id)
 end
 
--- An earlier answer or message may have been lost: then the time is counted anew.
-local function mine()
-  local token, rest = held(id)
-  if token then put(id, rest, ttl, 0) end
-  return token and { 1, now, token, 0 }
-end
-
--- Reports whether an entry, read from the queue, is younger than that of the claim.
-local function younger(entry)
-  local since = tonumber(string.match(entry, '^1 %x+ %d+ %d+ %d+ %d+ (%d+) '))
-  local own = tonumber(string.match(ARGV[9], '^1 %x+ %d+ %d+ %d+ %d+ (%d+) '))
-  return since and (own < since or own == since and ARGV[9] < entry)
-end
-
--- Puts the entry into the queue and returns how many stand before it.
+-- Puts the claim into the queue, unless it stands there. Returns how many stand before it.
 local function join()
-  if ARGV[11] ~= 'age' then return redis.call('RPUSH', queue, ARGV[9]) - 1 end
-  local next
-  local place = redis.call('LLEN', queue)
-  while place > 0 do
+  local place = redis.call('LPOS', queue, ARGV[1])
+  if place then return place end
+  local before
+  place = redis.call('LLEN', queue)
+  while ARGV[5] == 'age' and place > 0 do
     local entry = redis.call('LINDEX', queue, place - 1)
-    if not younger(entry) then break end
-    next, place = entry, place - 1
+    if not older(entry) then break end
+    before, place = entry, place - 1
   end
-  if next then redis.call('LINSERT', queue, 'BEFORE', next, ARGV[9]) else redis.call('RPUSH', queue, ARGV[9]) end
+  if before then redis.call('LINSERT', queue, 'BEFORE', before, ARGV[1]) else redis.call('RPUSH', queue, ARGV[1]) end
   return place
 end
 
-read()
-local granted = mine()
-if granted and ARGV[10] == 'yield' then
-  local first = value('LINDEX', queue, 0)
-  if first and not younger(first) then
-    remove(id, weight)
-    join()
-    grant_waiting(ARGV[7])
-    granted = mine()
-  end
-end
-if granted then return granted end
-if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now } end
-if not alone then
-  -- If somebody waits a holder may have died, or lost the name. Those who wait come first.
-  grant_waiting(ARGV[7])
-  granted = mine()
-  if granted then return granted end
-  if redis.call('EXISTS', queue) == 0 and fits(weight, limit) then return take() end
+-- Returns the answer to a claim that holds the name; nil if it does not.
+local function granted()
+  local h, more = held(c.id), 0
+  if not h then return nil end
+  if how == 'raise' and proposed > h.token then h.token, more = next_token(proposed, c.spare) end
+  h.ends = now + c.ttl * 1000
+  put(h, 0)
+  return { 1, now, h.token, more }
 end
 
-local _, left, who = recount()
-if among and left == -1 then redis.call('HLEN', lock) end -- fails if it is of a type that no lock is
+read()
+local own = held(c.id)
+local first = own and how == 'yield' and value('LINDEX', queue, 0)
+if first and not older(first) then
+  remove(own)
+  join()
+elseif own then
+  return granted()
+end
+if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now, 0, 0 } end
+local empty = grant_waiting(proposed) -- a holder may have died, or lost the name: those who wait come first
+if empty and not held(c.id) and fits(c) then
+  local token, more = hold(c, proposed)
+  return { 1, now, token, more }
+end
+local answer = granted()
+if answer then return answer end
 local ahead = -1
-if ARGV[9] then
-  ahead = (ARGV[10] or '') ~= '' and redis.call('LPOS', queue, ARGV[9]) or join()
+if how == 'queue' or how == 'yield' then
+  ahead = join()
   redis.call('PEXPIRE', queue, PATIENCE)
 end
-return { 0, now, left, ahead, who }
+local left, stays = first_end and math.ceil((first_end - now) / 1000) or -1, redis.call('PTTL', lock)
+if stays >= 0 and (left < 0 or stays < left) then left = stays end -- somebody has shortened the life of the key
+return { 0, now, left, ahead }

@@ -2,14 +2,12 @@ package zookeeper
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -27,7 +25,7 @@ func TestErrorsThatMayPass(t *testing.T) {
 				take(t, holder, h)
 				m := spy(t, z.Addr())
 				d := raw(t, []string{m.addr()})
-				if err := d.session.sync(); err != nil { // greeted before
+				if _, err := d.session.conn.Sync("/"); err != nil { // greeted before
 					t.Fatal(err)
 				}
 				m.mu.Lock()
@@ -47,17 +45,6 @@ func TestErrorsThatMayPass(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A server without containers is told apart from one that is away.
-func TestServerThatIsTooOld(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	d := raw(t, []string{between(t, z.Addr(), 19).addr()})
-	c := exclusive(t, name(t))
-	if _, err := d.Acquire(within(t, 20*time.Second), c); !errors.Is(err, driver.ErrRefused) || !errors.Is(err, errTooOld) {
-		t.Errorf("acquire: %v", err)
-	}
-	eventually.Is(t, "nothing to be left", func() bool { return d.Abandon(within(t, 20*time.Second), c) == nil })
 }
 
 // hook is a log handler that does what a test says.

@@ -84,7 +84,7 @@ func TestQueueDeletedInALoop(t *testing.T) {
 	}()
 	token := int64(0)
 	for range 200 {
-		c, _ := claim(t, n)
+		c := claim(t, n)
 		if g := take(t, d, c); g.Token <= token {
 			t.Fatalf("token %d after %d", g.Token, token)
 		} else {
@@ -133,7 +133,7 @@ func TestQueueMadeInVainIsRemoved(t *testing.T) {
 		}
 	}
 	d := raw(t, []string{z.Addr()}, WithChroot(chroot), WithACL(zk.WorldACL(zk.PermRead|zk.PermCreate)...))
-	c, _ := claim(t, name(t))
+	c := claim(t, name(t))
 	if _, err := d.Acquire(within(t, time.Minute), c); !errors.Is(err, zk.ErrNoAuth) {
 		t.Fatalf("acquire: %v", err)
 	}

@@ -20,7 +20,7 @@ type user struct {
 func queues(t testing.TB, op operator, addr, name string) *user {
 	t.Helper()
 	u := &user{backend: raw(t, []string{addr}), t: t}
-	u.claim, _ = claim(t, name)
+	u.claim = claim(t, name)
 	u.turn = begin(within(t, time.Minute), u.backend, u.claim)
 	u.node = op.nodeOf(u.claim)
 	return u
@@ -47,7 +47,7 @@ func (u *user) waits() {
 func (u *user) told() {
 	u.t.Helper()
 	for range 2 { // what the user asks after the news has been answered after the second
-		if err := u.session.sync(); err != nil {
+		if _, err := u.session.conn.Sync("/"); err != nil {
 			u.t.Fatal(err)
 		}
 	}

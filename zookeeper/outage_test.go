@@ -158,14 +158,20 @@ func TestRestartWithHolderAndWaiter(t *testing.T) {
 		turn <- lock
 	}()
 	op.length("x", 2)
+	killed := time.Now()
 	if err := z.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Restart(within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if err := held.Release(within(t, time.Minute)); err != nil {
-		t.Errorf("release: %v", err)
+	err = held.Release(within(t, time.Minute))
+	took := time.Since(killed)
+	switch lost := errors.Is(err, locker.ErrLost); {
+	case lost && took < 10*time.Second: // a session of 17 s, with a margin
+		t.Errorf("lost after %v: %v", took, err)
+	case err != nil && !lost && took < 5*time.Second: // how long a release waits; it goes on aside
+		t.Errorf("release after %v: %v", took, err)
 	}
 	next := await(t, turn, "the waiter's turn")
 	if next.Token() <= held.Token() {
@@ -220,14 +226,14 @@ func TestCallsComeBackWithoutServer(t *testing.T) {
 	eventually.Is(t, "the end of the connection to be noticed", d.disconnected)
 	done := make(chan error, 1)
 	go func() {
-		_, err := d.session.stat("/")
+		_, _, err := d.session.conn.Exists("/")
 		done <- err
 	}()
 	if err := await(t, done, "the call"); !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed) {
 		t.Errorf("read: %v", err)
 	}
 	p.Heal()
-	c, _ := claim(t, name(t))
+	c := claim(t, name(t))
 	take(t, d, c)
 	release(t, d, c)
 }

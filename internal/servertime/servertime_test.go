@@ -1,0 +1,34 @@
+package servertime
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+type clock struct {
+	driver.Clock
+	now driver.Instant
+}
+
+func (c *clock) Now() driver.Instant { return c.now }
+
+// TestLearn: the guess lies between what the answer allows at the earliest and at the latest, and changes no more than
+// that takes.
+func TestLearn(t *testing.T) {
+	const second = driver.Instant(time.Second)
+	c := &clock{now: 100 * second}
+	g := New(c)
+	for _, answer := range []struct{ said, sent, want int64 }{
+		{5_000_000, 100, 5_000_000}, // sent and answered in the same moment
+		{5_300_000, 99, 5_300_000},  // the server is later than the guess, however long the answer took
+		{5_200_000, 99, 5_300_000},  // within a second of it
+		{4_000_000, 99, 5_000_000},  // earlier, by a second for the way at most
+	} {
+		g.Learn(answer.said, driver.Instant(answer.sent)*second)
+		if got := g.Now(); got != answer.want {
+			t.Errorf("after %d, sent at %d s: %d, want %d", answer.said, answer.sent, got, answer.want)
+		}
+	}
+}

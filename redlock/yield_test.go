@@ -1,0 +1,38 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/redisnode"
+)
+
+// TestYieldAfterLostAnswer: an answer that was lost earlier does not keep a node from counting after a request to
+// yield that it has answered.
+func TestYieldAfterLostAnswer(t *testing.T) {
+	list, fronts := proxies(t, five(t))
+	b := newDriver(t, fronts)
+	warm := newDriverClaim(t.Name()+"/warm", 10*time.Second, false)
+	take(t, b, warm)
+	must(t, b.Release(context.Background(), warm))
+
+	c := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, true))
+	v := c.votes[0]
+	v.Join(v.at, func(redisnode.Event) {})
+	defer v.Leave(v.at)
+	must(t, v.Ready(within(t, 10*time.Second), v.at)) // without that it is not asked to yield
+	list[0].SwallowReply(isAcquire, 0)
+	b.askNode(c, v, redisnode.Try, 0, 0)
+	if v.at.LateUntil() == 0 {
+		t.Fatal("no answer was lost")
+	}
+	b.askNode(c, v, redisnode.Yield, 0, 0)
+	c.mu.Lock()
+	holds, err := b.holds(v), v.err
+	c.mu.Unlock()
+	if !holds {
+		t.Errorf("the node does not count: %v", err)
+	}
+	must(t, b.Abandon(context.Background(), c.Claim))
+}

@@ -1,0 +1,219 @@
+package zookeeper
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// hosts hands the servers to the library in turn. The library's own forgets the name that a certificate is made out
+// to, and pauses for a second before it tries a single server again.
+type hosts struct{ *session }
+
+func (h hosts) Init(servers []string) error { h.servers = servers; return nil }
+func (h hosts) Len() int                    { return len(h.servers) }
+func (h hosts) Connected()                  {}
+
+// Next also says whether the library should fail the calls that wait for a connection, pause for
+// a second, and look whether it was closed. It should after thirty rounds, ten seconds; before that dial pauses.
+func (h hosts) Next() (server string, pause bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.servers = append(h.servers[1:], h.servers[0])
+	return h.servers[0], h.life.Err() != nil || h.failures >= 30*len(h.servers)
+}
+
+// dial connects to a server, for the library, after a pause that is longer after each round of tries. There is always
+// one: when somebody else has taken the session and ends it, whoever comes back to it between the two has a connection
+// on which the server drops every request without a word.
+func (s *session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	s.mu.Lock()
+	last, pause := s.newest, 20*time.Millisecond<<min(s.failures/len(s.servers), 4)
+	s.mu.Unlock()
+	if last != nil {
+		_ = last.Close() // the library does not when the session has expired
+	}
+	time.Sleep(pause)
+	ctx, cancel := context.WithTimeout(s.life, timeout)
+	defer cancel()
+	dial := new(net.Dialer).DialContext
+	if s.tls != nil {
+		dial = (&tls.Dialer{Config: s.tls}).DialContext
+	}
+	conn, err := dial(ctx, network, address)
+	if err != nil {
+		err = fmt.Errorf("connect to %s: %w", address, err)
+		s.closed(nil, err)
+		return nil, err
+	}
+	c := &connection{Conn: conn, session: s, in: bufio.NewReader(conn)}
+	s.set(func() { s.newest = c })
+	if s.life.Err() != nil { // closed before there was a connection to close
+		_ = c.Close()
+	}
+	return c, nil
+}
+
+// A connection is one connection to a server, as the library sees it. It reads from what passes what the session has to
+// know, and does for the library what that cannot:
+//
+//   - a write never fails: the library, told so while it authenticates again, may block for
+//     good. The connection is closed, which it learns by reading;
+//   - the server has to open the session soon, and not in ten times the session timeout;
+//   - a session that was given up is not gone back to;
+//   - watches that are set again are told of a change at once. The library asks for changes after the last one that it
+//     knows by then, which an answer may have moved on meanwhile. So it is never told the number of any;
+//   - they are set one by one: a server hangs up on a request that is longer than it wants.
+type connection struct {
+	net.Conn
+	session *session
+	in      *bufio.Reader
+	began   driver.Instant // the request to open the session was sent
+	opened  bool           // it was answered
+	frame   int            // bytes of the answer that the library has yet to read
+	sent    []request      // that were not answered; session.mu guards it
+	end     sync.Once
+}
+
+func (c *connection) Close() error {
+	c.fail(net.ErrClosed)
+	return nil
+}
+
+func (c *connection) fail(err error) {
+	c.end.Do(func() {
+		_ = c.Conn.Close()
+		c.session.closed(c, err)
+	})
+}
+
+// openWithin is how soon a server has to open the session.
+const openWithin = 3 * time.Second
+
+// SetReadDeadline is called by the library before it reads an answer, and after that without a time.
+func (c *connection) SetReadDeadline(t time.Time) error {
+	if !c.opened && !t.IsZero() {
+		t = time.Now().Add(openWithin)
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// Read gives an answer to the library, or a part of one.
+func (c *connection) Read(p []byte) (n int, err error) {
+	if c.frame == 0 {
+		err = c.next()
+	}
+	if err == nil {
+		n, err = c.in.Read(p[:min(len(p), c.frame)])
+		c.frame -= n
+	}
+	if err != nil {
+		c.fail(err)
+	}
+	return n, err
+}
+
+// next looks at the beginning of an answer: its length, the number of the request, that of the last change, which is
+// taken out, and an error. The first answer has the version of the protocol, the timeout and the session's id instead.
+func (c *connection) next() error {
+	head, err := c.in.Peek(4 + 4 + 8 + 4)
+	if err != nil && len(head) < 4 {
+		return err
+	}
+	length := binary.BigEndian.Uint32(head)
+	if !c.opened && length > 1<<10 {
+		return fmt.Errorf("zookeeper: the answer begins with %q: this is no ZooKeeper server, or it wants TLS", head)
+	}
+	if err != nil {
+		return err
+	}
+	c.frame = 4 + int(length)
+	if !c.opened {
+		timeout, id := binary.BigEndian.Uint32(head[8:]), binary.BigEndian.Uint64(head[12:])
+		c.session.opened(c, int64(id), time.Duration(timeout)*time.Millisecond)
+		return nil
+	}
+	const ofWatch = 1<<32 - 1 // instead of a request's number
+	if binary.BigEndian.Uint32(head[4:]) != ofWatch {
+		c.session.answered(c, int64(binary.BigEndian.Uint64(head[8:])), binary.BigEndian.Uint32(head[16:]) == 0)
+	}
+	clear(head[8:16])
+	return nil
+}
+
+// leaderOps are the operations for which a server has to ask its leader: create, delete, set data, sync, multi, and
+// create a container.
+var leaderOps = []uint32{1, 2, 5, 9, 14, 19}
+
+const opSetWatches = 101
+
+// Write takes a request from the library.
+func (c *connection) Write(frame []byte) (int, error) {
+	var err error
+	op := binary.BigEndian.Uint32(frame[8:])
+	switch {
+	case c.began == 0:
+		c.began = c.session.clock.Now()
+		_, err = c.Conn.Write(c.session.opening(frame))
+	case op == opSetWatches:
+		for _, one := range splitWatches(frame) {
+			err = errors.Join(err, c.send(one, op))
+		}
+	default:
+		err = c.send(frame, op)
+	}
+	if err != nil {
+		c.fail(err)
+	}
+	return len(frame), nil
+}
+
+func (c *connection) send(frame []byte, op uint32) error {
+	c.session.mu.Lock()
+	c.sent = append(c.sent, request{sent: c.session.clock.Now(), leader: slices.Contains(leaderOps, op)})
+	c.session.mu.Unlock()
+	_, err := c.Conn.Write(frame)
+	return err
+}
+
+// opening returns the request to open the session with the last change that is known, and for a new session if it was
+// given up. It has a length, the protocol's version, the last change, the timeout, the session's id, and a password.
+func (s *session) opening(frame []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	frame = slices.Clone(frame)
+	binary.BigEndian.PutUint64(frame[8:], uint64(s.zxid))
+	if s.givenUp {
+		clear(frame[20:28])
+	}
+	return frame
+}
+
+// splitWatches returns a request to set watches again as one for each watch. All have its number, and the library takes
+// the first answer for the whole. It has a length, the number, the operation, the last change, and three lists.
+func splitWatches(frame []byte) (all [][]byte) {
+	head, lists := frame[4:20], frame[20:]
+	for list := range 3 {
+		n := binary.BigEndian.Uint32(lists)
+		lists = lists[4:]
+		for range n {
+			path := lists[:4+binary.BigEndian.Uint32(lists)]
+			lists = lists[len(path):]
+			one := binary.BigEndian.AppendUint32(nil, uint32(len(head)+3*4+len(path)))
+			one = append(one, head...)
+			one = append(one, make([]byte, 4*list)...) // empty lists
+			one = append(append(one, 0, 0, 0, 1), path...)
+			all = append(all, append(one, make([]byte, 4*(2-list))...))
+		}
+	}
+	return all
+}

@@ -1,0 +1,82 @@
+package zookeeper
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+const sec = driver.Instant(time.Second)
+
+// fakeClock tells what it is set to.
+type fakeClock struct{ now driver.Instant }
+
+func (c *fakeClock) Now() driver.Instant { return c.now }
+
+// expiring is a session of 10 s, opened by a request sent at 0. The server is taken to lag by 2.25 s.
+func expiring() *session {
+	return &session{clock: new(fakeClock), timeout: 10 * time.Second, link: new(connection)}
+}
+
+// exchange records a request and its answer; leader says that the leader answered it.
+func (s *session) exchange(leader bool, sent, answered driver.Instant) {
+	s.link.sent = append(s.link.sent, request{leader: leader, sent: sent})
+	s.clock.(*fakeClock).now = answered
+	s.answered(s.link, 0, true)
+}
+
+func (s *session) until() driver.Instant {
+	_, until := s.state()
+	return until
+}
+
+// A follower that is cut off from its leader answers pings and reads all the same.
+func TestExpiryCountsWhatTheLeaderKnows(t *testing.T) {
+	s := expiring()
+	for at := range driver.Instant(9) {
+		s.exchange(false, at*sec, at*sec+1)
+	}
+	if got := s.until(); got != 10*sec {
+		t.Errorf("pings alone moved the end to %v", got)
+	}
+	s.exchange(true, 9*sec, 9*sec+1)
+	if got := s.until(); got != 16*sec {
+		t.Errorf("the leader answered at 9 s, so it knew of what was answered by 6.75 s: until %v", got)
+	}
+	// An answer that was long on its way says when the server heard of the request
+	// only by when it came.
+	s.exchange(false, 10*sec, 14*sec)
+	s.exchange(true, 15*sec, 15*sec)
+	if got := s.until(); got >= 20*sec {
+		t.Errorf("until %v, although the request of 10 s may have arrived just before its answer", got)
+	}
+}
+
+func TestExpiryForgetsWhatIsWorthNothing(t *testing.T) {
+	s := expiring()
+	for i := range driver.Instant(100_000) {
+		s.exchange(false, i*sec/100, i*sec/100)
+	}
+	if len(s.later) > 16 {
+		t.Errorf("%d answers kept", len(s.later))
+	}
+	s.exchange(true, 1000*sec, 1000*sec)
+	if got := s.until(); got < 1005*sec {
+		t.Errorf("until %v, though a request was answered every 10 ms", got)
+	}
+}
+
+func TestExpiryIsStaleBeforeItIsSpent(t *testing.T) {
+	s := expiring()
+	for _, c := range []struct {
+		now      driver.Instant
+		fraction float64
+		stale    bool
+	}{{3 * sec, 1. / 3, false}, {4 * sec, 1. / 3, true}, {6 * sec, 5. / 8, false}, {7 * sec, 5. / 8, true}} {
+		s.clock.(*fakeClock).now = c.now
+		if got := s.isStale(c.fraction); got != c.stale {
+			t.Errorf("%.2f of 10 s, after %v: %v", c.fraction, time.Duration(c.now), got)
+		}
+	}
+}
