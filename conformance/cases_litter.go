@@ -38,16 +38,20 @@ var litterCases = []*testCase{
 		run: func(c *C) {
 			name := c.name("x")
 			var wg sync.WaitGroup
-			for range 4 {
+			for n := range 4 {
 				l := c.open()
+				kind := c.own
+				if n == 0 { // for whom the others have to wait
+					kind = c.other
+				}
 				wg.Go(func() {
 					for i := range 15 {
 						ctx, cancel := context.WithTimeout(c.ctx, time.Duration(i+1)*2*time.Millisecond)
-						if h, err := l.Acquire(ctx, name, c.own...); err == nil {
-							time.Sleep(2 * time.Millisecond)
+						if h, err := l.Acquire(ctx, name, kind...); err == nil {
+							time.Sleep(6 * time.Millisecond)
 							c.release(h)
 						}
-						if h, err := l.TryAcquire(c.ctx, name, c.own...); err == nil {
+						if h, err := l.TryAcquire(c.ctx, name, kind...); err == nil {
 							c.release(h)
 						}
 						cancel()

@@ -64,6 +64,14 @@ var severalCases = []*testCase{
 				_, err := c.b.api.acquireAll(c.ctx, l.locker, []string{first, last}, locker.WithLease(shortLease))
 				done <- err
 			}()
+			probe := c.open()
+			c.within(soon, func() bool { // until the first is held: a lease begins only then
+				other, err := probe.try(first)
+				if err == nil {
+					c.release(other)
+				}
+				return err != nil
+			})
 			time.Sleep(2 * shortLease)
 			c.release(h)
 			select {

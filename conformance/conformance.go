@@ -141,6 +141,11 @@ type Backend struct {
 	// or the machine was too slow for a verdict.
 	RequireAll bool
 
+	// Variant: the suite is run in full on another form of this backend. On this one (another
+	// topology, an older server, servers that are away) only the cases that break something or
+	// count requests, and those of exclusion, are run, unless LOCKER_CONFORMANCE is "full".
+	Variant bool
+
 	rig  func(Client) Client               // puts a defect into every client, to test the suite
 	wrap func(locker.Locker) locker.Locker // and into every Locker
 	api  *api                              // and into what package locker offers besides

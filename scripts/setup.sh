@@ -1,6 +1,6 @@
 #!/bin/bash
-# Makes this machine ready for the tests: the servers (Redis, ZooKeeper, etcd),
-# a C compiler for the race detector, and the etcd that is built from source.
+# Makes this machine ready for the tests: the servers (Redis, ZooKeeper, etcd,
+# PostgreSQL with PgBouncer), a C compiler for the race detector, and the etcd that is built from source.
 # On Debian and its relatives, as root, it installs what is missing and starts
 # no service. Anywhere else it says in one line each what is missing and how to
 # get it. Run again, it does nothing that is already done.
@@ -22,6 +22,12 @@ need_old_etcd() { ! have etcd; }
 # A server whose addresses are given needs no program here.
 need_redis() { [ -z "${LOCKER_REDIS:-}" ] && ! have redis-server; }
 need_zookeeper() { [ -z "${LOCKER_ZOOKEEPER:-}" ] && ! have_zookeeper; }
+have_postgres() {
+	have postgres && have initdb && return 0
+	local bin
+	for bin in /usr/lib/postgresql/*/bin/initdb; do [ -x "$bin" ] && return 0; done
+	return 1
+}
 need_compiler() { [ "$(uname -s)" = Linux ] && ! have "${CC:-gcc}" && ! have cc; }
 
 install_debian() {
@@ -32,6 +38,8 @@ install_debian() {
 	have redis-server || packages+=(redis-server)
 	have_zookeeper || packages+=(libzookeeper-java default-jre-headless)
 	if need_old_etcd; then packages+=(etcd-server); fi
+	have_postgres || packages+=(postgresql)
+	have pgbouncer || packages+=(pgbouncer)
 	[ ${#packages[@]} -gt 0 ] || return 0
 
 	echo "setup: installing ${packages[*]}"
@@ -54,6 +62,7 @@ install_debian() {
 			case $p in
 			redis-server) systemctl disable --quiet redis-server ;;
 			etcd-server) systemctl disable --quiet etcd ;;
+			postgresql | pgbouncer) systemctl disable --quiet "$p" ;;
 			esac
 		done
 	fi
@@ -96,6 +105,8 @@ if need_compiler; then say "a C compiler is missing (the race detector needs one
 if need_redis; then say "redis-server is missing: ${hint:-install} redis-server (or start one, see compose.yaml, and set LOCKER_REDIS)"; fi
 if need_old_etcd; then say "etcd is missing (any version from 3.4 on, to test against beside the one that is built): ${hint:-install} etcd-server"; fi
 if need_zookeeper; then say "ZooKeeper is missing: ${hint:-install Java and} libzookeeper-java default-jre-headless (or unpack a release and set LOCKER_ZOOKEEPER_JARS to its lib folder; or start one, see compose.yaml, and set LOCKER_ZOOKEEPER)"; fi
+if ! have_postgres; then say "PostgreSQL (14 or later) is missing: ${hint:-install} postgresql"; fi
+if ! have pgbouncer; then say "PgBouncer is missing: ${hint:-install} pgbouncer"; fi
 if [ $missing = yes ]; then
 	echo "setup: with Docker, everything runs in a container instead: docker compose run --rm test"
 	exit 1

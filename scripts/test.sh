@@ -7,9 +7,9 @@ cd "$(dirname "$0")/.."
 # The version that is known to work with the Go in go.mod.
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# One of the big packages at a time: what is tested is timing too, and a JVM that starts
-# for one is a pause for another. P=2 make test runs two.
-parallel=${P:-1}
+# So many packages of a module at once, beside those of the nested modules, one at a time: most tests
+# wait most of the time.
+parallel=${P:-2}
 limit=${TIMEOUT:-12m}
 
 step() { echo "== $*"; }
@@ -39,55 +39,47 @@ analyse() {
 	GOOS=darwin go build ./...
 }
 
-analysis=$(mktemp)
-set -m # a process group of its own, so that nothing of it outlives this script
-(renice -n 19 -p $BASHPID >/dev/null; analyse) >"$analysis" 2>&1 &
-analyst=$!
-set +m
-stop() {
-	kill -- "-$analyst" 2>/dev/null || true
-	rm -f "$analysis"
-}
-trap stop EXIT
-
-# run DIR PARALLEL PACKAGE... tests packages. What is tested is timing on machines that
-# others use too. A package that fails is run once more by itself: what fails twice is
-# broken. What failed once is named at the end, so that nobody takes it for passed.
+# tests DIR PARALLEL runs the tests of a module. A package that fails is run once more by itself: what
+# fails twice is broken. What failed once is named at the end, so that nobody takes it for passed.
 # STRICT=1 forgives nothing.
-once=
-run() {
-	local dir=$1 at_once=$2 log failed
-	shift 2
-	[ $# -gt 0 ] || return 0
-	log=$(mktemp)
-	if ! go -C "$dir" test -race -p "$at_once" -timeout "$limit" "$@" 2>&1 | tee "$log"; then
-		[ -z "${STRICT:-}" ] || exit 1
-		failed=$(awk '$1 == "FAIL" && $2 ~ /[.]/ && !/build failed/ && !/setup failed/ { print $2 }' "$log" | sort -u)
-		[ -n "$failed" ] && ! grep -qE '(build|setup) failed' "$log" || exit 1
-		for package in $failed; do
-			step "once more: $package"
-			go -C "$dir" test -race -count=1 -timeout "$limit" "$package"
-			once="$once $package"
-		done
+tests() {
+	local dir=$1 at_once=$2 log=$out/$$.${RANDOM} failed package
+	step "test $dir"
+	if go -C "$dir" test -race -p "$at_once" -timeout "$limit" ./... 2>&1 | tee "$log"; then
+		return 0
 	fi
-	rm -f "$log"
+	[ -z "${STRICT:-}" ] && ! grep -qE '(build|setup) failed' "$log" || return 1
+	failed=$(awk '$1 == "FAIL" && $2 ~ /[.]/ { print $2 }' "$log" | sort -u)
+	[ -n "$failed" ] || return 1
+	for package in $failed; do
+		step "once more: $package"
+		go -C "$dir" test -race -count=1 -timeout "$limit" "$package" || return 1
+		echo "$package" >>"$out/once"
+	done
 }
 
-# The packages that run the suite on servers, and those that need no more than a part
-# of the machine, of which two go side by side.
-big='/(etcd|faults|redis|redlock|zookeeper)$'
+# The nested modules, one package at a time.
+nested() {
+	local mod
+	for mod in $modules; do
+		[ "$mod" = go.mod ] || tests "$(dirname "$mod")" 1
+	done
+}
 
-for mod in $modules; do
-	dir=$(dirname "$mod")
-	tested=$(go -C "$dir" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
-	[ -n "$tested" ] || continue
-	step "test $dir"
-	go -C "$dir" build -race -o /dev/null ./... # on all cores, before the tests go one by one
-	run "$dir" 2 $(grep -vE "$big" <<<"$tested" || true)
-	run "$dir" "$parallel" $(grep -E "$big" <<<"$tested" || true)
-done
+out=$(mktemp -d)
+set -m # process groups of their own, so that nothing of them outlives this script
+(set -e; renice -n 19 -p $BASHPID >/dev/null; analyse) >"$out/analysis" 2>&1 &
+analyst=$!
+(set -e; nested) >"$out/nested" 2>&1 &
+tester=$!
+set +m
+trap 'kill -- -$analyst -$tester 2>/dev/null || true; rm -rf "$out"' EXIT
+
 ok=yes
+tests . "$parallel" || ok=no
+wait $tester || ok=no
+cat "$out/nested"
 wait $analyst || ok=no
-grep -v '^go: downloading' "$analysis" || true
-[ -z "$once" ] || step "passed only the second time:$once"
+grep -v '^go: downloading' "$out/analysis" || true
+[ ! -s "$out/once" ] || step "passed only the second time:" $(cat "$out/once")
 [ $ok = yes ]

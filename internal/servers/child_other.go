@@ -7,10 +7,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 )
 
-func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func childAttr(u *user) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Credential: u.credential()}
+}
 
 // guardChild lets a shell wait for the end of a pipe whose other end this process
 // holds. When this process dies, the system closes it and the shell kills the child.
@@ -40,4 +45,26 @@ func (g *guard) Close() error {
 	_, _ = g.pipe.WriteString("done\n")
 	_ = g.pipe.Close()
 	return g.cmd.Wait()
+}
+
+// childrenOf returns the processes that a child has started and that live.
+func childrenOf(pid int) (all []int) {
+	text, _ := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
+	for word := range strings.FieldsSeq(string(text)) {
+		if n, err := strconv.Atoi(word); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// awaitEnd waits until processes that were killed are gone.
+func awaitEnd(pids []int) {
+	for _, pid := range pids {
+		for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if syscall.Kill(pid, 0) != nil {
+				break
+			}
+		}
+	}
 }

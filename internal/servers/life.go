@@ -68,6 +68,9 @@ func (s *Server) endLocked(sig syscall.Signal) error {
 	if s.proc == nil {
 		return nil
 	}
+	if sig == syscall.SIGTERM && s.family {
+		sig = syscall.SIGINT // PostgreSQL waits for its clients to leave after SIGTERM
+	}
 	if err := s.proc.end(sig, stopTimeout); err != nil {
 		return fmt.Errorf("end %s at %s: %w", s.kind, s.addr, err)
 	}
@@ -107,7 +110,7 @@ func (s *Server) startLocked(ctx context.Context) error {
 	if s.gone {
 		return fmt.Errorf("start %s: closed", s.kind)
 	}
-	if err := os.MkdirAll(s.data, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(s.data, 0o700), s.user.own(s.data)); err != nil {
 		return fmt.Errorf("start %s: %w", s.kind, err)
 	}
 	if s.starting != nil {
@@ -117,7 +120,7 @@ func (s *Server) startLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	proc, err := startProcess(bin, append(args, s.args...), s.dir, s.logPath())
+	proc, err := s.startProcess(bin, append(args, s.args...))
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.kind, err)
 	}

@@ -13,36 +13,37 @@ import (
 // process is one child. It is reaped here and nowhere else, so its pid cannot belong
 // to a stranger while exited says false.
 type process struct {
-	pid   int
-	guard io.Closer // ends the child with this process where the system does not
+	pid    int
+	family bool      // its children are signalled, too
+	guard  io.Closer // ends the child with this process where the system does not
 
 	mu   sync.Mutex
 	done bool
 	ws   syscall.WaitStatus
 }
 
-func startProcess(bin string, args []string, dir, logPath string) (*process, error) {
+func (s *Server) startProcess(bin string, args []string) (*process, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
 	}
 	defer null.Close()
-	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
 	attr := &os.ProcAttr{
-		Dir:   dir,
+		Dir:   s.dir,
 		Env:   os.Environ(),
 		Files: []*os.File{null, log, log},
-		Sys:   childAttr(),
+		Sys:   childAttr(s.user),
 	}
 	p, err := startOnThread(bin, append([]string{bin}, args...), attr)
 	if err != nil {
 		return nil, err
 	}
-	child := &process{pid: p.Pid}
+	child := &process{pid: p.Pid, family: s.family}
 	_ = p.Release() // from here on the pid alone is used
 	if child.guard, err = guardChild(child.pid); err != nil {
 		return nil, errors.Join(err, child.end(syscall.SIGKILL, time.Second))
@@ -97,7 +98,22 @@ func (p *process) signal(sig syscall.Signal) error {
 	if p.exitedLocked() {
 		return ErrNotRunning
 	}
-	return syscall.Kill(p.pid, sig)
+	if !p.family || sig == syscall.SIGTERM || sig == syscall.SIGINT {
+		return syscall.Kill(p.pid, sig) // it ends its children itself
+	}
+	// One that is stopped makes no more children.
+	err := syscall.Kill(p.pid, syscall.SIGSTOP)
+	children := childrenOf(p.pid)
+	for _, child := range children {
+		_ = syscall.Kill(child, sig)
+	}
+	if sig != syscall.SIGSTOP {
+		err = syscall.Kill(p.pid, sig)
+	}
+	if sig == syscall.SIGKILL {
+		awaitEnd(children)
+	}
+	return err
 }
 
 // end sends sig, wakes the child in case it is stopped, and waits until it is gone;

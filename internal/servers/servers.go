@@ -1,6 +1,7 @@
 // Package servers starts real servers for tests and for the comparison program:
 // redis-server (one, several, replicated, Sentinel, Cluster), ZooKeeper (one, an
-// ensemble) and etcd (one, a cluster).
+// ensemble), etcd (one, a cluster) and PostgreSQL (one, with standbys, behind
+// PgBouncer).
 //
 // In a test:
 //
@@ -31,7 +32,8 @@
 //
 // # Servers that run already
 //
-// Addresses (host:port, separated by commas) in LOCKER_REDIS, LOCKER_ZOOKEEPER and
+// PostgreSQL is always started here. For the others: addresses
+// (host:port, separated by commas) in LOCKER_REDIS, LOCKER_ZOOKEEPER and
 // LOCKER_ETCD are used instead of starting: where one plain server is asked for the
 // first of them, where n are asked for the first n. Such a server is not ours: Kill,
 // Stop, Pause, Resume and Restart return [ErrNotOurs], and it is neither emptied nor
@@ -79,7 +81,7 @@ const stopTimeout = 10 * time.Second
 // Server is what all servers have in common: an address, a process behind it, and
 // what can be done to it. Its methods may be called from several goroutines.
 type Server struct {
-	kind  string // "redis", "zookeeper", "etcd"
+	kind  string // "redis", "zookeeper", "etcd", "postgres", "pgbouncer"
 	addr  string
 	given bool
 	dir   string  // everything of this server
@@ -92,6 +94,8 @@ type Server struct {
 	requests func(ctx context.Context) (int64, error) // since the process started
 	starting func()                                   // called before each start
 	notEmpty string                                   // why it cannot be started without its data, "" if it can
+	user     *user                                    // whom the process runs as, nil for the user of this one
+	family   bool                                     // the program has children, which signals are meant for, too
 
 	mu   sync.Mutex
 	args []string // further arguments of the program
@@ -112,6 +116,15 @@ func (s *Server) TLSConfig() *tls.Config {
 		return nil
 	}
 	return s.certs.conf.Clone()
+}
+
+// CAFile returns the path of the certificate, in PEM form, by which a client trusts the server, or ""
+// if it does not speak TLS.
+func (s *Server) CAFile() string {
+	if s.certs == nil {
+		return ""
+	}
+	return s.certs.ca
 }
 
 // PID returns the process id, or 0 if the server is down or not ours.

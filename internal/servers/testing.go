@@ -116,6 +116,24 @@ func NewEtcdCluster(t testing.TB, n int, opts EtcdOptions) *EtcdCluster {
 	return fresh(t, many(n, StartEtcdCluster), opts)
 }
 
+// NewPostgres starts a PostgreSQL server for the test t.
+func NewPostgres(t testing.TB, opts PostgresOptions) *Postgres {
+	t.Helper()
+	return fresh(t, StartPostgres, opts)
+}
+
+// NewPostgresStandby starts a server for the test t that follows primary.
+func NewPostgresStandby(t testing.TB, primary *Postgres) *Postgres {
+	t.Helper()
+	return fresh(t, StartPostgresStandby, primary)
+}
+
+// NewPgBouncer starts a pooler for the test t before a server.
+func NewPgBouncer(t testing.TB, p *Postgres) *PgBouncer {
+	t.Helper()
+	return fresh(t, StartPgBouncer, p)
+}
+
 // shared starts something once, when the first test asks for it.
 func shared[T, O any](start func(context.Context, O) (T, error)) func() (T, error) {
 	return sync.OnceValues(func() (T, error) {
@@ -129,6 +147,7 @@ var (
 	sharedRedisSet  = shared(many(5, StartRedisSet))
 	sharedZooKeeper = shared(StartZooKeeper)
 	sharedEtcd      = shared(StartEtcd)
+	sharedPostgres  = shared(StartPostgres)
 )
 
 func take[T any](t testing.TB, start func() (T, error)) T {
@@ -156,3 +175,7 @@ func SharedZooKeeper(t testing.TB) *ZooKeeper { t.Helper(); return take(t, share
 // SharedEtcd returns a plain etcd server that all tests of the binary use, on the terms
 // of [SharedRedis].
 func SharedEtcd(t testing.TB) *Etcd { t.Helper(); return take(t, sharedEtcd) }
+
+// SharedPostgres returns a PostgreSQL server that all tests of the binary use, on the terms of
+// [SharedRedis].
+func SharedPostgres(t testing.TB) *Postgres { t.Helper(); return take(t, sharedPostgres) }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed80cd6120/locker/faults/fence"
-	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/faults/fence"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // Exam is one fault on one backend. Whatever is opened through it is recorded, closed

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/seed80cd6120/locker/faults/fence"
+	"github.com/seed80cd6120/locker/internal/faults/fence"
 )
 
 const envAddr = "FENCE_TEST_ADDR"

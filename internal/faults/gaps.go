@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // Gap is the time from the end of a holding that was not given back to the next grant

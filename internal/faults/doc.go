@@ -2,9 +2,9 @@
 // see: processes are stopped and killed, networks cut or frozen one way, servers
 // killed, stalled, restarted empty, failed over. It is run by its tests:
 //
-//	go test ./faults                          a part of it, in some minutes
+//	go test ./internal/faults                          a part of it, in some minutes
 //	LOCKER_FAULTS=full go test -v ./faults    everything ("make faults")
-//	go test ./faults -run 'TestRows/etcd-3/14' -v
+//	go test ./internal/faults -run 'TestRows/etcd-3/14' -v
 //
 // # Rows
 //

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/faults/fence"
+	"github.com/seed80cd6120/locker/internal/faults/fence"
 )
 
 // Load is what one process of a campaign does: several goroutines that take names at

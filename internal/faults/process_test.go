@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
-	"github.com/seed80cd6120/locker/faults/fence"
-	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/faults/fence"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 	"github.com/seed80cd6120/locker/memory"
 )
 

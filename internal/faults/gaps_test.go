@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // What is measured is how long after a loss or a death somebody who was waiting had the

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/faults/fence"
+	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/proxy"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // abort frees what a row that failed has left.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/faults/fence"
-	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/faults/fence"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 const envChild = "LOCKER_FAULTS_CHILD"

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // Campaign is some processes that work while faults happen at random.

@@ -23,7 +23,7 @@ func init() {
 		for _, addr := range a.Addrs {
 			addrs = append(addrs, a.Through(addr))
 		}
-		opts := a.options(zookeeper.WithTick(zkTick))
+		opts := a.options()
 		if a.User != "" {
 			opts = append(opts, zookeeper.WithDigest(a.User, a.Password))
 		}

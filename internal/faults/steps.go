@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed80cd6120/locker/faults/fence"
-	"github.com/seed80cd6120/locker/faults/history"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/faults/fence"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // The steps of which rows are made.

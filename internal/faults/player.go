@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
-	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // protected is the resource of package fence, here or in another process.
