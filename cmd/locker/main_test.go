@@ -1,0 +1,231 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// binary is the program, built for these tests.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "locker-command")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	build := exec.Command("go", "build", "-o", dir, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n%s", build, err, out)
+		return 1
+	}
+	binary = filepath.Join(dir, "locker")
+	defer servers.StopAll()
+	return m.Run()
+}
+
+// bound is how long anything may take on a machine that does other things as well.
+const bound = 60 * time.Second
+
+// process is the program, or a shell that runs it, as a test has started it.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	out  output
+	errs output
+	done chan struct{}
+}
+
+// output keeps what a process writes.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// start starts the program with locks at url. It is killed when the test ends.
+func start(t *testing.T, url string, args ...string) *process {
+	t.Helper()
+	return startCommand(t, url, exec.Command(binary, args...))
+}
+
+func startCommand(t *testing.T, url string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
+	cmd.Env = append(os.Environ(), "LOCKER_URL="+url, "LOCKER="+binary)
+	cmd.Stdout, cmd.Stderr = &p.out, &p.errs
+	cmd.WaitDelay = time.Second // whoever lives on may have the pipe
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-p.done
+	})
+	return p
+}
+
+// status waits for the end and returns the exit status, 128+n if signal n ended the program itself.
+func (p *process) status() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(bound):
+		p.t.Fatalf("%v has not ended\nstdout: %s\nstderr: %s", p.cmd.Args, p.out.String(), p.errs.String())
+	}
+	state := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if state.Signaled() {
+		return 128 + int(state.Signal())
+	}
+	return state.ExitStatus()
+}
+
+// want fails the test unless the program ends with the status.
+func (p *process) want(status int) {
+	p.t.Helper()
+	if got := p.status(); got != status {
+		p.t.Errorf("%v ended with %d, want %d\nstdout: %s\nstderr: %s", p.cmd.Args[1:], got, status, p.out.String(), p.errs.String())
+	}
+}
+
+// signal sends a signal to the program alone.
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// says waits until the program has written a text, and returns all that it has written.
+func (p *process) says(text string) string {
+	p.t.Helper()
+	eventually.Within(p.t, bound, fmt.Sprintf("%v says %q", p.cmd.Args[1:], text), func() bool {
+		if strings.Contains(p.out.String(), text) {
+			return true
+		}
+		select {
+		case <-p.done:
+			if !strings.Contains(p.out.String(), text) {
+				p.t.Fatalf("%v has ended with %d\nstdout: %s\nstderr: %s", p.cmd.Args[1:], p.status(), p.out.String(), p.errs.String())
+			}
+		default:
+		}
+		return false
+	})
+	return p.out.String()
+}
+
+// pid returns the number that follows a word in what the program has written in a line of its own.
+func (p *process) pid(word string) int {
+	p.t.Helper()
+	p.says(word)
+	var pid int
+	eventually.Within(p.t, bound, "the process number", func() bool {
+		_, rest, _ := strings.Cut(p.out.String(), word)
+		n, err := fmt.Sscanf(rest, "%d\n", &pid)
+		return n == 1 && err == nil
+	})
+	return pid
+}
+
+// alive reports whether a process exists and is not a zombie.
+func alive(pid int) bool {
+	out, err := exec.Command("ps", "-o", "stat=", "-p", fmt.Sprint(pid)).Output()
+	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(out)), "Z")
+}
+
+// queue is what inspect and list write as JSON.
+type queue struct {
+	Name             string
+	Holders, Waiters []position
+}
+
+type position struct {
+	ID, Owner, Kind string
+	Token           int64
+}
+
+// inspect returns what locker inspect says of a name.
+func inspect(t *testing.T, url, name string) queue {
+	t.Helper()
+	p := start(t, url, "inspect", "--json", name)
+	p.want(0)
+	var q queue
+	if err := json.Unmarshal([]byte(p.out.String()), &q); err != nil {
+		t.Fatalf("%v: %s", err, p.out.String())
+	}
+	return q
+}
+
+// waitsFor waits until so many wait for the name.
+func waitsFor(t *testing.T, url, name string, waiters int) {
+	t.Helper()
+	eventually.Within(t, bound, fmt.Sprintf("%d wait for %s", waiters, name), func() bool {
+		return len(inspect(t, url, name).Waiters) == waiters
+	})
+}
+
+// isFree waits until nobody holds the name or waits for it.
+func isFree(t *testing.T, url, name string) {
+	t.Helper()
+	eventually.Within(t, bound, name+" is free", func() bool {
+		q := inspect(t, url, name)
+		return len(q.Holders)+len(q.Waiters) == 0
+	})
+}
+
+// hold starts a program that holds the name until it is told to end.
+func hold(t *testing.T, url, name string, flags ...string) *process {
+	t.Helper()
+	args := append([]string{"run", name}, flags...)
+	p := start(t, url, append(args, "--", "sh", "-c", "echo pid $$; exec sleep 1000")...)
+	p.says("pid ")
+	return p
+}
+
+// newRedis returns a Redis server and its URL.
+func newRedis(t *testing.T) (*servers.Redis, string) {
+	t.Helper()
+	r := servers.NewRedis(t, servers.RedisOptions{})
+	return r, "redis://" + r.Addr()
+}
+
+// command returns the output of a program that must succeed.
+func command(t *testing.T, url string, args ...string) string {
+	t.Helper()
+	p := start(t, url, args...)
+	p.want(0)
+	return p.out.String()
+}

@@ -1,0 +1,239 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+)
+
+// isolated makes cmd one that is root in name spaces of its own, so that what it does to limits and file systems
+// concerns nobody else.
+func isolated(cmd *exec.Cmd) *exec.Cmd {
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	return cmd
+}
+
+// waitWithoutInotify takes x where there are no inotify instances.
+func waitWithoutInotify(ctx context.Context, dir string) error {
+	if err := os.WriteFile("/proc/sys/user/max_inotify_instances", []byte("0"), 0); err != nil {
+		return err
+	}
+	if fd, err := syscall.InotifyInit1(0); err == nil {
+		return fmt.Errorf("there are inotify instances: %d", fd)
+	}
+	return hold(ctx, dir)
+}
+
+// Waiters for whom there is no inotify instance look by themselves, and see a release and a death soon.
+func TestNoInotify(t *testing.T) {
+	dir := t.TempDir()
+	l := newLocker(t, dir)
+	first := acquire(t, l, "x")
+	a := run(t, isolated(command(t, "slow look", dir)))
+	queued(t, l, "x", 2)
+	b := run(t, isolated(command(t, "slow look", dir)))
+	queued(t, l, "x", 3)
+	release(t, first)
+	winner, loser := a, b
+	winner.says("held")
+	_ = winner.cmd.Process.Kill()
+	loser.says("held")
+}
+
+// fullDisk makes a small file system, fills it, and says what comes of a Locker there.
+func fullDisk(ctx context.Context, dir string) error {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,nr_inodes=20"); err != nil {
+		return err
+	}
+	l, err := New(dir, locker.WithTTL(time.Second))
+	if err != nil {
+		return err
+	}
+	held, err := l.Acquire(ctx, "held")
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		if os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), make([]byte, 4096), 0o600) != nil {
+			break
+		}
+	}
+	for i := 100; os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600) == nil; i++ {
+	}
+	_, err = l.Acquire(ctx, "x")
+	fmt.Println("full:", errors.Is(err, syscall.ENOSPC) && strings.Contains(err.Error(), dir), err)
+	time.Sleep(2 * time.Second) // it is renewed all the same: that needs no space
+	fmt.Println("released:", held.Release(ctx))
+	if err := os.Remove(filepath.Join(dir, "0")); err != nil {
+		return err
+	}
+	lock, err := l.Acquire(ctx, "x")
+	if err != nil {
+		return err
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err == nil {
+		return errors.New("remounted although a file is open for writing")
+	}
+	if err := lock.Release(ctx); err != nil {
+		return err
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		return err
+	}
+	_, err = l.Acquire(ctx, "x")
+	fmt.Println("read-only:", errors.Is(err, syscall.EROFS) && strings.Contains(err.Error(), dir), err)
+	_, err = New(filepath.Join(dir, "below"))
+	fmt.Println("new:", errors.Is(err, syscall.EROFS) && strings.Contains(err.Error(), dir), err)
+	return nil
+}
+
+// Where nothing can be written the error says so and where, at once; what is held stays held and can be released.
+func TestDiskFull(t *testing.T) {
+	p := run(t, isolated(command(t, "full", t.TempDir())))
+	for _, what := range []string{"full:", "released:", "read-only:", "new:"} {
+		if got := p.says(what); !strings.HasPrefix(got, "true") && got != "<nil>" {
+			t.Errorf("%s %s", what, got)
+		}
+	}
+}
+
+// unprepared is run by a user who may not use the directory.
+func unprepared(ctx context.Context, dir string) error {
+	_, err := New(dir)
+	var known *locker.Error
+	fmt.Println("refused:", errors.Is(err, fs.ErrPermission) && errors.As(err, &known) && known.Op == "open", err)
+	return nil
+}
+
+// A directory is its user's own, and another user is told so.
+func TestPermission(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	newLocker(t, dir)
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory is %v", info.Mode())
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs another user to be")
+	}
+	// The program stands where only root can go.
+	program, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.MkdirTemp("", "locker-file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(open)
+	copied := filepath.Join(open, "program")
+	if err := errors.Join(os.Chmod(open, 0o755), os.WriteFile(copied, program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, "unprepared", dir)
+	cmd.Path, cmd.Dir = copied, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if got := run(t, cmd).says("refused:"); !strings.HasPrefix(got, "true") {
+		t.Error(got)
+	}
+}
+
+// A file system on which locks cannot be relied on is refused. There is none here, so one that is here stands for it.
+func TestNetworkFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	kind := uint32(st.Type)
+	if remote[kind] != "" {
+		t.Fatalf("%s is on %s", dir, remote[kind])
+	}
+	remote[kind] = "NFS"
+	defer delete(remote, kind)
+	_, err := New(dir)
+	var known *locker.Error
+	if !errors.As(err, &known) || known.Op != "open" {
+		t.Error(err)
+	} else if text := err.Error(); !strings.Contains(text, "NFS") || !strings.Contains(text, dir) {
+		t.Error(err)
+	}
+}
+
+// idleShare is how much of a processor a hundred waiters may use.
+var idleShare = 0.01
+
+// A hundred processes that wait for one name use less than a hundredth of a processor.
+func TestIdleWaiters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a hundred processes")
+	}
+	const many = 100
+	dir := t.TempDir()
+	l := newLocker(t, dir)
+	acquire(t, l, "x")
+	var procs []*process
+	for range many {
+		procs = append(procs, spawn(t, "idle", dir))
+	}
+	queued(t, l, "x", many+1)
+	used := func() (ticks int64) {
+		for _, p := range procs {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", p.cmd.Process.Pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, _ := strconv.ParseInt(strings.Fields(string(stat))[0], 10, 64)
+			ticks += n
+			tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
+			for _, task := range tasks {
+				if strings.Contains(task, fmt.Sprintf("/task/%d/", p.cmd.Process.Pid)) {
+					continue
+				}
+				stat, _ := os.ReadFile(task)
+				n, _ := strconv.ParseInt(strings.Fields(string(stat))[0], 10, 64)
+				ticks += n
+			}
+		}
+		return ticks
+	}
+	time.Sleep(2 * time.Second) // until what they started with is over
+	const window = 15 * time.Second
+	before := used()
+	time.Sleep(window)
+	share := float64(used()-before) / float64(window)
+	t.Logf("%d waiting processes use %.2f %% of a processor", many, 100*share)
+	if share > idleShare {
+		t.Errorf("%d waiting processes use %.2f %% of a processor", many, 100*share)
+	}
+}
+
+// idle waits for x with the usual TTL.
+func idle(ctx context.Context, dir string) error {
+	l, err := New(dir)
+	if err != nil {
+		return err
+	}
+	_, err = l.Acquire(ctx, "x")
+	return err
+}

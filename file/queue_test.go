@@ -1,0 +1,324 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+func newBackend(t *testing.T, dir string) (*backend, locker.Locker) {
+	t.Helper()
+	d, l, err := openBackend(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	return d, l
+}
+
+var claims int
+
+// exclusive returns a claim of x that only tries.
+func exclusive() *driver.Claim {
+	claims++
+	return &driver.Claim{
+		Name: "x", ID: fmt.Sprintf("%032x", claims), Owner: "test",
+		Weight: driver.All, Limit: driver.All, TTL: 15 * time.Second,
+	}
+}
+
+// ticketFor makes a ticket that does not stand in its queue yet.
+func ticketFor(t *testing.T, d *backend, c *driver.Claim) *ticket {
+	t.Helper()
+	own, err := d.newTicket(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.State = own
+	t.Cleanup(func() { _ = own.remove() })
+	return own
+}
+
+// plant writes a file into the queue of x.
+func plant(t *testing.T, d *backend, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(d.queue("x"), name)
+	if err := errors.Join(os.MkdirAll(d.queue("x"), 0o777), os.WriteFile(path, content, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func tryX(t *testing.T, l locker.Locker) error {
+	t.Helper()
+	lock, err := l.TryAcquire(t.Context(), "x")
+	if err == nil {
+		release(t, lock)
+	}
+	return err
+}
+
+// A claim that comes to stand ahead of one that did not see it moves behind it: that one may hold the name.
+func TestMovesBehind(t *testing.T) {
+	d, _ := newBackend(t, t.TempDir())
+	late := exclusive()
+	own := ticketFor(t, d, late)
+
+	// Its number is greater than any that the other will think of.
+	holder := exclusive()
+	first := ticketFor(t, d, holder)
+	path := filepath.Join(first.dir, fileName(time.Now().Add(time.Hour).UnixNano(), holder.ID))
+	if err := errors.Join(makeQueue(first.dir), os.Rename(first.path, path)); err != nil {
+		t.Fatal(err)
+	}
+	first.path = path
+	if _, err := first.grant(holder); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := own.place(); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := newEntry("", filepath.Base(first.path)), newEntry("", filepath.Base(own.path)); a.compare(b) >= 0 {
+		t.Errorf("%s is ahead of %s", b.path, a.path)
+	}
+	if blockers, err := own.blockers(); err != nil || len(blockers) != 1 || blockers[0].id != holder.ID {
+		t.Errorf("waits for %+v, %v", blockers, err)
+	}
+}
+
+// An extension that was written when the time was over does not count: somebody may have seen that.
+func TestExtendedTooLate(t *testing.T) {
+	d, _ := newBackend(t, t.TempDir())
+	own := ticketFor(t, d, exclusive())
+	if err := own.place(); err != nil {
+		t.Fatal(err)
+	}
+	if until, err := own.extend(time.Minute); err != nil || until < d.clock.Now().Add(50*time.Second) {
+		t.Errorf("%v, %v", until, err)
+	}
+	own.record.Until = now() - 1
+	if _, err := own.extend(time.Minute); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("extended when its time was over: %v", err)
+	}
+}
+
+// What is released and has to stay is not extended by a renewal that comes late.
+func TestStaysIsNotExtended(t *testing.T) {
+	d, l := newBackend(t, t.TempDir())
+	c := exclusive()
+	if _, err := d.Acquire(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Linger(t.Context(), c, 200*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	d.Renew(t.Context(), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) {
+		if !errors.Is(err, driver.ErrGone) {
+			t.Errorf("renewed: %v", err)
+		}
+	})
+	for what, do := range map[string]func() error{
+		"release again": func() error { return d.Release(t.Context(), c) },
+		"linger again":  func() error { return d.Linger(t.Context(), c, time.Hour) },
+		"abandon":       func() error { return d.Abandon(t.Context(), c) },
+	} {
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := tryX(t, l); !errors.Is(err, locker.ErrNotAcquired) {
+		t.Errorf("a name that stays taken: %v", err)
+	}
+	release(t, acquire(t, l, "x"))
+}
+
+// What another version has written into a queue is respected until it goes, shown, and can be evicted.
+func TestOtherVersion(t *testing.T) {
+	d, l := newBackend(t, t.TempDir())
+	for _, name := range []string{fileName(1, strings.Repeat("0", 32)) + "2", "README", "0000000000000000001-x.1"} {
+		path := plant(t, d, name, []byte("{}"))
+		if err := tryX(t, l); !errors.Is(err, locker.ErrNotAcquired) {
+			t.Errorf("%s: %v", name, err)
+		}
+		found, err := locker.Inspect(t.Context(), l, "x")
+		if err != nil || len(found) != 1 || !found[0].Held || found[0].Weight != driver.All || found[0].ID != name {
+			t.Errorf("%s is shown as %+v, %v", name, found, err)
+		}
+		waiting := begin(t, l, "x", 2)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		release(t, granted(t, waiting))
+
+		plant(t, d, name, nil)
+		if err := locker.Evict(t.Context(), l, found[0]); err != nil {
+			t.Error(err)
+		}
+		release(t, acquire(t, l, "x"))
+	}
+}
+
+// A ticket that cannot be read counts as an exclusive one while its process lives, and is removed when that is dead.
+func TestUnreadable(t *testing.T) {
+	d, l := newBackend(t, t.TempDir())
+	for _, content := range []string{"", "12345678 {}\n", "x", "00000000 {\"name\":\"\"}\n"} {
+		path := plant(t, d, fileName(1, strings.Repeat("a", 32)), []byte(content))
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if free, err := tryLock(f, true); err != nil || !free {
+			t.Fatal(free, err)
+		}
+		if err := tryX(t, l); !errors.Is(err, locker.ErrNotAcquired) {
+			t.Errorf("%q: %v", content, err)
+		}
+		_ = f.Close()
+		if err := tryX(t, l); err != nil {
+			t.Errorf("%q, and nobody has it open: %v", content, err)
+		}
+	}
+}
+
+// A reader that comes while a ticket is written sees what was there, what will be there, or that it is not whole.
+func TestTorn(t *testing.T) {
+	old := record{Name: []byte("x"), Owner: []byte("a longer text\n"), Weight: 7, Until: 1}
+	next := record{Name: []byte("x"), Owner: []byte("text"), Weight: 8, Until: 2}
+	for _, pair := range [][2]record{{old, next}, {next, old}} {
+		before, after := pair[0].encode(), pair[1].encode()
+		for n := range len(after) + 1 {
+			b := append([]byte(nil), before...)
+			b = append(b, make([]byte, max(0, n-len(b)))...)
+			copy(b, after[:n])
+			r, ok := decode(b)
+			if ok && r.Weight != pair[0].Weight && r.Weight != pair[1].Weight || ok && r.Until != int64(r.Weight)-6 {
+				t.Fatalf("%d bytes written: %+v", n, r)
+			}
+			if (n == 0 || n == len(after)) && !ok {
+				t.Fatalf("%d bytes written, and not whole: %q", n, b)
+			}
+		}
+	}
+}
+
+// A ticket that stays taken is over when its time is, and when the machine was started anew.
+func TestReboot(t *testing.T) {
+	d, l := newBackend(t, t.TempDir())
+	stays := record{
+		Name: []byte("x"), Weight: driver.All, Limit: driver.All, Held: true, Stays: true,
+		Until: now() + int64(time.Hour), Boot: d.boot,
+	}
+	path := plant(t, d, fileName(1, strings.Repeat("a", 32)), stays.encode())
+	if err := tryX(t, l); !errors.Is(err, locker.ErrNotAcquired) {
+		t.Errorf("stays: %v", err)
+	}
+	stays.Boot = "another"
+	if err := os.WriteFile(path, stays.encode(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := tryX(t, l); err != nil {
+		t.Errorf("stayed in another boot: %v", err)
+	}
+}
+
+// What the dead have left is removed also if nobody asks for the name, once by one of those who could.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	d, l := newBackend(t, dir)
+	dead := record{
+		Name: []byte("x"), Weight: driver.All, Limit: driver.All, Until: now() + int64(time.Hour), Boot: d.boot,
+	}
+	litter := func() []string {
+		t.Helper()
+		left, err := ticketsIn(dir, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return left
+	}
+	held := acquire(t, l, "held")
+	fresh := ticketFor(t, d, exclusive())
+	mess := func() {
+		plant(t, d, fileName(1, strings.Repeat("a", 32)), dead.encode())
+		if err := os.WriteFile(filepath.Join(d.fresh(), "b"), dead.encode(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mess()
+	d.sweepAfter(time.Minute)
+	if left := litter(); len(left) != 1 { // the fresh one has an owner
+		t.Errorf("left: %q", left)
+	}
+	mess()
+	d.sweepAfter(time.Minute) // it was done just now
+	if left := litter(); len(left) != 3 {
+		t.Errorf("swept again at once: %q", left)
+	}
+	d.sweepAfter(0)
+	if left := litter(); len(left) != 1 {
+		t.Errorf("left: %q", left)
+	}
+	if err := fresh.place(); err != nil {
+		t.Error(err)
+	}
+	release(t, held)
+}
+
+// An operator removes everything while a Locker is in use: holders are told, and it goes on.
+func TestDirectoryRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	_, l := newBackend(t, dir)
+	lock := acquire(t, l, "x")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-lock.Context().Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the holder is not told")
+	}
+	if err := lock.Release(t.Context()); !errors.Is(err, locker.ErrLost) {
+		t.Error(err)
+	}
+	next := acquire(t, l, "x")
+	if next.Token() <= lock.Token() {
+		t.Errorf("token %d after %d", next.Token(), lock.Token())
+	}
+	release(t, next)
+}
+
+func TestQueueName(t *testing.T) { conformance.NameEncoding(t, queueName, 64) }
+
+func TestNew(t *testing.T) {
+	_, err := New("")
+	var known *locker.Error
+	if !errors.As(err, &known) || !errors.Is(err, locker.ErrInvalidOption) {
+		t.Error(err)
+	}
+	_, err = New(t.TempDir(), locker.WithTTL(0))
+	if !errors.Is(err, locker.ErrInvalidOption) {
+		t.Error(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7") // not in cron, so not where to meet
+	t.Setenv("XDG_CACHE_HOME", "/home/user/.cache")
+	if dir, err := DefaultDir(); dir != "/home/user/.cache/locker" || err != nil {
+		t.Error(dir, err)
+	}
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("HOME", "")
+	if dir, err := DefaultDir(); err == nil {
+		t.Error(dir)
+	}
+}

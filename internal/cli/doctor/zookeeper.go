@@ -1,0 +1,129 @@
+//go:build unix
+
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/seed80cd6120/locker/internal/cli/finding"
+)
+
+// checkZooKeeper examines each of the servers, by its commands of four letters.
+func checkZooKeeper(ctx context.Context, rawURL string) ([]finding.Finding, error) {
+	s, err := read(rawURL, "2181", func(scheme string) bool { return scheme == "zookeepers" })
+	if err != nil {
+		return nil, err
+	}
+	lists := make([]zooKeeperList, len(s.Addresses))
+	failed := make([]error, len(s.Addresses))
+	var wait sync.WaitGroup
+	for i, address := range s.Addresses {
+		wait.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+			defer cancel()
+			lists[i].Server = address
+			failed[i] = lists[i].examine(ctx, s.TLS)
+		})
+	}
+	wait.Wait()
+	var all []finding.Finding
+	away := 0
+	for i := range lists {
+		if failed[i] != nil {
+			away++
+			lists[i].Warn(fmt.Sprintf("no answer: %v", failed[i]), "one server fewer may fail", "start the server or mend the way to it")
+		}
+		all = append(all, lists[i].Findings...)
+	}
+	if away == len(lists) {
+		return all, firstError(failed)
+	}
+	return all, nil
+}
+
+// zooKeeperList has the findings about one server of ZooKeeper.
+type zooKeeperList struct{ finding.List }
+
+var zooKeeperVersion = regexp.MustCompile(`version: (\d+\.\d+\.\d+)`)
+
+func (l *zooKeeperList) examine(ctx context.Context, config *tls.Config) error {
+	answer, err := l.ask(ctx, config, "srvr")
+	if err != nil {
+		return err
+	}
+	version := zooKeeperVersion.FindStringSubmatch(answer)
+	if version == nil {
+		l.Unknown("it does not answer srvr", "put srvr and conf into 4lw.commands.whitelist, and see that it is of version 3.5.3 or later")
+		return nil
+	}
+	l.Version(version[1], "3.5.3")
+	if strings.Contains(answer, "Mode: standalone") {
+		l.Warn("it is alone", "no server may fail: then nobody gets a lock and holders lose theirs", "run an ensemble of three or five")
+	} else {
+		l.OK("it is one of an ensemble")
+	}
+	if answer, err = l.ask(ctx, config, "conf"); err != nil {
+		return err
+	}
+	l.configuration(parseConf(answer))
+	return nil
+}
+
+// configuration judges what conf has answered.
+func (l *zooKeeperList) configuration(conf map[string]string) {
+	if conf["minSessionTimeout"] == "" {
+		l.Unknown("it does not answer conf", "put conf into 4lw.commands.whitelist, and see that maxClientCnxns is enough")
+		return
+	}
+	l.OK(fmt.Sprintf("a TTL of %s to %s ms is as asked for", conf["minSessionTimeout"], conf["maxSessionTimeout"]))
+	// 0 is no limit.
+	if most, err := strconv.Atoi(conf["maxClientCnxns"]); err == nil && most > 0 && most < 100 {
+		l.Warn("maxClientCnxns "+conf["maxClientCnxns"], "so many programs of one machine have a session; the next gets none",
+			"raise maxClientCnxns to the number of programs that lock, or more")
+	} else {
+		l.OK("maxClientCnxns " + conf["maxClientCnxns"])
+	}
+	l.Unknown("jute.maxbuffer is not told", "where thousands wait for one name it must be above 200 bytes for each; the default is 1 MB")
+}
+
+// ask sends a command of four letters and returns the answer.
+func (l *zooKeeperList) ask(ctx context.Context, config *tls.Config, command string) (string, error) {
+	var conn net.Conn
+	var err error
+	if config != nil {
+		conn, err = (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", l.Server)
+	} else {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", l.Server)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	if _, err := io.WriteString(conn, command); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, 1<<16))
+	return string(answer), err
+}
+
+// parseConf returns the fields of conf.
+func parseConf(text string) map[string]string {
+	conf := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			conf[name] = value
+		}
+	}
+	return conf
+}
