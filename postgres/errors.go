@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// transient are SQLSTATEs, or their classes, of a server that will answer otherwise when it has
+// started, has been promoted, or has ended what it does.
+var transient = []string{
+	"08", "53", "57", "58", // connection, resources, operator, system
+	"25006", "0A000", // a standby: read only, and unlogged tables cannot be read
+	"40001", "40P01", "55P03", // serialisation, deadlock, lock timeout
+}
+
+// refusals are those that no repetition mends.
+var refusals = []string{"28", "3D000", "42", "3F000", "55000"} // login, database, permission and definition, isolation
+
+func among(codes []string, c string) bool {
+	return len(c) == 5 && (slices.Contains(codes, c) || slices.Contains(codes, c[:2]))
+}
+
+// isTransient reports whether it makes sense to wait until err goes away by itself.
+func isTransient(err error) bool {
+	if c := code(err); c != "" {
+		return among(transient, c)
+	}
+	return !errors.Is(err, driver.ErrRefused) && !errors.Is(err, puddle.ErrClosedPool)
+}
+
+// ineffective reports whether err says that the statement has had no effect and will have none: the
+// server said so, or it was never sent. An error that ends the session may come after the commit.
+func ineffective(err error) bool {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) {
+		return answer.Severity == "ERROR" && answer.Code != "40003"
+	}
+	return pgconn.SafeToRetry(err)
+}
+
+// explain wraps an error that no repetition mends in [driver.ErrRefused].
+func explain(err error) error {
+	var (
+		verification *tls.CertificateVerificationError
+		header       tls.RecordHeaderError
+	)
+	if errors.Is(err, driver.ErrRefused) {
+		return err
+	}
+	if among(refusals, code(err)) || errors.As(err, &verification) || errors.As(err, &header) {
+		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
+	}
+	return err
+}
+
+// because returns why a wait has ended with err: what was in the way, if ctx has ended. The core adds
+// that it has.
+func because(ctx context.Context, err, failed error) error {
+	if ctx.Err() != nil && failed != nil {
+		return failed
+	}
+	return err
+}

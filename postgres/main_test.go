@@ -1,0 +1,110 @@
+package postgres
+
+import (
+	"context"
+	"flag"
+	"log"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/faults"
+	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func TestMain(m *testing.M) {
+	faults.Child()
+	flag.Parse()
+	if testing.Short() { // the examples need a server
+		_ = flag.Set("test.skip", "^Example")
+	}
+	code := m.Run()
+	if err := servers.StopAll(); err != nil {
+		log.Print(err)
+	}
+	os.Exit(code)
+}
+
+// slack is what a machine that does other things too may add to a time.
+const slack = 5 * time.Second
+
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// newPool makes a pool as most users have it. Changes may be made to its configuration.
+func newPool(t testing.TB, url string, changes ...func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range changes {
+		change(config)
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// open makes a Locker, and a pool, that are closed when the test ends.
+func open(t testing.TB, url string, opts ...locker.Option) locker.Locker {
+	t.Helper()
+	return openOn(t, newPool(t, url), opts...)
+}
+
+func openOn(t testing.TB, pool *pgxpool.Pool, opts ...locker.Option) locker.Locker {
+	t.Helper()
+	l, err := New(pool, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(within(t, slack)) })
+	return l
+}
+
+func acquire(t testing.TB, l locker.Locker, name string, opts ...locker.AcquireOption) *locker.Lock {
+	t.Helper()
+	lock, err := l.Acquire(within(t, 30*time.Second), name, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+func release(t testing.TB, lock *locker.Lock) {
+	t.Helper()
+	if err := lock.Release(within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// front puts a proxy before a server, and returns what a client connects with.
+func front(t testing.TB, addr string) (*proxy.Proxy, string) {
+	t.Helper()
+	p, err := proxy.New(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p, "postgres://postgres@" + p.Addr() + "/postgres?sslmode=disable"
+}
+
+// ask runs a query that answers one value.
+func ask[T any](t testing.TB, pool *pgxpool.Pool, query string, args ...any) (v T) {
+	t.Helper()
+	if err := pool.QueryRow(within(t, slack), query, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}

@@ -1,0 +1,436 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func TestOptions(t *testing.T) {
+	pool, err := pgxpool.New(t.Context(), "postgres://nowhere.invalid/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for name, opt := range map[string]locker.Option{
+		"empty schema":  WithSchema(""),
+		"long schema":   WithSchema(strings.Repeat("x", 64)),
+		"zero byte":     WithSchema("a\x00b"),
+		"nil listen":    WithListen(nil),
+		"zero polling":  WithPolling(0),
+		"another's TTL": locker.WithTTL(-1),
+	} {
+		if _, err := New(pool, opt); !errors.Is(err, locker.ErrInvalidOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := New(nil); !errors.Is(err, locker.ErrInvalidOption) {
+		t.Errorf("nil pool: %v", err)
+	}
+}
+
+// counted returns what the server was sent about locks so far, by statement.
+func counted(t testing.TB, admin *pgxpool.Pool) map[string]int64 {
+	t.Helper()
+	if _, err := admin.Exec(within(t, slack), "create extension if not exists pg_stat_statements"); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := admin.Query(within(t, slack), `
+		select coalesce(substring(query from '\.(\w+)\('), 'other'), sum(calls) from pg_stat_statements
+		where query not like '%pg_stat_statements%' group by 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]int64)
+	var name string
+	var n int64
+	if _, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error { all[name] = n; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A free lock costs two statements, and a queue of waiters two for each.
+func TestStatementsPerLock(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	l := open(t, server.URL())
+	release(t, acquire(t, l, "warm"))
+	before := counted(t, admin)
+	for range 50 {
+		release(t, acquire(t, l, "x"))
+	}
+	after := counted(t, admin)
+	if a, r := after["acquire"]-before["acquire"], after["release"]-before["release"]; a != 50 || r != 50 {
+		t.Errorf("50 pairs took %d acquire and %d release", a, r)
+	}
+
+	// Ten wait; each is granted by the release of the one before and told by NOTIFY.
+	waiters := listening(t, server, 10)
+	held := acquire(t, l, "x")
+	before = counted(t, admin)
+	var all sync.WaitGroup
+	for i, w := range waiters {
+		all.Go(func() { release(t, acquire(t, w, "x")) })
+		eventually.Is(t, "it is in the queue", func() bool { return waiting(t, admin) == i+1 })
+	}
+	release(t, held)
+	all.Wait()
+	after = counted(t, admin)
+	a, r := after["acquire"]-before["acquire"], after["release"]-before["release"]
+	if r != 11 || a > 10+5 { // one that was told late may ask
+		t.Errorf("10 that waited took %d acquire and %d release", a, r)
+	}
+}
+
+// waiting returns how many wait and are told by NOTIFY.
+func waiting(t testing.TB, admin *pgxpool.Pool) int {
+	t.Helper()
+	return ask[int](t, admin, "select count(*) from locker.claim where token is null and listener is not null")
+}
+
+// listening opens Lockers that have begun to listen.
+func listening(t testing.TB, server *servers.Postgres, n int) (all []locker.Locker) {
+	t.Helper()
+	for i := range n {
+		l := open(t, server.URL(), locker.WithTTL(time.Hour))
+		held := acquire(t, open(t, server.URL()), fmt.Sprint("warm ", i))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			release(t, acquire(t, l, fmt.Sprint("warm ", i)))
+		}()
+		admin := newPool(t, server.URL())
+		eventually.Is(t, "it listens", func() bool { return waiting(t, admin) == 1 })
+		release(t, held)
+		<-done
+		all = append(all, l)
+	}
+	return all
+}
+
+// Those that wait, and have nothing to wait for soon, send nothing.
+func TestIdleWaitersSendNothing(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	waiters := listening(t, server, 10)
+	held := acquire(t, open(t, server.URL()), "x", locker.WithLease(time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	for _, w := range waiters {
+		all.Go(func() { _, _ = w.Acquire(ctx, "x") })
+	}
+	eventually.Is(t, "all wait", func() bool { return waiting(t, admin) == len(waiters) })
+	since, before := time.Now(), counted(t, admin)["acquire"]
+	time.Sleep(3 * time.Second) // in which nothing may happen
+	if sent := counted(t, admin)["acquire"] - before; sent != 0 && time.Since(since) < fallback/2 {
+		t.Errorf("%d that wait sent %d statements", len(waiters), sent)
+	}
+	cancel()
+	all.Wait()
+	release(t, held)
+}
+
+// A user without any right but usage of the schema can lock, once somebody else has made it.
+func TestUserWithoutRights(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	if _, err := admin.Exec(t.Context(), "create role app login"); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, strings.Replace(server.URL(), "postgres@", "app@", 1))
+	_, err := l.Acquire(within(t, slack), "x")
+	if code(err) != "42501" || !strings.Contains(err.Error(), "schema.sql") {
+		t.Errorf("without the schema: %v", err)
+	}
+	release(t, acquire(t, open(t, server.URL()), "x"))
+	if _, err := l.Acquire(within(t, slack), "x"); code(err) != "42501" {
+		t.Errorf("without usage: %v", err)
+	}
+	if _, err := admin.Exec(t.Context(), "grant usage on schema locker to app"); err != nil {
+		t.Fatal(err)
+	}
+	held := acquire(t, l, "x")
+	if all, err := locker.Inspect(within(t, slack), l, "x"); err != nil || len(all) != 1 {
+		t.Errorf("inspect: %v %v", all, err)
+	}
+	other := open(t, server.URL())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		release(t, acquire(t, other, "x"))
+	}()
+	eventually.Is(t, "the other waits", func() bool { return ask[int](t, admin, "select count(*) from locker.claim") == 2 })
+	release(t, held) // tells the other by NOTIFY
+	<-done
+}
+
+// Many Lockers that are the first to use a database make the schema together. It can be made again by hand.
+func TestSchemaIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	var all sync.WaitGroup
+	for i := range 8 {
+		l := open(t, server.URL(), WithSchema(`odd "name" Σ`))
+		all.Go(func() { release(t, acquire(t, l, fmt.Sprint(i))) })
+	}
+	all.Wait()
+	held := acquire(t, open(t, server.URL()), "x")
+	if err := server.RunSQL(t.Context(), "schema.sql", "schema=locker", "persistence=unlogged"); err != nil {
+		t.Fatal(err)
+	}
+	release(t, held)
+
+	// What a later version of this package made is refused.
+	admin := newPool(t, server.URL())
+	if _, err := admin.Exec(t.Context(), "create or replace function locker.version() returns int language sql as 'select 2'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, server.URL()).Acquire(within(t, slack), "x"); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("with a later version: %v", err)
+	}
+}
+
+// A schema that is dropped while Lockers use it is made again.
+func TestSchemaIsDropped(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	l := open(t, server.URL())
+	first := acquire(t, l, "x")
+	release(t, first)
+	if _, err := newPool(t, server.URL()).Exec(t.Context(), "drop schema locker cascade"); err != nil {
+		t.Fatal(err)
+	}
+	second := acquire(t, l, "x")
+	if second.Token() <= first.Token() {
+		t.Errorf("token %d after %d", second.Token(), first.Token())
+	}
+	release(t, second)
+}
+
+// At another isolation level the functions would see an old queue: that is an error at once.
+func TestIsolationLevel(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	release(t, acquire(t, open(t, server.URL()), "x"))
+	l := openOn(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
+	}))
+	if _, err := l.Acquire(within(t, slack), "x"); code(err) != "55000" || !strings.Contains(err.Error(), "read committed") {
+		t.Errorf("serializable: %v", err)
+	}
+}
+
+// The pool's own settings do not matter.
+func TestPoolSettings(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	modes := []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	}
+	for _, mode := range modes {
+		l := openOn(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode = mode
+			c.ConnConfig.RuntimeParams["search_path"] = "nowhere"
+			c.MaxConns = 1
+		}))
+		held := acquire(t, l, "x\x00\\'\xff", locker.As("ow'ner\\\x00\xfe"))
+		all, err := locker.Inspect(within(t, slack), l, "x\x00\\'\xff")
+		if err != nil || len(all) != 1 || all[0].Owner != "ow'ner\\\x00\xfe" {
+			t.Errorf("%v: inspect: %v %v", mode, all, err)
+		}
+		release(t, held)
+	}
+}
+
+// A pool that was closed is no outage.
+func TestClosedPool(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, servers.NewPostgres(t, servers.PostgresOptions{}).URL())
+	l := openOn(t, pool)
+	pool.Close()
+	if _, err := l.Acquire(within(t, time.Minute), "x"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("on a closed pool: %v", err)
+	}
+}
+
+// A server that says nothing is an error of its own: the context of the call has not ended.
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	proxy, url := front(t, server.Addr())
+	l := open(t, url)
+	release(t, acquire(t, l, "x"))
+	proxy.Freeze()
+	defer proxy.Cut()
+	_, err := l.TryAcquire(within(t, time.Minute), "x")
+	if !errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("from a silent server: %v", err)
+	}
+}
+
+// Hooks of the pool that heed no context keep nobody from returning when its context ends.
+func TestHooksThatHang(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	var hangs atomic.Bool
+	hang := make(chan struct{})
+	l := openOn(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
+		c.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) {
+			if hangs.Load() {
+				<-hang
+			}
+			return true, nil
+		}
+	}))
+	release(t, acquire(t, l, "x"))
+	hangs.Store(true)
+	defer close(hang)
+	for name, call := range map[string]func(ctx context.Context) error{
+		"try":     func(ctx context.Context) error { _, err := l.TryAcquire(ctx, "x"); return err },
+		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, "x"); return err },
+	} {
+		returned := make(chan error, 1)
+		go func() { returned <- call(within(t, 100*time.Millisecond)) }()
+		select {
+		case err := <-returned:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s hangs", name)
+		}
+	}
+}
+
+// A user cannot put a table of its own before those that the functions use.
+func TestTemporaryTableIsNotUsed(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	held := acquire(t, open(t, server.URL()), "x")
+	l := openOn(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, "create temporary table claim (like locker.claim including all)")
+			return err
+		}
+	}))
+	if _, err := l.TryAcquire(within(t, slack), "x"); !errors.Is(err, locker.ErrNotAcquired) {
+		t.Errorf("with a temporary table: %v", err)
+	}
+	release(t, held)
+}
+
+// What the dead leave is removed by whoever uses locks, although nobody asks for their names.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	release(t, acquire(t, open(t, server.URL()), "x"))
+	for _, until := range []string{"- interval '2 minutes'", "+ interval '1 minute'"} {
+		if _, err := admin.Exec(t.Context(), `insert into locker.claim
+			select gen_random_uuid(), ('name'||i)::bytea, i, 1, 1, 0, 1000, '', i, true, now(), clock_timestamp() `+until+` from generate_series(1, 100) i`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release(t, acquire(t, open(t, server.URL()), "y"))
+	eventually.Is(t, "what is over is removed, and nothing else", func() bool { return ask[int](t, admin, "select count(*) from locker.claim") == 100 })
+}
+
+// A waiter whose process listens no longer, and one that is not heard of, is passed over.
+func TestDeadWaitersArePassedOver(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	l := open(t, server.URL())
+	for name, dead := range map[string]string{
+		"nobody listens": "clock_timestamp() + interval '1 hour', 4711",
+		"not heard of":   "clock_timestamp() - interval '1 millisecond', null",
+	} {
+		held := acquire(t, l, name)
+		if _, err := admin.Exec(t.Context(), `insert into locker.claim select gen_random_uuid(), $1, nextval('locker.serial'), 2147483647, 2147483647,
+			0, 60000, '', null, true, now(), `+dead, []byte(name)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			release(t, acquire(t, l, name))
+		}()
+		release(t, held)
+		<-done
+	}
+}
+
+// One that is granted the name and is dead by then has it for its own TTL, not for that of the holder before it,
+// of which those behind know.
+func TestDeadWaiterWithShortTTL(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	l, next := open(t, server.URL(), locker.WithTTL(time.Hour)), open(t, server.URL(), locker.WithTTL(time.Hour))
+	held := acquire(t, l, "x")
+	if _, err := admin.Exec(t.Context(), `insert into locker.claim select gen_random_uuid(), 'x', nextval('locker.serial'), 2147483647, 2147483647,
+		0, 1000, '', null, true, now(), clock_timestamp() + interval '1 hour', null`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lock, err := next.Acquire(within(t, 15*time.Second), "x") // promised are two, a look comes after twenty
+		if err != nil {
+			t.Errorf("acquire: %v", err)
+			return
+		}
+		release(t, lock)
+	}()
+	eventually.Is(t, "the other waits", func() bool { return waiting(t, admin) == 1 })
+	release(t, held)
+	<-done
+}
+
+// The tables do not grow with the number of locks taken: a shorter form of a million, without waiting for
+// autovacuum to come round.
+func TestBloat(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{Args: []string{"-c", "autovacuum_naptime=1s"}})
+	admin := newPool(t, server.URL())
+	l := open(t, server.URL())
+	size := func() int64 {
+		return ask[int64](t, admin, "select pg_total_relation_size('locker.claim')")
+	}
+	pairs := func(n int) {
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				for range n / 4 {
+					release(t, acquire(t, l, fmt.Sprint("name ", i)))
+				}
+			})
+		}
+		all.Wait()
+	}
+	pairs(4000)
+	small := size()
+	pairs(12000)
+	if big := size(); big > 3*small+1<<20 {
+		t.Errorf("%d bytes after 4,000, %d after 16,000", small, big)
+	} else {
+		t.Logf("%d bytes after 4,000, %d after 16,000", small, big)
+	}
+}

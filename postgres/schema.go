@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// version is that of the functions in schema.sql. A server with a later one is refused.
+const version = 1
+
+// sweepEvery is how often a Locker that is used removes what others left behind who are gone.
+const sweepEvery = time.Minute
+
+//go:embed schema.sql
+var schemaSQL string
+
+// statements are all that is sent, with the schema's name in them. Names are bytea, because they may be
+// any bytes.
+type statements struct {
+	version, acquire, release, renew, lighten, due, look, names, evict, sweep string
+}
+
+func newStatements(schema string) statements {
+	s := pgx.Identifier{schema}.Sanitize() + "."
+	return statements{
+		version: "select " + s + "version()",
+		acquire: "select * from " + s + `acquire($1::bytea, $2::text::uuid, $3::int, $4::int, $5::int, $6::bigint,
+			$7::bytea, $8::bigint, $9::boolean, $10::bigint)`,
+		release: "select " + s + "release($1::bytea, $2::text::uuid, $3::bigint, $4::bigint)",
+		renew: "select replace(held::text, '-', ''), time_left, wanted from " + s +
+			"renew($1::text[]::uuid[], $2::bigint[])",
+		lighten: "select " + s + "lighten($1::bytea, $2::text::uuid, $3::int)",
+		due:     "select replace(claim_id::text, '-', '') from " + s + "due($1::text[]::uuid[])",
+		look: `select replace(claim_id::text, '-', ''), claim_weight, claim_limit, claim_owner, claim_token,
+			claim_since, time_left from ` + s + "look($1::bytea)",
+		names: "select n from " + s + "names($1::bytea) n",
+		evict: "select " + s + "evict($1::bytea, $2::text::uuid)",
+		sweep: "select " + s + "sweep()",
+	}
+}
+
+// prepare makes sure, once, that the schema is there.
+func (b *backend) prepare(ctx context.Context, conn *pgxpool.Conn) error {
+	if !b.ready.Load() {
+		found, err := b.found(ctx, conn)
+		if undefined(err) {
+			if err := b.create(ctx, conn); err != nil {
+				return fmt.Errorf("create schema %q (to do it by hand see schema.sql): %w", b.settings.schema, err)
+			}
+			found, err = b.found(ctx, conn)
+		}
+		if err != nil {
+			return err
+		}
+		if found > version {
+			return fmt.Errorf("%w: schema %q is of version %d, this package of %d",
+				driver.ErrRefused, b.settings.schema, found, version)
+		}
+		b.ready.Store(true)
+	}
+	return nil
+}
+
+func (b *backend) found(ctx context.Context, conn *pgxpool.Conn) (found int, err error) {
+	err = conn.QueryRow(ctx, b.statements.version, simple).Scan(&found)
+	return found, err
+}
+
+// create runs schema.sql, whose variables are those of psql.
+func (b *backend) create(ctx context.Context, conn *pgxpool.Conn) error {
+	persistence := "unlogged"
+	if b.settings.durable {
+		persistence = ""
+	}
+	_, code, _ := strings.Cut(schemaSQL, "\nbegin;\n") // the comment above explains the variables
+	name := pgx.Identifier{b.settings.schema}.Sanitize()
+	code = strings.NewReplacer(`:"schema"`, name, ":persistence", persistence).Replace(code)
+	_, err := conn.Conn().PgConn().Exec(ctx, "begin;\n"+code).ReadAll()
+	return err
+}
+
+// undefined reports whether err says that the schema, or a function in it, is not there.
+func undefined(err error) bool {
+	switch code(err) {
+	case "3F000", "42883", "42P01":
+		return true
+	}
+	return false
+}
+
+// code returns the SQLSTATE that the server answered, "" if err is none.
+func code(err error) string {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) {
+		return answer.Code
+	}
+	return ""
+}
+
+// sweep removes now and then what those left behind who are gone.
+func (b *backend) sweep() {
+	now, last := int64(b.clock.Now()), b.swept.Load()
+	if last != 0 && now-last < int64(sweepEvery) || !b.swept.CompareAndSwap(last, now) {
+		return
+	}
+	b.working.Go(func() {
+		_, _ = b.call(b.life, func(ctx context.Context, conn *pgxpool.Conn) error {
+			_, err := conn.Exec(ctx, b.statements.sweep, simple)
+			return err
+		})
+	})
+}
