@@ -19,7 +19,7 @@ func TestNamesAreUnique(t *testing.T) {
 			t.Errorf("%s is not complete", c.Name)
 		}
 	}
-	for _, s := range []contender.Service{contender.Memory, contender.Redis, contender.ZooKeeper, contender.Etcd} {
+	for _, s := range []contender.Service{contender.Memory, contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres} {
 		for _, role := range []contender.Role{contender.Ours, contender.Rival, contender.Floor} {
 			if s == contender.Memory && role != contender.Ours {
 				continue
@@ -41,6 +41,7 @@ func TestChoose(t *testing.T) {
 		{"redis", "none", "redis floor-redis-1 naive.watch-multi", "redislock"},
 		{"none", "redsync", "redsync-1 redsync-5 floor-redis-1", "redis redislock"},
 		{"zookeeper-1", "", "zookeeper-1 zk.Lock-1 floor-zookeeper-1 naive.one-node naive.rw-parent naive.rw-last-writer", "zookeeper-3 zk.Lock-3 floor-zookeeper-3 zk.Lock-1-nosync"},
+		{"postgres", "", "postgres postgres-durable pglock naive.pg-row naive.pg-for-update naive.pg-advisory floor-postgres-1", "redis memory naive.one-node"},
 		{"redlock", "redislock", "redlock-5 redlock-5-blackhole redislock", "redsync-5"},
 	} {
 		chosen, err := Choose(All(), c.backends, c.rivals)

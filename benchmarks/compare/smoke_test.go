@@ -77,6 +77,24 @@ func TestSmoke(t *testing.T) {
 	check(t, filepath.Join(dir, "report.json"))
 }
 
+// Locks on PostgreSQL are compared with each other.
+func TestPostgres(t *testing.T) {
+	servers.Need(t)
+	t.Parallel()
+	out, errs, err := compare(t, "-quick", "-repeat", "1", "-backends", "postgres", "-experiments", "alone,death", "-out", "none")
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, errs)
+	}
+	for _, want := range []string{"PostgreSQL 1", "postgres-durable", "pglock", "floor-postgres-1", "killed, TTL 2s"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it did not print %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "failed:") {
+		t.Errorf("something failed:\n%s", out)
+	}
+}
+
 // fillsReadme has the figures of a run put between the marks of a README, twice.
 func fillsReadme(t *testing.T, dir string) {
 	t.Helper()

@@ -31,6 +31,7 @@ const (
 	Redis     Service = "redis"
 	ZooKeeper Service = "zookeeper"
 	Etcd      Service = "etcd"
+	Postgres  Service = "postgres"
 )
 
 // Setup is what servers a contender runs on. Contenders with the same Setup share

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -31,6 +32,16 @@ func Etcd(ctx context.Context, addrs []string) (*clientv3.Client, error) {
 		return nil, fmt.Errorf("etcd client: %w", err)
 	}
 	return client, nil
+}
+
+// Postgres makes a pgx pool with its defaults, but for the number of connections.
+func Postgres(ctx context.Context, addr string, connections int32) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig("postgres://postgres@" + addr + "/postgres?sslmode=disable")
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = connections
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 // ZooKeeper connects with go-zookeeper's own defaults and waits for the session.

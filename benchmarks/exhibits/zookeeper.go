@@ -24,6 +24,9 @@ func All() []contender.Contender {
 		exhibit("naive.all-children", "sequential nodes; every waiter watches the parent's children and all list them at every change", allChildren, nil),
 		exhibit("naive.rw-parent", "read/write: sequential nodes; everybody watches the parent's children and all list them at every change", parentWatched(writer), parentWatched(reader)),
 		exhibit("naive.rw-last-writer", "read/write: sequential nodes; a reader watches the last writer ahead, a writer whoever is just ahead", lastWriterWatched(writer), lastWriterWatched(reader)),
+		postgresExhibit("naive.pg-row", "a unique row inserted and deleted; asked again after 10 ms if it was there", insertRow),
+		postgresExhibit("naive.pg-for-update", "SELECT ... FOR UPDATE of a row, in a transaction that is open for as long as the lock is held", selectForUpdate),
+		postgresExhibit("naive.pg-advisory", "pg_advisory_lock of the name's hash, on a connection that is kept for as long as the lock is held", advisoryLock),
 	}
 }
 

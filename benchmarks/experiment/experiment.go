@@ -147,14 +147,14 @@ func (c *Cell) LockName() string {
 }
 
 // TTL of the clients of this cell. Where waiting is all that happens, those who do not
-// renew have one that outlasts it, and those on Redis, which has no sessions to be kept
+// renew have one that outlasts it, and those on Redis and PostgreSQL, which have no sessions to be kept
 // alive, the usual one.
 func (c *Cell) TTL() time.Duration {
 	ttl := c.Case.TTL
 	switch waits := c.Experiment.Name == "waiting"; {
 	case waits && !c.Contender.Traits.Renews:
 		ttl = 5 * time.Minute
-	case ttl == 0, waits && c.Contender.Setup.Service == contender.Redis:
+	case ttl == 0, waits && withoutSessions(c.Contender):
 		ttl = DefaultTTL
 	}
 	return max(ttl, c.Contender.Traits.MinTTL)
@@ -245,6 +245,11 @@ func latency(metric, meaning string) []Metric {
 // experiments only.
 func usual(_ Depth, c contender.Contender, _ Case) bool {
 	return !c.Aside && c.Traits.Waits && c.Setup.Variant == contender.Usual && c.Role != contender.Exhibit
+}
+
+// withoutSessions reports whether the server of a contender knows no sessions that have to be kept alive.
+func withoutSessions(c contender.Contender) bool {
+	return c.Setup.Service == contender.Redis || c.Setup.Service == contender.Postgres
 }
 
 // onRedis reports whether an exhibit is one that stands beside the rivals on Redis.

@@ -17,7 +17,7 @@ func waiting() Experiment {
 		Question: "What do those cost who only wait? (Polling against watching.)",
 		Method: "One client holds the name, the others wait for it and nothing happens. " +
 			"The client's CPU is measured first, the requests (with whatever keeps sessions and leases alive) after it. " +
-			"On Redis this project's waiters look once in a holder's TTL for themselves; their requests are counted over a whole one, of 15 s, which is the default. With a shorter TTL there are more in proportion. " +
+			"On Redis and PostgreSQL this project's waiters look once in a holder's TTL for themselves; their requests are counted over a whole one, of 15 s, which is the default. With a shorter TTL there are more in proportion. " +
 			"Then the holder lets go, everybody has a turn and releases at once, and the requests until the last one has had it are counted.",
 		Metrics: []Metric{
 			{Name: "requests", Unit: "/s", Better: -1, Minor: true, Meaning: "requests at the servers from all waiters together"},
@@ -79,7 +79,7 @@ func (c *Cell) longer(d time.Duration) time.Duration {
 // the holder's time could be over: there the window has to be as long as that, unless
 // little is to be measured.
 func (c *Cell) idle() time.Duration {
-	if c.Depth != Quick && c.Contender.Role == contender.Ours && c.Contender.Setup.Service == contender.Redis && c.Case.How != oneClient {
+	if c.Depth != Quick && c.Contender.Role == contender.Ours && withoutSessions(c.Contender) && c.Case.How != oneClient {
 		return c.TTL() + beat
 	}
 	return c.longer(beat)
@@ -121,7 +121,7 @@ func (c *Cell) countIdle(ctx context.Context, holder float64) error {
 	n := float64(c.Case.N)
 	c.Put("requests", all)
 	c.Put("requests per waiter", all/n)
-	if c.Contender.Setup.Service != contender.Redis {
+	if !withoutSessions(c.Contender) {
 		c.Put("beyond keep-alives", max(0, beyond)/n)
 	}
 	return nil

@@ -33,7 +33,7 @@ func All() []contender.Contender {
 	for _, nodes := range []int{1, 3} {
 		all = append(all, floor("put + delete", "floor", contender.Setup{Service: contender.Etcd, Nodes: nodes}, openEtcd))
 	}
-	return all
+	return append(all, floor("insert + delete, in an unlogged table", "floor", contender.Setup{Service: contender.Postgres, Nodes: 1}, openPostgres))
 }
 
 func floor(calls, family string, s contender.Setup, open func(context.Context, contender.Config) (contender.Client, error)) contender.Contender {

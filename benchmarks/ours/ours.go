@@ -23,6 +23,8 @@ func All() []contender.Contender {
 		zooKeeperContender(3, contender.Usual),
 		etcdContender(1),
 		etcdContender(3),
+		postgresContender(false),
+		postgresContender(true),
 	}
 }
 

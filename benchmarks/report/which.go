@@ -139,6 +139,7 @@ var advices = []advice{
 	running(contender.Redis, "Redis"),
 	running(contender.ZooKeeper, "ZooKeeper"),
 	running(contender.Etcd, "etcd"),
+	running(contender.Postgres, "PostgreSQL"),
 	func(c chooser) (string, string, string) {
 		rate := c.r.Median(of("alone", "", "memory", "rate"))
 		if math.IsNaN(rate) {

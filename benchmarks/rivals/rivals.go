@@ -25,6 +25,7 @@ func All() []contender.Contender {
 		zkLockContender(3, contender.Usual),
 		etcdMutexContender(1),
 		etcdMutexContender(3),
+		pglockContender(),
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 // Requests returns how many requests of clients the servers handled while f ran, as
 // the servers themselves counted: for Redis the commands that MONITOR shows less those
 // that scripts call inside, for ZooKeeper the packets that "srvr" has received (the
-// pings of sessions among them), for etcd the messages received over gRPC
+// pings of sessions among them), for PostgreSQL the statements that pg_stat_statements knows (BEGIN and COMMIT
+// among them; a transaction that is one statement counts once), for etcd the messages received over gRPC
 // (keep-alives of leases among them).
 //
 // MONITOR slows Redis down, so nothing should be timed in f.
@@ -46,6 +47,8 @@ func (s *Site) received(ctx context.Context) (int64, error) {
 		return servers.SumRequests(ctx, s.ZooKeeper.Members)
 	case s.Etcd != nil:
 		return servers.SumRequests(ctx, s.Etcd.Members)
+	case s.Postgres != nil:
+		return s.Postgres.Requests(ctx)
 	}
 	return 0, nil
 }
@@ -270,7 +273,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 }
 
 // Stored returns how much the servers store: keys of Redis and etcd with etcd's leases,
-// nodes of ZooKeeper with the watches on them.
+// nodes of ZooKeeper with the watches on them, rows of PostgreSQL.
 func (s *Site) Stored(ctx context.Context) (int64, error) {
 	var sum int64
 	for _, r := range s.Redis {
@@ -287,6 +290,10 @@ func (s *Site) Stored(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 		sum += number(field(text, "zk_znode_count")) + number(field(text, "zk_watch_count"))
+	}
+	if s.Postgres != nil {
+		v, err := s.postgres(ctx, storedRows)
+		return number(v), err
 	}
 	if s.Etcd != nil {
 		body, err := get(ctx, s.Etcd.Members[0].Endpoint()+"/metrics")

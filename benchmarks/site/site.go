@@ -22,6 +22,7 @@ import (
 var Durability = map[contender.Service]string{
 	contender.Redis:     "no append-only file, no snapshots: nothing is synced, as with Redis's defaults between two snapshots",
 	contender.ZooKeeper: "every write synced before it is answered (forceSync=yes, the default), but where the name says nosync; tickTime 500 ms instead of 2 s, so that sessions of two seconds are allowed",
+	contender.Postgres:  "every commit of a logged table synced before it is answered (the default); max_connections 2000 instead of 100, shared_buffers 128 MB (the default)",
 	contender.Etcd:      "every write synced before it is answered (the default)",
 }
 
@@ -36,6 +37,7 @@ type Site struct {
 	Redis     []*servers.Redis
 	ZooKeeper *servers.ZooKeeperEnsemble
 	Etcd      *servers.EtcdCluster
+	Postgres  *servers.Postgres
 
 	properties map[string]string // of a ZooKeeper's JVM
 
@@ -60,6 +62,8 @@ func Start(ctx context.Context, setup contender.Setup, given Given) (*Site, erro
 		err = s.startZooKeeper(ctx, len(given[setup.Service]) >= setup.Nodes && setup.Variant == contender.Usual)
 	case contender.Etcd:
 		err = s.startEtcd(ctx, len(given[setup.Service]) >= setup.Nodes)
+	case contender.Postgres:
+		err = s.startPostgres(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -152,6 +156,16 @@ func (s *Site) startEtcd(ctx context.Context, given bool) (err error) {
 	return nil
 }
 
+func (s *Site) startPostgres(ctx context.Context) (err error) {
+	s.Postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{Args: []string{
+		"-c", "fsync=on", "-c", "full_page_writes=on", "-c", "max_connections=2000", "-c", "shared_buffers=128MB",
+	}})
+	if err == nil {
+		s.Addrs = []string{s.Postgres.Addr()}
+	}
+	return err
+}
+
 // Close ends the servers that were started here.
 func (s *Site) Close() error {
 	var errs []error
@@ -169,6 +183,9 @@ func (s *Site) Close() error {
 	}
 	if s.Etcd != nil {
 		errs = append(errs, s.Etcd.Close())
+	}
+	if s.Postgres != nil {
+		errs = append(errs, s.Postgres.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -189,6 +206,9 @@ func (s *Site) version(ctx context.Context) string {
 		_, v, _ := strings.Cut(string(body), `"etcdserver":"`)
 		v, _, _ = strings.Cut(v, `"`)
 		return "etcd " + v
+	case contender.Postgres:
+		v, _ := s.postgres(ctx, "select split_part(current_setting('server_version'), ' ', 1)")
+		return "PostgreSQL " + v
 	}
 	return ""
 }

@@ -23,6 +23,7 @@ func TestRivals(t *testing.T) {
 	addrs := map[contender.Service][]string{
 		contender.ZooKeeper: {servers.SharedZooKeeper(t).Addr()},
 		contender.Etcd:      {servers.SharedEtcd(t).Addr()},
+		contender.Postgres:  {servers.SharedPostgres(t).Addr()},
 	}
 	for _, r := range redis {
 		addrs[contender.Redis] = append(addrs[contender.Redis], r.Addr())

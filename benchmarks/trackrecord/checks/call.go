@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed80cd6120/locker/faults"
+	"github.com/seed80cd6120/locker/internal/faults"
 )
 
 // How calls end when servers do not answer.

@@ -13,7 +13,7 @@ package checks
 import (
 	"time"
 
-	"github.com/seed80cd6120/locker/faults"
+	"github.com/seed80cd6120/locker/internal/faults"
 )
 
 // Check is one sentence, and how it is seen to be kept.

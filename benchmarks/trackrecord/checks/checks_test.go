@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed80cd6120/locker/conformance"
-	"github.com/seed80cd6120/locker/faults"
+	"github.com/seed80cd6120/locker/internal/faults"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
-	"github.com/seed80cd6120/locker/faults"
+	"github.com/seed80cd6120/locker/internal/faults"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed80cd6120/locker/faults"
+	"github.com/seed80cd6120/locker/internal/faults"
 )
 
 // Who holds what, and what tells holders apart.

@@ -12,7 +12,7 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/rivals"
 	"github.com/seed80cd6120/locker/benchmarks/rivals/suite"
 	"github.com/seed80cd6120/locker/conformance"
-	"github.com/seed80cd6120/locker/faults"
+	"github.com/seed80cd6120/locker/internal/faults"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 

@@ -3,8 +3,8 @@ package checks
 import (
 	"time"
 
-	"github.com/seed80cd6120/locker/faults"
-	"github.com/seed80cd6120/locker/faults/history"
+	"github.com/seed80cd6120/locker/internal/faults"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // How a holding ends that is not given back.
