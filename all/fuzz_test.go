@@ -40,7 +40,7 @@ func FuzzSecrets(f *testing.F) {
 		raw := all[int(scheme)%len(all)] + "://" + login + "127.0.0.1:1?" + param + "=" + value
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 		defer cancel()
-		var log strings.Builder
+		var log output
 		err := tryOnce(ctx, raw, &log)
 		if text := fmt.Sprintf("%v %+v %#v %s", err, err, err, log.String()); strings.Contains(text, mark) {
 			t.Errorf("%q: %s", raw, text)

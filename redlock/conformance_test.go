@@ -193,25 +193,43 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis, added []locke
 	}
 }
 
-// destroy deletes the keys of whoever holds name now, and of nobody who gets it while
-// this is going on.
+// destroy deletes what those who hold name now, on more than half of the nodes, have there, and nothing of anybody
+// who gets it while this is going on.
 func destroy(ctx context.Context, nodes []goredis.UniversalClient, name string) error {
-	const script = `local v = redis.call('type', KEYS[1]).ok == 'string' and redis.call('get', KEYS[1])
-if not v or string.sub(v, 3, 34) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
+	const holders = `if redis.call('type', KEYS[1]).ok ~= 'hash' then return {string.sub(redis.call('get', KEYS[1]) or '', 3, 34)} end
+return redis.call('hkeys', KEYS[1])`
+	const remove = `if redis.call('type', KEYS[1]).ok ~= 'hash' then
+	for _, id in ipairs(ARGV) do
+		if string.sub(redis.call('get', KEYS[1]) or '', 3, 34) == id then redis.call('del', KEYS[1]) end
+	end
+	return 0
+end
+redis.call('hdel', KEYS[1], unpack(ARGV))
+if redis.call('hlen', KEYS[1]) == 1 then redis.call('del', KEYS[1]) end -- only the weight is left
+return 0`
 	votes := make(map[string]int)
-	holder := ""
 	for _, c := range nodes {
-		value, _ := c.Get(ctx, lockKey(name)).Result() // of shared holders all are deleted
-		if len(value) < 34 {
-			continue
+		ids, err := c.Eval(ctx, holders, []string{lockKey(name)}).StringSlice()
+		if err != nil {
+			return err
 		}
-		id := value[2:34]
-		if votes[id]++; votes[id] > votes[holder] {
-			holder = id
+		for _, id := range ids {
+			votes[id]++
+		}
+	}
+	delete(votes, "weight")
+	delete(votes, "")
+	var held []any
+	for id, n := range votes {
+		if n > len(nodes)/2 {
+			held = append(held, id)
 		}
 	}
 	for _, c := range nodes {
-		if err := c.Eval(ctx, script, []string{lockKey(name)}, holder).Err(); err != nil {
+		if len(held) == 0 {
+			break
+		}
+		if err := c.Eval(ctx, remove, []string{lockKey(name)}, held...).Err(); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,7 +46,9 @@ func openConsole(t *testing.T, url string, cmd *exec.Cmd) *console {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	read := make(chan struct{})
 	go func() {
+		defer close(read)
 		buffer := make([]byte, 4096)
 		for {
 			n, err := master.Read(buffer)
@@ -58,6 +61,10 @@ func openConsole(t *testing.T, url string, cmd *exec.Cmd) *console {
 	go func() {
 		defer close(c.done)
 		_ = cmd.Wait()
+		select {
+		case <-read: // all that it has written
+		case <-time.After(time.Second): // whoever lives on may have the terminal
+		}
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
