@@ -23,16 +23,21 @@ var cheapCases = []*testCase{
 			}
 			c.settle()
 			idle := c.requestsIn(window) // what clients cost that do not wait
+			limit := c.b.IdleRate*n*window.Seconds() + n/2
 			var waiting []*pending
 			kinds := claimed(allKinds, c.b)
 			for i, l := range waiters {
 				waiting = append(waiting, l.begin(c.ctx, name, kinds[i%len(kinds)].own...))
 			}
 			c.settle()
-			c.quiet()
-			cost := c.requestsIn(window) - idle
-			if limit := c.b.IdleRate*n*window.Seconds() + n/2; float64(cost) > limit {
-				c.errorf("%d waiters cost %d requests in %v more than as many clients that do not wait, want at most %.0f", n, cost, window, limit)
+			// Who asks again and again does so in each window; who was interrupted, by a server that was late, in one.
+			var costs []int64
+			for len(costs) < 3 && (len(costs) == 0 || float64(slices.Min(costs)) > limit) {
+				c.quiet()
+				costs = append(costs, c.requestsIn(window)-idle)
+			}
+			if cost := slices.Min(costs); float64(cost) > limit {
+				c.errorf("%d waiters cost %d requests in each %v more than as many clients that do not wait, want at most %.0f", n, cost, window, limit)
 			}
 			c.release(h)
 			for range n {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -67,7 +68,11 @@ var manyCases = []*testCase{
 				for _, h := range held[:5] {
 					other.taken(h.Name())
 				}
-				each(len(held), func(i int) { c.release(held[i]) })
+				errs := make([]error, len(held))
+				each(len(held), func(i int) { errs[i] = held[i].Release(c.ctx) })
+				if err := errors.Join(errs...); err != nil {
+					return fmt.Errorf("release: %w", err)
+				}
 				other.free(held[0].Name(), soon)
 				return nil
 			})

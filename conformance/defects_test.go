@@ -202,6 +202,7 @@ func TestNotRun(t *testing.T) {
 			b := Backend{RequireAll: all, New: memoryHarness}
 			b.check(t)
 			r := newRunner(&b)
+			r.last = true // as if it was run again
 			rec := &recorder{TB: t}
 			func() {
 				defer func() {
@@ -218,6 +219,28 @@ func TestNotRun(t *testing.T) {
 				t.Errorf("summary: %s", r.summary())
 			}
 		}
+	}
+}
+
+// A case that comes to no verdict is run again when the others are done.
+func TestUndecidedIsRunAgain(t *testing.T) {
+	b := Backend{RequireAll: true, New: memoryHarness}
+	b.check(t)
+	r := newRunner(&b)
+	var order []string
+	slow := &testCase{name: "X/Slow", promise: 1, says: "x", alone: true, run: func(c *C) {
+		if order = append(order, "slow"); len(order) == 1 {
+			c.tooSlow()
+		}
+	}}
+	other := &testCase{name: "X/Other", promise: 1, says: "x", alone: true, run: func(*C) { order = append(order, "other") }}
+	r.cases = []*testCase{slow, other}
+	r.all(t)
+	if want := []string{"slow", "other", "slow"}; !slices.Equal(order, want) {
+		t.Errorf("run were %v, want %v", order, want)
+	}
+	if s := r.summary(); s != "" {
+		t.Error(s)
 	}
 }
 

@@ -76,6 +76,19 @@ func (g *lag) since(t time.Time) time.Duration {
 	return worst
 }
 
+const (
+	lateStart = 50 * time.Millisecond // so late a machine should not be given more to do
+	calmPause = 100 * time.Millisecond
+	calmTries = 20
+)
+
+// calm waits for a while, if this machine is late, until it is not.
+func (g *lag) calm() {
+	for try := 0; try < calmTries && g.since(time.Now().Add(-10*calmPause)) > lateStart; try++ {
+		time.Sleep(calmPause)
+	}
+}
+
 // slack is what has to be added to a limit for calls made since t.
 func (g *lag) slack(t time.Time) time.Duration {
 	return 3*g.since(t) + 20*time.Millisecond

@@ -49,6 +49,14 @@ type runner struct {
 
 	mu     sync.Mutex
 	notRun map[string][]string // reason -> cases
+	again  []undecided         // to be run once more when the others are done; guarded by mu
+	last   bool                // that is under way
+}
+
+// undecided is a case that came to no verdict because the machine was too slow.
+type undecided struct {
+	cs *testCase
+	k  *kind
 }
 
 func newRunner(b *Backend) *runner {
@@ -80,6 +88,7 @@ func (r *runner) all(t *testing.T) {
 		for range kinds {
 			slots <- struct{}{}
 		}
+		r.lag.calm()
 		wg.Go(func() { r.runKinds(t, cs, kinds, slots) })
 	}
 	wg.Wait()
@@ -87,6 +96,10 @@ func (r *runner) all(t *testing.T) {
 		if cs.alone && !r.b.Private {
 			r.runKinds(t, cs, cs.kindsOf(r.b), nil)
 		}
+	}
+	r.last = true
+	for _, u := range r.again { // with nothing beside it
+		t.Run(u.cs.title(u.k), func(t *testing.T) { r.run(t, u.cs, u.k) })
 	}
 	if s := r.summary(); s != "" {
 		t.Log(s)
@@ -202,8 +215,15 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 		case <-watchdog.C:
 			c.errorf("the case hangs, after %v. Its goroutines:\n%s", r.limit, stacks(id))
 		}
-		if undecided := c.over(); undecided {
+		switch {
+		case !c.over():
+		case r.last:
 			r.skip(t, cs, k, "this machine is too slow to tell", true)
+		default:
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.again = append(r.again, undecided{cs, k})
+			t.Log("this machine is too slow to tell: run again when the others are done")
 		}
 	})
 }

@@ -31,9 +31,6 @@ func TestMain(m *testing.M) {
 	if testing.Short() { // the example needs servers
 		_ = flag.Set("test.skip", "^Example")
 	}
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", "3") // the suites, which wait more than they work
-	}
 	logging.Disable()
 	code := m.Run()
 	if err := servers.StopAll(); err != nil {

@@ -1,0 +1,66 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// Three thousand names of the greatest length are held by one Locker: none is lost, and the deletion of one on all
+// nodes is told soon.
+func TestManyLongNamesHeld(t *testing.T) {
+	const n = 3000
+	nodes := addrs(servers.NewRedisSet(t, 3, servers.RedisOptions{}))
+	l := open(t, nodes)
+	ctx := within(t, 5*time.Minute)
+	held := make([]*locker.Lock, n)
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := w; i < n; i += 8 {
+				var err error
+				if held[i], err = l.Acquire(ctx, fmt.Sprintf("%01024d", i)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	before := make([]time.Time, n)
+	for i, lock := range held {
+		before[i] = lock.Deadline()
+	}
+	eventually.Within(t, time.Minute, "each lock is renewed", func() bool {
+		for i, lock := range held {
+			if lock.Context().Err() != nil {
+				t.Fatal(context.Cause(lock.Context()))
+			}
+			if lock.Deadline().Sub(before[i]) < 100*time.Millisecond {
+				return false
+			}
+		}
+		return true
+	})
+	gone := held[n/2]
+	must(t, destroy(ctx, connect(t, nodes...), gone.Name()))
+	select {
+	case <-gone.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the deletion was not told")
+	}
+	for _, lock := range held {
+		if lock != gone && lock.Context().Err() != nil {
+			t.Fatalf("%s: %v", lock.Name()[1020:], context.Cause(lock.Context()))
+		}
+	}
+}
