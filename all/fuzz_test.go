@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 // mark is what must not be seen. No text of ours contains it.
@@ -40,7 +42,7 @@ func FuzzSecrets(f *testing.F) {
 		raw := all[int(scheme)%len(all)] + "://" + login + "127.0.0.1:1?" + param + "=" + value
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 		defer cancel()
-		var log output
+		var log eventually.Output
 		err := tryOnce(ctx, raw, &log)
 		if text := fmt.Sprintf("%v %+v %#v %s", err, err, err, log.String()); strings.Contains(text, mark) {
 			t.Errorf("%q: %s", raw, text)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -209,7 +210,7 @@ func TestWrongPassword(t *testing.T) {
 		"redis://:s3cret@" + redis.Addr(), "redis://s3cret:s3cret@" + redis.Addr(),
 		"redlock://:s3cret@" + redis.Addr(), "etcd://root:s3cret@" + etcd.Addr(), "etcd://s3cret:s3cret@" + etcd.Addr(),
 	} {
-		var log output
+		var log eventually.Output
 		err := tryOnce(ctx, url, &log)
 		if err == nil || ctx.Err() != nil || errors.Is(err, locker.ErrNotAcquired) {
 			t.Errorf("%s: %v", url, err)
@@ -220,26 +221,8 @@ func TestWrongPassword(t *testing.T) {
 	}
 }
 
-// output keeps what is written to it. A Locker logs in the background, also after its Close.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
 // tryOnce opens url, prints the Locker to log, where it also logs to, and tries to acquire.
-func tryOnce(ctx context.Context, url string, log *output) (err error) {
+func tryOnce(ctx context.Context, url string, log *eventually.Output) (err error) {
 	l, err := locker.Open(ctx, url, locker.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 	if err != nil {
 		return err

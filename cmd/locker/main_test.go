@@ -3,14 +3,12 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,27 +45,9 @@ const bound = 60 * time.Second
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	out  output
-	errs output
+	out  eventually.Output
+	errs eventually.Output
 	done chan struct{}
-}
-
-// output keeps what a process writes.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // start starts the program with locks at url. It is killed when the test ends.
