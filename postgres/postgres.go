@@ -10,7 +10,9 @@
 // A schema, "locker", with a table of claims, some small ones, and functions. It is all in schema.sql beside
 // this file, which is run at the first use, if it has not been and the user may create schemas. Where the user
 // may not, somebody else runs it by hand; how is said at its beginning. From then on usage of the schema is all
-// that a user needs. Lockers with different schemas do not know of each other.
+// that a user needs. Lockers with different schemas do not know of each other. A lock is a row that is inserted and
+// deleted: the tables have room for those of the time between two rounds of autovacuum, by default a minute (10 MB after
+// a million at 1,000 a second), and do not grow beyond it.
 //
 // # How it works
 //
