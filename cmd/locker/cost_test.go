@@ -16,6 +16,7 @@ import (
 
 // A hundred processes that wait for one name take less than a hundredth of a core together.
 func TestWaitingIsCheap(t *testing.T) {
+	t.Parallel()
 	url := place(t)
 	hold(t, url, "x")
 	waiters := make([]*process, 100)

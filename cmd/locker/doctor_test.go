@@ -45,6 +45,7 @@ func wants(t *testing.T, all []found, severity, what string) {
 const canLock = "a lock can be taken"
 
 func TestDoctorOnRedis(t *testing.T) {
+	t.Parallel()
 	r := servers.NewRedis(t, servers.RedisOptions{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	all := examine(t, "redis://"+r.Addr(), 0)
 	for _, what := range []string{"version ", "no key is evicted", "its clock", "it has no replica", "every lock is on disk", canLock} {
@@ -76,6 +77,7 @@ func TestDoctorOnRedisWithoutPermission(t *testing.T) {
 }
 
 func TestDoctorOnRedLock(t *testing.T) {
+	t.Parallel()
 	all := make([]string, 3)
 	var nodes []*servers.Redis
 	for n := range all {
@@ -99,6 +101,7 @@ func TestDoctorOnRedLock(t *testing.T) {
 }
 
 func TestDoctorOnZooKeeper(t *testing.T) {
+	t.Parallel()
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	all := examine(t, "zookeeper://"+z.Addr(), 0)
 	wants(t, all, "ok", "version 3.")
@@ -109,6 +112,7 @@ func TestDoctorOnZooKeeper(t *testing.T) {
 
 // The program that knows etcd is found beside this one.
 func TestDoctorOnEtcd(t *testing.T) {
+	t.Parallel()
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	url := "etcd://" + e.Addr()
 	all := examine(t, url, 0)

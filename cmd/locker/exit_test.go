@@ -95,9 +95,9 @@ func TestExitStatusWhenTaken(t *testing.T) {
 	}{
 		{"not waiting", 75, false, []string{"-n"}},
 		{"waiting for no time", 75, false, []string{"-w", "0"}},
-		{"waiting for some time", 75, false, []string{"-w", "0.2"}},
+		{"waiting for some time", 75, false, []string{"-w", "2.5"}},
 		{"a number of the user's", 9, false, []string{"-n", "-E", "9"}},
-		{"a number of the user's, waiting", 0, false, []string{"-w", "200ms", "-E", "0"}},
+		{"a number of the user's, waiting", 0, false, []string{"-w", "2s", "-E", "0"}},
 		{"silent", 75, true, []string{"-n", "-q"}},
 		{"shared beside exclusive", 75, false, []string{"-n", "-s"}},
 	} {
@@ -133,6 +133,7 @@ func TestExitStatusWhenUnreachable(t *testing.T) {
 }
 
 func TestErrorsAsJSON(t *testing.T) {
+	t.Parallel()
 	url := place(t)
 	hold(t, url, "taken")
 	for _, args := range [][]string{
@@ -202,6 +203,7 @@ func TestOpenFiles(t *testing.T) {
 }
 
 func TestAtLeast(t *testing.T) {
+	t.Parallel()
 	url := place(t)
 	begin := time.Now()
 	start(t, url, "run", "x", "--at-least", "3s", "--", "true").want(0)

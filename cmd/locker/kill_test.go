@@ -35,9 +35,10 @@ type beats string
 
 func newBeats(t *testing.T) beats { return beats(filepath.Join(t.TempDir(), "beats")) }
 
-// line returns a line of shell that begins with some lines of its own and then writes to the file.
+// line returns a line of shell that begins with some lines of its own, which find the file in $BEATS, and then
+// writes to the file.
 func (b beats) line(first string) string {
-	return first + "\necho pid $$; while :; do date +%s%N >>" + string(b) + "; sleep 0.02; done"
+	return "BEATS=" + string(b) + "\n" + first + "\necho pid $$; while :; do date +%s%N >>" + string(b) + "; sleep 0.02; done"
 }
 
 // last returns the last moment at which the command was known to live.
@@ -81,6 +82,7 @@ func successor(t *testing.T, url, name string) time.Time {
 
 // The command of a program that is killed dies with it, and the name is free.
 func TestKillOfProgram(t *testing.T) {
+	t.Parallel()
 	for what, url := range places(t) {
 		t.Run(what, func(t *testing.T) {
 			p := hold(t, url, "x", "--ttl", "3s", "--grace", "0.1")
@@ -94,6 +96,7 @@ func TestKillOfProgram(t *testing.T) {
 
 // A program that is killed while it waits leaves nobody behind who stands in the way.
 func TestKillOfWaitingProgram(t *testing.T) {
+	t.Parallel()
 	for what, url := range places(t) {
 		t.Run(what, func(t *testing.T) {
 			holder := hold(t, url, "x", "--ttl", "3s", "--grace", "0.1")
@@ -119,6 +122,7 @@ func TestKillOfCommand(t *testing.T) {
 
 // A program that is stopped for longer than its lock lasts, and goes on, kills its command and says so.
 func TestStopOfProgramBeyondDeadline(t *testing.T) {
+	t.Parallel()
 	for what, url := range places(t) {
 		t.Run(what, func(t *testing.T) {
 			p := hold(t, url, "x", "--ttl", "3s", "--grace", "0.1")
@@ -166,6 +170,7 @@ func TestSuspend(t *testing.T) {
 
 // A command that is stopped keeps its lock, for as long as its program lives.
 func TestStopOfCommand(t *testing.T) {
+	t.Parallel()
 	url := place(t)
 	p := hold(t, url, "x", "--ttl", "6s", "--grace", "0.1")
 	child := p.pid("pid ")
@@ -180,6 +185,7 @@ func TestStopOfCommand(t *testing.T) {
 // When the server does not answer any more the command gets SIGTERM ahead of the deadline, and SIGKILL at the
 // deadline. It has ended before another can hold the name.
 func TestStopOfServer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		what, first string
 		says        string
@@ -189,9 +195,9 @@ func TestStopOfServer(t *testing.T) {
 		{"a command with a child that ignores SIGTERM", "(trap 'echo term' TERM; while :; do sleep 0.02; date +%s%N >>$BEATS; done) & trap 'exit 0' TERM", "term"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
 			server, url := newRedis(t)
 			b := newBeats(t)
-			t.Setenv("BEATS", string(b))
 			p := start(t, url, "run", "x", "--ttl", "4s", "--grace", "1s", "-c", b.line(c.first))
 			p.pid("pid ")
 			b.beat(t)
@@ -215,6 +221,7 @@ func TestStopOfServer(t *testing.T) {
 
 // The same when the server is killed.
 func TestKillOfServer(t *testing.T) {
+	t.Parallel()
 	server, url := newRedis(t)
 	b := newBeats(t)
 	p := start(t, url, "run", "x", "--ttl", "4s", "-c", b.line(""))
@@ -250,6 +257,7 @@ func TestShortOutage(t *testing.T) {
 
 // A holder whose name is taken by break loses its command at once.
 func TestBreakStopsCommand(t *testing.T) {
+	t.Parallel()
 	for what, url := range places(t) {
 		t.Run(what, func(t *testing.T) {
 			p := hold(t, url, "x")

@@ -35,6 +35,7 @@ func TestLeadPassesOn(t *testing.T) {
 
 // After a loss the command is stopped, and runs again when the lead is won again.
 func TestLeadAfterLoss(t *testing.T) {
+	t.Parallel()
 	url := place(t)
 	p := start(t, url, "lead", "x", "-c", "echo leads $LOCKER_TOKEN; exec sleep 1000")
 	p.says("leads ")

@@ -24,6 +24,7 @@ func signalName(s syscall.Signal) string { return strings.TrimPrefix(unix.Signal
 
 // A signal goes on to the command, once, which may act on it.
 func TestSignalsAreHandled(t *testing.T) {
+	t.Parallel()
 	url := place(t)
 	for _, signal := range passed {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -54,6 +55,7 @@ func TestSignalsEndTheGroup(t *testing.T) {
 
 // Waiting ends with a signal, and leaves nothing behind.
 func TestSignalsEndWaiting(t *testing.T) {
+	t.Parallel()
 	url := place(t)
 	hold(t, url, "x")
 	for _, signal := range passed {

@@ -166,6 +166,7 @@ func TestSuspendFromTerminal(t *testing.T) {
 
 // A command that was suspended for longer than its lock lasts never goes on.
 func TestSuspendBeyondDeadline(t *testing.T) {
+	t.Parallel()
 	url := place(t)
 	c := openConsole(t, url, exec.Command("bash", "--norc", "--noprofile", "--noediting", "-i"))
 	c.types(`"$LOCKER" run x --ttl 3s --grace 0.1 -c 'echo "is ready"; while read a; do echo "read $a"; done; exit 3'` + "\n")
