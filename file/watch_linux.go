@@ -59,7 +59,9 @@ func (s *subscription) clear() {
 			w.told[wd] = rest
 		} else if w.told[wd] != nil {
 			delete(w.told, wd)
-			_, _ = syscall.InotifyRmWatch(w.fd, uint32(wd)) // it has ended by itself if there was an event
+			if w.file != nil { // otherwise fd may be somebody else's by now
+				_, _ = syscall.InotifyRmWatch(w.fd, uint32(wd)) // it has ended by itself if there was an event
+			}
 		}
 	}
 	s.watches = s.watches[:0]
@@ -87,9 +89,9 @@ func (w *watcher) start() bool {
 	if err != nil {
 		return false
 	}
-	w.fd, w.file = fd, os.NewFile(uintptr(fd), "inotify")
-	w.told = make(map[int32][]*subscription)
-	w.read.Go(func() { w.events(w.file) })
+	f := os.NewFile(uintptr(fd), "inotify")
+	w.fd, w.file, w.told = fd, f, make(map[int32][]*subscription)
+	w.read.Go(func() { w.events(f) })
 	return true
 }
 
