@@ -1,0 +1,375 @@
+package lockgocron
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/file"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return l
+}
+
+func newLocker(t *testing.T, s *memory.Store) locker.Locker {
+	t.Helper()
+	l, err := s.Locker()
+	return closeAtEnd(t, l, err)
+}
+
+// start runs a scheduler with one job until the test ends.
+func start(t *testing.T, every time.Duration, task gocron.Task, job []gocron.JobOption, scheduler ...gocron.SchedulerOption) gocron.Scheduler {
+	t.Helper()
+	s, err := gocron.NewScheduler(scheduler...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Shutdown() })
+	if _, err := s.NewJob(gocron.DurationJob(every), task, job...); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	return s
+}
+
+// A job that is over at once does not run again on the next replica, whose interval began at another time
+// (gocron's issue 841). Without atLeast it does.
+func TestShortJob(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		start   func(t *testing.T, l locker.Locker, atLeast time.Duration, count func())
+		atLeast time.Duration
+		want    int32
+	}{
+		{"locker", startWithLocker, 54 * time.Second, 60},
+		{"locker without atLeast", startWithLocker, 0, 120},
+		{"job", startJob, 54 * time.Second, 60},
+		{"job without atLeast", startJob, 0, 120},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.NewStore()
+				var runs atomic.Int32
+				for range 2 {
+					c.start(t, newLocker(t, store), c.atLeast, func() { runs.Add(1) })
+					time.Sleep(20 * time.Second)
+				}
+				time.Sleep(time.Hour - 30*time.Second)
+				if n := runs.Load(); n < c.want-2 || n > c.want {
+					t.Errorf("%d runs in an hour, want %d", n, c.want)
+				}
+			})
+		})
+	}
+}
+
+func startWithLocker(t *testing.T, l locker.Locker, atLeast time.Duration, count func()) {
+	start(t, time.Minute, gocron.NewTask(count), []gocron.JobOption{gocron.WithName("job")},
+		gocron.WithDistributedLocker(NewLocker(l, atLeast)))
+}
+
+func startJob(t *testing.T, l locker.Locker, atLeast time.Duration, count func()) {
+	task, once := Job(l, "job", atLeast, func(context.Context, *locker.Lock) error { count(); return nil })
+	start(t, time.Minute, task, []gocron.JobOption{once})
+}
+
+// The context of the task ends when the lock is lost, before the next replica runs the job, and the task fails.
+func TestLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		a, link, err := store.Remote()
+		closeAtEnd(t, a, err)
+		b := newLocker(t, store)
+		ended := make(chan error, 1)
+		failed := make(chan error, 1)
+		task, once := Job(a, "job", 0, func(ctx context.Context, _ *locker.Lock) error {
+			link.Freeze()
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil
+		})
+		start(t, time.Hour, task, []gocron.JobOption{once, gocron.WithStartAt(gocron.WithStartImmediately()),
+			gocron.WithEventListeners(gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { failed <- err }))})
+
+		time.Sleep(time.Second)
+		successor, err := b.Acquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case cause := <-ended:
+			if !errors.Is(cause, locker.ErrLost) {
+				t.Errorf("the cause is %v", cause)
+			}
+		default:
+			t.Error("another has the lock, and the context of the task has not ended")
+		}
+		link.Heal()
+		if err := <-failed; !errors.Is(err, locker.ErrLost) {
+			t.Errorf("the task failed with %v", err)
+		}
+		if err := successor.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A shutdown cancels the context with which gocron unlocks. The name is free after it.
+func TestShutdownFrees(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		a, b := newLocker(t, store), newLocker(t, store)
+		task, once := Job(a, "job", 0, func(ctx context.Context, _ *locker.Lock) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		s := start(t, time.Hour, task, []gocron.JobOption{once, gocron.WithStartAt(gocron.WithStartImmediately())})
+		time.Sleep(time.Minute)
+		if _, err := b.TryAcquire(t.Context(), "job"); !errors.Is(err, locker.ErrNotAcquired) {
+			t.Fatalf("while the job runs: %v", err)
+		}
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		lock, err := b.TryAcquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Unlock with a context that has ended has released the lock when it returns.
+func TestUnlockCancelled(t *testing.T) {
+	store := memory.NewStore()
+	a, b := newLocker(t, store), newLocker(t, store)
+	for _, l := range []gocron.Locker{NewLocker(a, 0), &once{l: a, name: "x"}} {
+		lock, err := l.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := lock.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+		again, err := b.TryAcquire(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A server that does not answer has a run skipped, not held up.
+func TestNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, link, err := memory.NewStore().Remote()
+		closeAtEnd(t, l, err)
+		link.Freeze()
+		begun := time.Now()
+		if _, err := NewLocker(l, 0).Lock(t.Context(), "x"); err == nil || time.Since(begun) > answer {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		link.Heal()
+	})
+}
+
+// A task that gocron runs without its lock does nothing.
+func TestNoLock(t *testing.T) {
+	failed := make(chan error, 1)
+	task, _ := Job(newLocker(t, memory.NewStore()), "job", 0, func(context.Context, *locker.Lock) error {
+		t.Error("run")
+		return nil
+	})
+	start(t, time.Hour, task, []gocron.JobOption{gocron.WithStartAt(gocron.WithStartImmediately()),
+		gocron.WithEventListeners(gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { failed <- err }))})
+	if err := <-failed; !errors.Is(err, ErrNoLock) {
+		t.Error(err)
+	}
+}
+
+// A lock goes to one run only, also if the run before it was so late that its own was lost.
+func TestLateRun(t *testing.T) {
+	l := newLocker(t, memory.NewStore())
+	o := &once{l: l, name: "x"}
+	lock, err := o.Lock(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.take() == nil || o.take() != nil {
+		t.Error("two runs have one lock")
+	}
+	if err := lock.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// One of two replicas runs the jobs; when it is cut off it stops, and the other goes on.
+func TestElector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		a, link, err := store.Remote()
+		closeAtEnd(t, a, err)
+		lockers := []locker.Locker{a, newLocker(t, store)}
+		var runs [2]atomic.Int32
+		var electors [2]*Elector
+		for i, l := range lockers {
+			e := NewElector(l, "scheduler")
+			t.Cleanup(func() {
+				if err := e.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+			electors[i] = e
+			start(t, time.Minute, e.Task(func(context.Context, *locker.Lock) error { runs[i].Add(1); return nil }), nil,
+				gocron.WithDistributedElector(e))
+			synctest.Wait()
+		}
+		time.Sleep(time.Hour + time.Second)
+		if n, m := runs[0].Load(), runs[1].Load(); n != 60 || m != 0 {
+			t.Errorf("%d and %d runs in an hour, want 60 and 0", n, m)
+		}
+		if err := electors[1].IsLeader(t.Context()); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("the second: %v", err)
+		}
+		link.Freeze()
+		time.Sleep(time.Hour)
+		if n, m := runs[0].Load(), runs[1].Load(); n > 61 || m < 59 {
+			t.Errorf("%d and %d runs after the first was cut off", n, m)
+		}
+		if err := electors[0].IsLeader(t.Context()); err == nil {
+			t.Error("two lead")
+		}
+		link.Heal()
+	})
+}
+
+// The name is free when Close returns.
+func TestElectorClose(t *testing.T) {
+	store := memory.NewStore()
+	a, b := newLocker(t, store), newLocker(t, store)
+	e := NewElector(a, "scheduler")
+	eventually.Is(t, "leads", func() bool { return e.IsLeader(t.Context()) == nil })
+	if err := e.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	lock, err := b.TryAcquire(t.Context(), "scheduler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The context of a leader's task ends with the lead.
+func TestElectorLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		l, link, err := store.Remote()
+		closeAtEnd(t, l, err)
+		e := NewElector(l, "scheduler")
+		defer func() {
+			if err := e.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		ended := make(chan error)
+		start(t, time.Hour, e.Task(func(ctx context.Context, _ *locker.Lock) error {
+			link.Freeze()
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil
+		}), []gocron.JobOption{gocron.WithStartAt(gocron.WithStartImmediately())}, gocron.WithDistributedElector(e))
+		if cause := <-ended; !errors.Is(cause, locker.ErrLost) {
+			t.Errorf("the cause is %v", cause)
+		}
+		link.Heal()
+	})
+}
+
+// Campaigning goes on after an error, and ends for good when the Locker is closed.
+func TestElectorErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		l, err := store.Locker()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := NewElector(l, "scheduler")
+		synctest.Wait()
+		if err := e.IsLeader(t.Context()); err != nil {
+			t.Errorf("alone: %v", err)
+		}
+		bad := NewElector(l, "other", locker.Permits(2, 1))
+		time.Sleep(10 * again)
+		if err := bad.IsLeader(t.Context()); !errors.Is(err, locker.ErrInvalidOption) {
+			t.Errorf("option that cannot be: %v", err)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-e.done
+		if err := e.IsLeader(t.Context()); err == nil {
+			t.Error("leads without a Locker")
+		}
+		for _, e := range []*Elector{e, bad} {
+			if err := e.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Two replicas whose locks are files: no two runs overlap.
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	var inside atomic.Int32
+	enough := make(chan struct{}, 1000)
+	for range 2 {
+		l, err := file.New(dir)
+		closeAtEnd(t, l, err)
+		task, once := Job(l, "job", 0, func(context.Context, *locker.Lock) error {
+			if inside.Add(1) != 1 {
+				t.Error("two runs at the same time")
+			}
+			time.Sleep(5 * time.Millisecond)
+			inside.Add(-1)
+			enough <- struct{}{}
+			return nil
+		})
+		start(t, 10*time.Millisecond, task, []gocron.JobOption{once})
+	}
+	for range 20 {
+		<-enough
+	}
+}
