@@ -1,0 +1,223 @@
+package lockgoose
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/file"
+	"github.com/seed80cd6120/locker/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return l
+}
+
+// provider returns one that has a table to make and a function to run, on a database in path.
+func provider(t *testing.T, path string, fn func(ctx context.Context) error, opts ...goose.ProviderOption) *goose.Provider {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	files := fstest.MapFS{"1_orders.sql": {Data: []byte("-- +goose Up\nCREATE TABLE orders (id INTEGER PRIMARY KEY);")}}
+	run := goose.NewGoMigration(2, &goose.GoFunc{RunDB: func(ctx context.Context, _ *sql.DB) error { return fn(ctx) }}, nil)
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, append(opts, goose.WithGoMigrations(run))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Of replicas that migrate one database at the same time one does the work, and all succeed.
+func TestReplicas(t *testing.T) {
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "db")
+	var runs, done atomic.Int32
+	var wg sync.WaitGroup
+	for range 4 {
+		l, err := file.New(dir)
+		closeAtEnd(t, l, err)
+		p := provider(t, path, func(context.Context) error {
+			runs.Add(1)
+			time.Sleep(20 * time.Millisecond) // long enough for the others to come
+			return nil
+		}, goose.WithLocker(New(l, "schema")))
+		wg.Go(func() {
+			results, err := p.Up(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			done.Add(int32(len(results)))
+		})
+	}
+	wg.Wait()
+	if runs.Load() != 1 || done.Load() != 2 {
+		t.Errorf("run %d times, %d migrations done; want 1 and 2", runs.Load(), done.Load())
+	}
+}
+
+// A replica that waits gives up when its context ends.
+func TestWaitEnds(t *testing.T) {
+	store := memory.NewStore()
+	a, err := store.Locker()
+	closeAtEnd(t, a, err)
+	b, err := store.Locker()
+	closeAtEnd(t, b, err)
+	lock, err := a.Acquire(t.Context(), "schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := provider(t, filepath.Join(t.TempDir(), "db"), func(context.Context) error { t.Error("run"); return nil }, goose.WithLocker(New(b, "schema")))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := p.Up(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A migration that was cancelled has freed the name when Up returns.
+func TestCancelled(t *testing.T) {
+	store := memory.NewStore()
+	a, err := store.Locker()
+	closeAtEnd(t, a, err)
+	b, err := store.Locker()
+	closeAtEnd(t, b, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	p := provider(t, filepath.Join(t.TempDir(), "db"), func(ctx context.Context) error {
+		cancel()
+		return ctx.Err()
+	}, goose.WithLocker(New(a, "schema")))
+	if _, err := p.Up(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	free(t, b)
+}
+
+// Unlock works with a context that has ended, and says when there is nothing to unlock.
+func TestUnlock(t *testing.T) {
+	store := memory.NewStore()
+	a, err := store.Locker()
+	closeAtEnd(t, a, err)
+	b, err := store.Locker()
+	closeAtEnd(t, b, err)
+	l := New(a, "schema")
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := l.Lock(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := l.Unlock(ctx, nil); err != nil {
+		t.Error(err)
+	}
+	free(t, b)
+	if err := l.Unlock(ctx, nil); !errors.Is(err, ErrNotLocked) {
+		t.Error(err)
+	}
+}
+
+func free(t *testing.T, l locker.Locker) {
+	t.Helper()
+	lock, err := l.TryAcquire(context.Background(), "schema")
+	if err != nil {
+		t.Errorf("not free: %v", err)
+		return
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// cutOff returns a Locker, and a function that takes the name from it for another until the test ends.
+func cutOff(t *testing.T) (l locker.Locker, cut func()) {
+	t.Helper()
+	store := memory.NewStore(locker.WithTTL(200 * time.Millisecond))
+	l, link, err := store.Remote()
+	closeAtEnd(t, l, err)
+	other, err := store.Locker()
+	closeAtEnd(t, other, err)
+	return l, func() {
+		link.Freeze()
+		lock, err := other.Acquire(context.Background(), "schema")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		link.Heal()
+		t.Cleanup(func() { _ = lock.Release(context.Background()) })
+	}
+}
+
+// Up says that the lock was lost; under locker.Do the migrations stop.
+func TestLoss(t *testing.T) {
+	l, cut := cutOff(t)
+	p := provider(t, filepath.Join(t.TempDir(), "db"), func(context.Context) error { cut(); return nil }, goose.WithLocker(New(l, "schema")))
+	if _, err := p.Up(t.Context()); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("with WithLocker: %v", err)
+	}
+
+	l, cut = cutOff(t)
+	p = provider(t, filepath.Join(t.TempDir(), "db"), func(ctx context.Context) error { cut(); return ctx.Err() })
+	err := locker.Do(t.Context(), l, "schema", func(ctx context.Context, _ *locker.Lock) error {
+		_, err := p.Up(ctx)
+		return err
+	})
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, locker.ErrLost) {
+		t.Errorf("under Do: %v", err)
+	}
+	if version, err := p.GetDBVersion(t.Context()); version != 1 {
+		t.Errorf("under Do: version %d (%v), want 1", version, err)
+	}
+}
+
+// The Unlock that belongs to a lost lock does not release the lock that came after it.
+func TestUnlockAfterLoss(t *testing.T) {
+	store := memory.NewStore()
+	l, err := store.Locker()
+	closeAtEnd(t, l, err)
+	other, err := store.Locker()
+	closeAtEnd(t, other, err)
+	locks := New(l, "schema")
+	if err := locks.Lock(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	store.Destroy("schema")
+	if err := locks.Lock(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := locks.Unlock(t.Context(), nil); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("of the lost one: %v", err)
+	}
+	if _, err := other.TryAcquire(t.Context(), "schema"); !errors.Is(err, locker.ErrNotAcquired) {
+		t.Errorf("the second does not hold: %v", err)
+	}
+	if err := locks.Unlock(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	free(t, other)
+}
