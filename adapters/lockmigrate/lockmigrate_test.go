@@ -1,0 +1,223 @@
+package lockmigrate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/database/sqlite"
+	suite "github.com/golang-migrate/migrate/v4/database/testing"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+	"go.uber.org/goleak"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/file"
+	"github.com/seed80cd6120/locker/memory"
+)
+
+// golang-migrate reads the next migration in advance, and leaves that goroutine behind when it stops at an error.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/golang-migrate/migrate/v4.(*Migration).Buffer"))
+}
+
+const wait = 10 * time.Second
+
+func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return l
+}
+
+func openDatabase(t *testing.T, path string) database.Driver {
+	t.Helper()
+	d, err := new(sqlite.Sqlite).Open("sqlite://" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// newMigrate returns a Migrate with two migrations, which closes d when the test ends.
+func newMigrate(t *testing.T, d database.Driver) *migrate.Migrate {
+	t.Helper()
+	files, err := iofs.New(fstest.MapFS{
+		"1_orders.up.sql": {Data: []byte("CREATE TABLE orders (id INTEGER PRIMARY KEY)")},
+		"2_states.up.sql": {Data: []byte("ALTER TABLE orders ADD COLUMN state TEXT")},
+	}, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := migrate.NewWithInstance("iofs", files, "sqlite", d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = m.Close() })
+	return m
+}
+
+// watched calls before with every migration that is run.
+type watched struct {
+	database.Driver
+	before func()
+}
+
+func (w watched) Run(migration io.Reader) error {
+	w.before()
+	return w.Driver.Run(migration)
+}
+
+// The suite that golang-migrate has for drivers.
+func TestSuite(t *testing.T) {
+	l, err := memory.New()
+	closeAtEnd(t, l, err)
+	d := New(openDatabase(t, filepath.Join(t.TempDir(), "db")), l, "schema", wait)
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	suite.Test(t, d, []byte("CREATE TABLE orders (id INTEGER PRIMARY KEY)"))
+}
+
+// Of replicas that migrate one database at the same time one does the work, and the others find it done.
+func TestReplicas(t *testing.T) {
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "db")
+	var runs, migrated atomic.Int32
+	var replicas []*migrate.Migrate
+	for range 4 {
+		l, err := file.New(dir)
+		closeAtEnd(t, l, err)
+		replicas = append(replicas, newMigrate(t, New(watched{openDatabase(t, path), func() {
+			runs.Add(1)
+			time.Sleep(20 * time.Millisecond) // long enough for the others to come
+		}}, l, "schema", wait)))
+	}
+	var wg sync.WaitGroup
+	for _, m := range replicas {
+		wg.Go(func() {
+			switch err := m.Up(); {
+			case err == nil:
+				migrated.Add(1)
+			case !errors.Is(err, migrate.ErrNoChange):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if runs.Load() != 2 || migrated.Load() != 1 {
+		t.Errorf("%d migrations run, by %d replicas; want 2 by 1", runs.Load(), migrated.Load())
+	}
+}
+
+// A replica that cannot have the lock in time says so, and neither holds it later nor waits for it.
+func TestWaitEnds(t *testing.T) {
+	store := memory.NewStore()
+	a, err := store.Locker()
+	closeAtEnd(t, a, err)
+	b, err := store.Locker()
+	closeAtEnd(t, b, err)
+	lock, err := a.Acquire(t.Context(), "schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMigrate(t, New(openDatabase(t, filepath.Join(t.TempDir(), "db")), b, "schema", 10*time.Millisecond))
+	if err := m.Up(); !errors.Is(err, database.ErrLocked) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := m.Up(); err != nil {
+		t.Errorf("once it is free: %v", err)
+	}
+}
+
+// After a loss no migration is begun and no version written.
+func TestLoss(t *testing.T) {
+	store := memory.NewStore(locker.WithTTL(200 * time.Millisecond))
+	a, link, err := store.Remote()
+	closeAtEnd(t, a, err)
+	b, err := store.Locker()
+	closeAtEnd(t, b, err)
+	path := filepath.Join(t.TempDir(), "db")
+	runs := 0
+	m := newMigrate(t, New(watched{openDatabase(t, path), func() {
+		runs++
+		link.Freeze()
+		lock, err := b.Acquire(context.Background(), "schema")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = lock.Release(context.Background()) })
+		link.Heal()
+	}}, a, "schema", wait))
+	if err := m.Up(); !errors.Is(err, locker.ErrLost) || runs != 1 {
+		t.Errorf("%d migrations run: %v; want 1", runs, err)
+	}
+	if version, dirty, err := m.Version(); version != 1 || !dirty || err != nil {
+		t.Errorf("version %d, dirty: %v (%v); want 1, dirty", version, dirty, err)
+	}
+
+	d := New(openDatabase(t, path), a, "other", wait)
+	defer func() { _ = d.Close() }()
+	if err := d.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	store.Destroy("other")
+	lost := d.held.Context()
+	<-lost.Done()
+	for what, err := range map[string]error{"Run": d.Run(nil), "SetVersion": d.SetVersion(7, false), "Drop": d.Drop(), "Unlock": d.Unlock()} {
+		if !errors.Is(err, locker.ErrLost) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Close frees the name, and Unlock says when there is nothing to unlock.
+func TestClose(t *testing.T) {
+	store := memory.NewStore()
+	a, err := store.Locker()
+	closeAtEnd(t, a, err)
+	b, err := store.Locker()
+	closeAtEnd(t, b, err)
+	url := "sqlite://" + filepath.Join(t.TempDir(), "db")
+	d, err := New(new(sqlite.Sqlite), a, "schema", wait).Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Unlock(); !errors.Is(err, database.ErrNotLocked) {
+		t.Error(err)
+	}
+	if err := d.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Lock(); !errors.Is(err, database.ErrLocked) {
+		t.Error(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	lock, err := b.TryAcquire(t.Context(), "schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
