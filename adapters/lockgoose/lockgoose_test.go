@@ -38,7 +38,7 @@ func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
 // provider returns one that has a table to make and a function to run, on a database in path.
 func provider(t *testing.T, path string, fn func(ctx context.Context) error, opts ...goose.ProviderOption) *goose.Provider {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(60000)") // goose also reads without the lock
 	if err != nil {
 		t.Fatal(err)
 	}
