@@ -1,0 +1,110 @@
+package objectstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/seed80cd6120/locker/recipes/internal/late"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bucket is a store with as much of S3's language as the recipe needs.
+type bucket struct {
+	mu      sync.Mutex
+	objects map[string]object
+	writes  int
+}
+
+type object struct {
+	body        []byte
+	etag, token string
+}
+
+func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old, exists := b.objects[r.URL.Path]
+	switch {
+	case r.Method == http.MethodGet && !exists:
+		w.WriteHeader(http.StatusNotFound)
+	case r.Method == http.MethodGet:
+		w.Header().Set("ETag", old.etag)
+		if old.token != "" {
+			w.Header().Set(tokenHeader, old.token)
+		}
+		_, _ = w.Write(old.body)
+	case r.Header.Get("If-Match") != "" && r.Header.Get("If-Match") != old.etag, r.Header.Get("If-None-Match") == "*" && exists:
+		w.WriteHeader(http.StatusPreconditionFailed)
+	default:
+		b.writes++
+		b.objects[r.URL.Path] = object{body, fmt.Sprintf(`"%d"`, b.writes), r.Header.Get(tokenHeader)}
+	}
+}
+
+func start(t *testing.T) (*Client, *bucket) {
+	t.Helper()
+	b := &bucket{objects: make(map[string]object)}
+	s := httptest.NewServer(b)
+	t.Cleanup(s.Close)
+	t.Cleanup(s.Client().CloseIdleConnections)
+	return &Client{HTTP: s.Client(), Bucket: s.URL}, b
+}
+
+func TestPut(t *testing.T) {
+	c, _ := start(t)
+	late.Test(t, func(ctx context.Context, token int64, value string) error {
+		return c.Put(ctx, token, "orders/42", []byte(value))
+	}, func(ctx context.Context) (string, error) {
+		body, _, _, err := c.Get(ctx, "orders/42")
+		return string(body), err
+	}, ErrLate)
+}
+
+// pausing is a transport that does something before each PUT.
+type pausing struct {
+	http.RoundTripper
+	before func()
+}
+
+func (p pausing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut {
+		p.before()
+	}
+	return p.RoundTripper.RoundTrip(r)
+}
+
+// A writer that is paused between its look at the token and its write is refused as well, whether there was an
+// object or not.
+func TestPausedBeforeWrite(t *testing.T) {
+	lost, held := late.Holders(t)
+	for _, key := range []string{"new", "old"} {
+		c, b := start(t)
+		b.objects["/old"] = object{[]byte("from before there were tokens"), `"0"`, ""}
+		paused := &Client{&http.Client{Transport: pausing{c.HTTP.Transport, func() {
+			if err := c.Put(t.Context(), held.Token(), key, []byte("second")); err != nil {
+				t.Error(err)
+			}
+		}}}, c.Bucket}
+		if err := paused.Put(t.Context(), lost.Token(), key, []byte("late")); !errors.Is(err, ErrLate) {
+			t.Errorf("%s: %v", key, err)
+		}
+		if body, token, _, err := c.Get(t.Context(), key); !bytes.Equal(body, []byte("second")) || token != held.Token() || err != nil {
+			t.Errorf("%s: %q under %d (%v)", key, body, token, err)
+		}
+	}
+}
