@@ -4,28 +4,18 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"path/filepath"
 	"testing"
+	"time"
 
-	"go.uber.org/goleak"
-	_ "modernc.org/sqlite"
-
+	"github.com/seed80cd6120/locker/recipes/internal/database"
 	"github.com/seed80cd6120/locker/recipes/internal/late"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { database.VerifyTestMain(m) }
 
-func open(t *testing.T) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "db")+"?_pragma=busy_timeout(60000)&_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if _, err := db.Exec(Schema + `INSERT INTO orders (id, state) VALUES (42, 'new')`); err != nil {
-		t.Fatal(err)
-	}
-	return db
+// each runs fn with each kind of database, in which there is one order.
+func each(t *testing.T, fn func(t *testing.T, db *sql.DB)) {
+	database.Each(t, Schema+`INSERT INTO orders (id, state) VALUES (42, 'new')`, fn)
 }
 
 func state(ctx context.Context, db *sql.DB) (s string, err error) {
@@ -34,14 +24,15 @@ func state(ctx context.Context, db *sql.DB) (s string, err error) {
 }
 
 func TestSetState(t *testing.T) {
-	db := open(t)
-	late.Test(t, func(ctx context.Context, token int64, value string) error {
-		return SetState(ctx, db, token, 42, value)
-	}, func(ctx context.Context) (string, error) { return state(ctx, db) }, ErrLate)
+	each(t, func(t *testing.T, db *sql.DB) {
+		late.Test(t, func(ctx context.Context, token int64, value string) error {
+			return SetState(ctx, db, token, 42, value)
+		}, func(ctx context.Context) (string, error) { return state(ctx, db) }, ErrLate)
 
-	if err := SetState(t.Context(), db, 1, 43, "paid"); !errors.Is(err, sql.ErrNoRows) {
-		t.Errorf("no such row: %v", err)
-	}
+		if err := SetState(t.Context(), db, 1, 43, "paid"); !errors.Is(err, sql.ErrNoRows) {
+			t.Errorf("no such row: %v", err)
+		}
+	})
 }
 
 // inTransaction writes as a program does that changes several rows.
@@ -62,27 +53,35 @@ func inTransaction(ctx context.Context, db *sql.DB, token int64, value string, f
 }
 
 func TestFence(t *testing.T) {
-	db := open(t)
-	late.Test(t, func(ctx context.Context, token int64, value string) error {
-		return inTransaction(ctx, db, token, value, func() {})
-	}, func(ctx context.Context) (string, error) { return state(ctx, db) }, ErrLate)
+	each(t, func(t *testing.T, db *sql.DB) {
+		late.Test(t, func(ctx context.Context, token int64, value string) error {
+			return inTransaction(ctx, db, token, value, func() {})
+		}, func(ctx context.Context) (string, error) { return state(ctx, db) }, ErrLate)
+	})
 }
 
-// A writer that is paused in the middle of its transaction holds up the next holder, and is not overwritten by halves.
+// A writer that is paused in the middle of its transaction holds up the next holder, and does not overwrite it.
 func TestPausedInTransaction(t *testing.T) {
-	db := open(t)
-	lost, held := late.Holders(t)
-	second := make(chan error, 1)
-	err := inTransaction(t.Context(), db, lost.Token(), "first", func() {
-		go func() { second <- inTransaction(t.Context(), db, held.Token(), "second", func() {}) }()
+	each(t, func(t *testing.T, db *sql.DB) {
+		lost, held := late.Holders(t)
+		second := make(chan error, 1)
+		err := inTransaction(t.Context(), db, lost.Token(), "first", func() {
+			go func() { second <- inTransaction(t.Context(), db, held.Token(), "second", func() {}) }()
+			select {
+			case err := <-second:
+				second <- err
+				t.Error("the next holder has written in between")
+			case <-time.After(50 * time.Millisecond): // time enough for one that is not held up
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := <-second; err != nil {
+			t.Error(err)
+		}
+		if s, err := state(t.Context(), db); s != "second" || err != nil {
+			t.Errorf("%q, %v", s, err)
+		}
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	if err := <-second; err != nil {
-		t.Error(err)
-	}
-	if s, err := state(t.Context(), db); s != "second" || err != nil {
-		t.Errorf("%q, %v", s, err)
-	}
 }
