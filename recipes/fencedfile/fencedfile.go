@@ -5,7 +5,8 @@
 // Where does the old token come from? It is in the first line of the file. [Write] reads it, compares, and puts a new
 // file in the old one's place. So that no other write comes in between, it holds a flock for that moment on a file
 // beside it, whose name ends in ".lock". That flock is not the lock that the token is from: it is held for one write, it does
-// not know who is late, and the kernel drops it when the process dies.
+// not know who is late, and the kernel drops it when the process dies. A process that is stopped in the middle of a
+// write keeps it, and holds up the others until it goes on.
 //
 // A new holder writes the file, if only with the content that it has, before it relies on what it reads: until then
 // the file does not know of it, and still lets its predecessor write.
@@ -71,19 +72,17 @@ func flock(f *os.File) error {
 	}
 }
 
-// replace puts a file with this content in the place of path.
+// replace puts a file with this content in the place of path. The flock is held, so nobody else uses the name of the new file.
 func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-")
+	f, err := os.Create(path + ".new")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // if it is still there
 	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(path))

@@ -76,12 +76,15 @@ func (c *Client) Put(ctx context.Context, token int64, key string, body []byte) 
 		if err != nil {
 			return err
 		}
-		switch response.status {
-		case http.StatusOK, http.StatusCreated:
+		switch status := response.status; {
+		case status == http.StatusOK || status == http.StatusCreated:
 			return nil
-		case http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound: // changed since it was read
+		case status == http.StatusPreconditionFailed || status == http.StatusConflict:
+			// changed since it was read
+		case status == http.StatusNotFound && etag != "":
+			// deleted since it was read
 		default:
-			return fmt.Errorf("objectstore: put %s: status %d", key, response.status)
+			return fmt.Errorf("objectstore: put %s: status %d", key, status)
 		}
 	}
 }

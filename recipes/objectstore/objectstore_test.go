@@ -48,6 +48,8 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(tokenHeader, old.token)
 		}
 		_, _ = w.Write(old.body)
+	case r.Header.Get("If-Match") != "" && !exists:
+		w.WriteHeader(http.StatusNotFound)
 	case r.Header.Get("If-Match") != "" && r.Header.Get("If-Match") != old.etag, r.Header.Get("If-None-Match") == "*" && exists:
 		w.WriteHeader(http.StatusPreconditionFailed)
 	default:
@@ -106,5 +108,33 @@ func TestPausedBeforeWrite(t *testing.T) {
 		if body, token, _, err := c.Get(t.Context(), key); !bytes.Equal(body, []byte("second")) || token != held.Token() || err != nil {
 			t.Errorf("%s: %q under %d (%v)", key, body, token, err)
 		}
+	}
+}
+
+// A write that can never succeed is not tried for ever.
+func TestNoBucket(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	defer s.Client().CloseIdleConnections()
+	c := &Client{s.Client(), s.URL}
+	if err := c.Put(t.Context(), 1, "orders/42", nil); err == nil || errors.Is(err, ErrLate) {
+		t.Error(err)
+	}
+}
+
+// An object that was deleted since it was read is made anew.
+func TestDeleted(t *testing.T) {
+	c, b := start(t)
+	b.objects["/orders/42"] = object{nil, `"0"`, "1"}
+	deleting := &Client{&http.Client{Transport: pausing{c.HTTP.Transport, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.objects, "/orders/42")
+	}}}, c.Bucket}
+	if err := deleting.Put(t.Context(), 1, "orders/42", []byte("again")); err != nil {
+		t.Error(err)
+	}
+	if body, _, _, err := c.Get(t.Context(), "orders/42"); string(body) != "again" || err != nil {
+		t.Errorf("%q, %v", body, err)
 	}
 }
