@@ -17,8 +17,8 @@
 // # What it cannot do
 //
 // A migration that is being run when the lock is lost is not interrupted, since golang-migrate knows no contexts. The
-// constructors of drivers that make the table of versions take the driver's own lock for that; where that lock does not
-// work they have an option to do without.
+// constructors of drivers make the table of versions, most of them under the driver's own lock. Where that lock does not
+// work the driver needs an option to do without, as MySQL's x-no-lock.
 package lockmigrate
 
 import (

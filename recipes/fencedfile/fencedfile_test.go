@@ -5,6 +5,7 @@ package fencedfile
 import (
 	"context"
 	"errors"
+	"log"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,7 +16,15 @@ import (
 	"github.com/seed80cd6120/locker/recipes/internal/late"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		if err := child(dir); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
