@@ -16,7 +16,8 @@ import (
 func ExampleJob() {
 	ctx := context.Background()
 	store := memory.NewStore()
-	ran := make(chan int64, 2)
+	ran := make(chan struct{}, 2)
+	report := func(context.Context) error { ran <- struct{}{}; return nil }
 	for range 2 {
 		l, err := store.Locker()
 		if err != nil {
@@ -32,15 +33,17 @@ func ExampleJob() {
 		defer scheduler.Shutdown()
 
 		task, once := lockgocron.Job(l, "report", 50*time.Minute, func(ctx context.Context, lock *locker.Lock) error {
-			ran <- lock.Token()
-			return nil
+			return report(ctx)
 		})
-		_, err = scheduler.NewJob(gocron.DurationJob(time.Hour), task, once, gocron.WithStartAt(gocron.WithStartImmediately()))
+		job, err := scheduler.NewJob(gocron.DurationJob(time.Hour), task, once)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
 		scheduler.Start()
+		if err := job.RunNow(); err != nil {
+			fmt.Println(err)
+		}
 	}
 	<-ran
 	select {
