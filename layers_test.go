@@ -49,7 +49,7 @@ func TestLayers(t *testing.T) {
 			}
 		}
 	}
-	if want := len(backends) + 3; seen != want {
+	if want := len(backends) + 4; seen != want {
 		t.Errorf("looked at %d packages, want %d", seen, want)
 	}
 }

@@ -20,24 +20,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/adapters/internal/replica"
 	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return l
-}
 
 // authority signs what it is asked to sign, after a while.
 type authority struct {
@@ -96,7 +84,7 @@ func TestReplicas(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		l, err := file.New(locks)
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		config := newConfig(t, New(&certmagic.FileStorage{Path: certificates}, l), issuer)
 		obtain := config.ObtainCertSync
 		if i%2 == 1 {
@@ -121,7 +109,7 @@ func TestReplicas(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	store := memory.NewStore()
 	a, err := store.Locker()
-	closeAtEnd(t, a, err)
+	replica.CloseAtEnd(t, a, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	storage := New(&certmagic.FileStorage{Path: t.TempDir()}, a)
 	config := newConfig(t, storage, newAuthority(t, cancel))
@@ -138,9 +126,9 @@ func newStorage(t *testing.T) (a, b *Storage, link *memory.Link, store *memory.S
 	t.Helper()
 	store = memory.NewStore(locker.WithTTL(200 * time.Millisecond))
 	la, link, err := store.Remote()
-	closeAtEnd(t, la, err)
+	replica.CloseAtEnd(t, la, err)
 	lb, err := store.Locker()
-	closeAtEnd(t, lb, err)
+	replica.CloseAtEnd(t, lb, err)
 	files := &certmagic.FileStorage{Path: t.TempDir()}
 	return New(files, la), New(files, lb), link, store
 }

@@ -15,29 +15,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/adapters/internal/replica"
 	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return l
-}
-
 func newLocker(t *testing.T, s *memory.Store) locker.Locker {
 	t.Helper()
 	l, err := s.Locker()
-	return closeAtEnd(t, l, err)
+	return replica.CloseAtEnd(t, l, err)
 }
 
 // start runs one job until the test ends.
@@ -124,7 +112,7 @@ func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
 		a, link, err := store.Remote()
-		closeAtEnd(t, a, err)
+		replica.CloseAtEnd(t, a, err)
 		b := newLocker(t, store)
 		var log lines
 		var ended atomic.Bool
@@ -201,7 +189,7 @@ func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
 		l, link, err := store.Remote()
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		var log lines
 		job := New(l, 0, &log).Wrapper("job")(cron.FuncJob(func() { t.Error("run") }))
 		store.Fail(errors.New("out of order"))
@@ -226,7 +214,7 @@ func TestFile(t *testing.T) {
 	enough := make(chan struct{}, 1000)
 	for range 2 {
 		l, err := file.New(dir)
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		start(t, "* * * * * *", New(l, 0, cron.DiscardLogger).Wrapper("job")(cron.FuncJob(func() {
 			if inside.Add(1) != 1 {
 				t.Error("two runs at the same time")

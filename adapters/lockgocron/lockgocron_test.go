@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/adapters/internal/replica"
 	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/memory"
@@ -20,23 +21,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return l
-}
-
 func newLocker(t *testing.T, s *memory.Store) locker.Locker {
 	t.Helper()
 	l, err := s.Locker()
-	return closeAtEnd(t, l, err)
+	return replica.CloseAtEnd(t, l, err)
 }
 
 // start runs a scheduler with one job until the test ends.
@@ -100,7 +88,7 @@ func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
 		a, link, err := store.Remote()
-		closeAtEnd(t, a, err)
+		replica.CloseAtEnd(t, a, err)
 		b := newLocker(t, store)
 		ended := make(chan error, 1)
 		failed := make(chan error, 1)
@@ -192,7 +180,7 @@ func TestUnlockCancelled(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, link, err := memory.NewStore().Remote()
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		link.Freeze()
 		begun := time.Now()
 		if _, err := NewLocker(l, 0).Lock(t.Context(), "x"); err == nil || time.Since(begun) > answer {
@@ -237,7 +225,7 @@ func TestElector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
 		a, link, err := store.Remote()
-		closeAtEnd(t, a, err)
+		replica.CloseAtEnd(t, a, err)
 		lockers := []locker.Locker{a, newLocker(t, store)}
 		var runs [2]atomic.Int32
 		var electors [2]*Elector
@@ -295,7 +283,7 @@ func TestElectorLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
 		l, link, err := store.Remote()
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		e := NewElector(l, "scheduler")
 		defer func() {
 			if err := e.Close(context.Background()); err != nil {
@@ -357,7 +345,7 @@ func TestFile(t *testing.T) {
 	enough := make(chan struct{}, 1000)
 	for range 2 {
 		l, err := file.New(dir)
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		task, once := Job(l, "job", 0, func(context.Context, *locker.Lock) error {
 			if inside.Add(1) != 1 {
 				t.Error("two runs at the same time")

@@ -16,24 +16,12 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/adapters/internal/replica"
 	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return l
-}
 
 // provider returns one that has a table to make and a function to run, on a database in path.
 func provider(t *testing.T, path string, fn func(ctx context.Context) error, opts ...goose.ProviderOption) *goose.Provider {
@@ -59,7 +47,7 @@ func TestReplicas(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		l, err := file.New(dir)
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		p := provider(t, path, func(context.Context) error {
 			runs.Add(1)
 			time.Sleep(20 * time.Millisecond) // long enough for the others to come
@@ -83,9 +71,9 @@ func TestReplicas(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	store := memory.NewStore()
 	a, err := store.Locker()
-	closeAtEnd(t, a, err)
+	replica.CloseAtEnd(t, a, err)
 	b, err := store.Locker()
-	closeAtEnd(t, b, err)
+	replica.CloseAtEnd(t, b, err)
 	lock, err := a.Acquire(t.Context(), "schema")
 	if err != nil {
 		t.Fatal(err)
@@ -105,9 +93,9 @@ func TestWaitEnds(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	store := memory.NewStore()
 	a, err := store.Locker()
-	closeAtEnd(t, a, err)
+	replica.CloseAtEnd(t, a, err)
 	b, err := store.Locker()
-	closeAtEnd(t, b, err)
+	replica.CloseAtEnd(t, b, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	p := provider(t, filepath.Join(t.TempDir(), "db"), func(ctx context.Context) error {
 		cancel()
@@ -123,9 +111,9 @@ func TestCancelled(t *testing.T) {
 func TestUnlock(t *testing.T) {
 	store := memory.NewStore()
 	a, err := store.Locker()
-	closeAtEnd(t, a, err)
+	replica.CloseAtEnd(t, a, err)
 	b, err := store.Locker()
-	closeAtEnd(t, b, err)
+	replica.CloseAtEnd(t, b, err)
 	l := New(a, "schema")
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := l.Lock(ctx, nil); err != nil {
@@ -158,9 +146,9 @@ func cutOff(t *testing.T) (l locker.Locker, cut func()) {
 	t.Helper()
 	store := memory.NewStore(locker.WithTTL(200 * time.Millisecond))
 	l, link, err := store.Remote()
-	closeAtEnd(t, l, err)
+	replica.CloseAtEnd(t, l, err)
 	other, err := store.Locker()
-	closeAtEnd(t, other, err)
+	replica.CloseAtEnd(t, other, err)
 	return l, func() {
 		link.Freeze()
 		lock, err := other.Acquire(context.Background(), "schema")
@@ -199,9 +187,9 @@ func TestLoss(t *testing.T) {
 func TestUnlockAfterLoss(t *testing.T) {
 	store := memory.NewStore()
 	l, err := store.Locker()
-	closeAtEnd(t, l, err)
+	replica.CloseAtEnd(t, l, err)
 	other, err := store.Locker()
-	closeAtEnd(t, other, err)
+	replica.CloseAtEnd(t, other, err)
 	locks := New(l, "schema")
 	if err := locks.Lock(t.Context(), nil); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/adapters/internal/replica"
 	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 )
@@ -25,27 +26,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // path is the name of a request's lock.
 func path(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/") }
 
-func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return l
-}
-
 // lockers returns two Lockers of one store, as two replicas have them.
 func lockers(t *testing.T) (a, b locker.Locker, store *memory.Store) {
 	t.Helper()
 	store = memory.NewStore()
 	a, err := store.Locker()
-	closeAtEnd(t, a, err)
+	replica.CloseAtEnd(t, a, err)
 	b, err = store.Locker()
-	closeAtEnd(t, b, err)
+	replica.CloseAtEnd(t, b, err)
 	return a, b, store
 }
 
@@ -146,7 +134,7 @@ func TestRefusals(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, link, err := memory.NewStore().Remote()
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		link.Freeze()
 		begun := time.Now()
 		w := request(t.Context(), Middleware{Locker: l, Name: path}.Wrap(http.NotFoundHandler()), "/x")
@@ -177,9 +165,9 @@ func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
 		a, link, err := store.Remote()
-		closeAtEnd(t, a, err)
+		replica.CloseAtEnd(t, a, err)
 		b, err := store.Locker()
-		closeAtEnd(t, b, err)
+		replica.CloseAtEnd(t, b, err)
 		w := request(t.Context(), Middleware{Locker: a, Name: path}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			link.Freeze()
 			successor, err := b.Acquire(context.Background(), "x")
@@ -249,7 +237,7 @@ func TestReplicas(t *testing.T) {
 	urls := make([]string, 2)
 	for i := range urls {
 		l, err := file.New(dir)
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		m := Middleware{Locker: l, Name: path}
 		if i == 1 {
 			m.Wait = time.Minute

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/adapters/internal/replica"
 	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 )
@@ -29,19 +30,6 @@ func TestMain(m *testing.M) {
 }
 
 const wait = 10 * time.Second
-
-func closeAtEnd(t *testing.T, l locker.Locker, err error) locker.Locker {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return l
-}
 
 func openDatabase(t *testing.T, path string) database.Driver {
 	t.Helper()
@@ -84,7 +72,7 @@ func (w watched) Run(migration io.Reader) error {
 // The suite that golang-migrate has for drivers.
 func TestSuite(t *testing.T) {
 	l, err := memory.New()
-	closeAtEnd(t, l, err)
+	replica.CloseAtEnd(t, l, err)
 	d := New(openDatabase(t, filepath.Join(t.TempDir(), "db")), l, "schema", wait)
 	defer func() {
 		if err := d.Close(); err != nil {
@@ -101,7 +89,7 @@ func TestReplicas(t *testing.T) {
 	var replicas []*migrate.Migrate
 	for range 4 {
 		l, err := file.New(dir)
-		closeAtEnd(t, l, err)
+		replica.CloseAtEnd(t, l, err)
 		replicas = append(replicas, newMigrate(t, New(watched{openDatabase(t, path), func() {
 			runs.Add(1)
 			time.Sleep(20 * time.Millisecond) // long enough for the others to come
@@ -128,9 +116,9 @@ func TestReplicas(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	store := memory.NewStore()
 	a, err := store.Locker()
-	closeAtEnd(t, a, err)
+	replica.CloseAtEnd(t, a, err)
 	b, err := store.Locker()
-	closeAtEnd(t, b, err)
+	replica.CloseAtEnd(t, b, err)
 	lock, err := a.Acquire(t.Context(), "schema")
 	if err != nil {
 		t.Fatal(err)
@@ -151,9 +139,9 @@ func TestWaitEnds(t *testing.T) {
 func TestLoss(t *testing.T) {
 	store := memory.NewStore(locker.WithTTL(200 * time.Millisecond))
 	a, link, err := store.Remote()
-	closeAtEnd(t, a, err)
+	replica.CloseAtEnd(t, a, err)
 	b, err := store.Locker()
-	closeAtEnd(t, b, err)
+	replica.CloseAtEnd(t, b, err)
 	path := filepath.Join(t.TempDir(), "db")
 	runs := 0
 	m := newMigrate(t, New(watched{openDatabase(t, path), func() {
@@ -193,9 +181,9 @@ func TestLoss(t *testing.T) {
 func TestClose(t *testing.T) {
 	store := memory.NewStore()
 	a, err := store.Locker()
-	closeAtEnd(t, a, err)
+	replica.CloseAtEnd(t, a, err)
 	b, err := store.Locker()
-	closeAtEnd(t, b, err)
+	replica.CloseAtEnd(t, b, err)
 	url := "sqlite://" + filepath.Join(t.TempDir(), "db")
 	d, err := New(new(sqlite.Sqlite), a, "schema", wait).Open(url)
 	if err != nil {
