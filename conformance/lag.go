@@ -77,7 +77,7 @@ func (g *lag) since(t time.Time) time.Duration {
 }
 
 const (
-	lateStart = 50 * time.Millisecond // so late a machine should not be given more to do
+	lateStart = 50 * time.Millisecond // a machine that is so late should not be given more to do, or be judged by
 	calmPause = 100 * time.Millisecond
 	calmTries = 20
 )

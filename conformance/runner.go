@@ -39,6 +39,7 @@ func (cs *testCase) title(k *kind) string {
 const (
 	atOnce    = 16               // cases running at the same time
 	caseLimit = 90 * time.Second // after which a case counts as hanging
+	maxAgain  = 3                // how often a case is run again that came to no verdict
 )
 
 type runner struct {
@@ -97,9 +98,13 @@ func (r *runner) all(t *testing.T) {
 			r.runKinds(t, cs, cs.kindsOf(r.b), nil)
 		}
 	}
-	r.last = true
-	for _, u := range r.again { // with nothing beside it
-		t.Run(u.cs.title(u.k), func(t *testing.T) { r.run(t, u.cs, u.k) })
+	for round := 1; round <= maxAgain; round++ {
+		again := r.again
+		r.again, r.last = nil, round == maxAgain
+		for _, u := range again { // with nothing beside it
+			r.lag.calm()
+			t.Run(u.cs.title(u.k), func(t *testing.T) { r.run(t, u.cs, u.k) })
+		}
 	}
 	if s := r.summary(); s != "" {
 		t.Log(s)
