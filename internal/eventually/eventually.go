@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Is looks until it is so, for 20 seconds.
+// Is looks until it is so, for a minute.
 func Is(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	Within(t, 20*time.Second, what, so)
+	Within(t, time.Minute, what, so)
 }
 
 // Within is Is with another patience.
