@@ -20,7 +20,7 @@ import (
 )
 
 // slack is what a machine that does other things too may add to a time.
-const slack = 2 * time.Second
+const slack = 5 * time.Second
 
 func key(kind, name string) string {
 	h := fnv.New32a()
