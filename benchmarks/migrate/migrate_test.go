@@ -1,0 +1,301 @@
+// Package migrate_test shows that programs with the old and with the new lock exclude each other during a migration,
+// as the pages in docs/migrate say. The old locks are those of the real libraries.
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/go-zookeeper/zk"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/benchmarks/dial"
+	"github.com/seed80cd6120/locker/etcd"
+	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/redis"
+	"github.com/seed80cd6120/locker/zookeeper"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := servers.StopAll(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+const (
+	name    = "orders/42"
+	patient = time.Minute // beyond it nothing will come
+	// disturbed is for how long somebody holds while another tries to.
+	disturbed = 300 * time.Millisecond
+)
+
+// program runs work while it holds the lock on name in its own way.
+type program func(ctx context.Context, work func(context.Context) error) error
+
+// pair is two programs of which one has the name at a time.
+type pair map[string]program
+
+// exclude tests each of the programs against each other one, in both orders.
+func (p pair) exclude(t *testing.T) {
+	for a, first := range p {
+		for b, second := range p {
+			if a != b {
+				t.Run(a+" before "+b, func(t *testing.T) { exclude(t, first, second) })
+			}
+		}
+	}
+}
+
+// exclude fails the test unless second gets the name after first has let it go, and not before.
+func exclude(t *testing.T, first, second program) {
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	var holds atomic.Bool
+	begun, end := make(chan struct{}), make(chan struct{})
+	ended, done := make(chan error, 1), make(chan error, 1)
+	go func() {
+		ended <- first(ctx, func(context.Context) error {
+			holds.Store(true)
+			defer holds.Store(false)
+			close(begun)
+			<-end
+			return nil
+		})
+	}()
+	select {
+	case <-begun:
+	case err := <-ended:
+		t.Fatal("the first did not get the name: ", err)
+	}
+	go func() {
+		done <- second(ctx, func(context.Context) error {
+			if holds.Load() {
+				return errors.New("both hold")
+			}
+			return nil
+		})
+	}()
+	select {
+	case err := <-done:
+		t.Error("the second did not wait: ", err)
+		done <- err
+	case <-time.After(disturbed):
+	}
+	close(end)
+	if err := errors.Join(<-ended, <-done); err != nil {
+		t.Error(err)
+	}
+}
+
+// newOnly is the program after the migration.
+func newOnly(l locker.Locker) program {
+	return func(ctx context.Context, work func(context.Context) error) error {
+		return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+			return work(ctx)
+		})
+	}
+}
+
+func onRedis(t *testing.T) (redislock.RedisClient, *redsync.Redsync, locker.Locker) {
+	server := servers.NewRedis(t, servers.RedisOptions{})
+	client := dial.Redis(server.Addr())
+	t.Cleanup(func() { client.Close() })
+	l, err := redis.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	return client, redsync.New(goredis.NewPool(client)), l
+}
+
+func TestRedsync(t *testing.T) {
+	_, rs, l := onRedis(t)
+	old := func(ctx context.Context, work func(context.Context) error) error {
+		mutex := rs.NewMutex(name, redsync.WithTries(1000))
+		if err := mutex.LockContext(ctx); err != nil {
+			return err
+		}
+		defer mutex.UnlockContext(context.WithoutCancel(ctx))
+		return work(ctx)
+	}
+	both := func(ctx context.Context, work func(context.Context) error) error {
+		mutex := rs.NewMutex(name, redsync.WithTries(1000))
+		if err := mutex.LockContext(ctx); err != nil {
+			return err
+		}
+		defer mutex.UnlockContext(context.WithoutCancel(ctx))
+		return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+			return work(ctx)
+		})
+	}
+	pair{"old": old, "both": both}.exclude(t)
+	pair{"both": both, "new": newOnly(l)}.exclude(t)
+}
+
+// key returns the key under which package redis keeps the holder of name.
+func key(name string) string {
+	sum := fnv.New32a()
+	sum.Write([]byte(name))
+	return fmt.Sprintf("locker:{%02x}:lock:%s", sum.Sum32()>>24, name)
+}
+
+// An old lock on the very key excludes the new one without any step between.
+func TestRedsyncOnTheSameKey(t *testing.T) {
+	_, rs, l := onRedis(t)
+	old := func(ctx context.Context, work func(context.Context) error) error {
+		mutex := rs.NewMutex(key(name), redsync.WithTries(1000), redsync.WithExpiry(2*time.Second))
+		if err := mutex.LockContext(ctx); err != nil {
+			return err
+		}
+		defer mutex.UnlockContext(context.WithoutCancel(ctx))
+		return work(ctx)
+	}
+	pair{"old": old, "new": newOnly(l)}.exclude(t)
+}
+
+func TestRedislock(t *testing.T) {
+	client, _, l := onRedis(t)
+	locks := redislock.New(client)
+	old := func(ctx context.Context, work func(context.Context) error) error {
+		lock, err := locks.Obtain(ctx, name, 10*time.Second, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
+		if err != nil {
+			return err
+		}
+		defer lock.Release(context.WithoutCancel(ctx))
+		return work(ctx)
+	}
+	both := func(ctx context.Context, work func(context.Context) error) error {
+		lock, err := locks.Obtain(ctx, name, 10*time.Second, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
+		if err != nil {
+			return err
+		}
+		defer lock.Release(context.WithoutCancel(ctx))
+		return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+			return work(ctx)
+		})
+	}
+	pair{"old": old, "both": both}.exclude(t)
+	pair{"both": both, "new": newOnly(l)}.exclude(t)
+}
+
+func TestRedislockOnTheSameKey(t *testing.T) {
+	client, _, l := onRedis(t)
+	locks := redislock.New(client)
+	old := func(ctx context.Context, work func(context.Context) error) error {
+		lock, err := locks.Obtain(ctx, key(name), 2*time.Second, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
+		if err != nil {
+			return err
+		}
+		defer lock.Release(context.WithoutCancel(ctx))
+		return work(ctx)
+	}
+	pair{"old": old, "new": newOnly(l)}.exclude(t)
+}
+
+func TestEtcdMutex(t *testing.T) {
+	server := servers.NewEtcd(t, servers.EtcdOptions{})
+	client, err := dial.Etcd(t.Context(), []string{server.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	l, err := etcd.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	session := func() *concurrency.Session { // two programs have two
+		s, err := concurrency.NewSession(client, concurrency.WithTTL(10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	old, both := session(), session()
+	pair{
+		"old": func(ctx context.Context, work func(context.Context) error) error {
+			mutex := concurrency.NewMutex(old, "/locks/"+name)
+			if err := mutex.Lock(ctx); err != nil {
+				return err
+			}
+			defer mutex.Unlock(context.WithoutCancel(ctx))
+			return work(ctx)
+		},
+		"both": etcdBoth(both, l),
+	}.exclude(t)
+	pair{"both": etcdBoth(both, l), "new": newOnly(l)}.exclude(t)
+}
+
+func etcdBoth(session *concurrency.Session, l locker.Locker) program {
+	return func(ctx context.Context, work func(context.Context) error) error {
+		mutex := concurrency.NewMutex(session, "/locks/"+name)
+		if err := mutex.Lock(ctx); err != nil {
+			return err
+		}
+		defer mutex.Unlock(context.WithoutCancel(ctx))
+		return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+			return work(ctx)
+		})
+	}
+}
+
+func TestZKLock(t *testing.T) {
+	server := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	conn, err := dial.ZooKeeper(t.Context(), []string{server.Addr()}, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	l, err := zookeeper.Connect(t.Context(), []string{server.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	both := func(ctx context.Context, work func(context.Context) error) error {
+		lock := zk.NewLock(conn, "/locks/"+url.PathEscape(name), zk.WorldACL(zk.PermAll))
+		if err := lock.Lock(); err != nil {
+			return err
+		}
+		defer lock.Unlock()
+		return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+			return work(ctx)
+		})
+	}
+	old := func(ctx context.Context, work func(context.Context) error) error {
+		lock := zk.NewLock(conn, "/locks/"+url.PathEscape(name), zk.WorldACL(zk.PermAll))
+		if err := lock.Lock(); err != nil {
+			return err
+		}
+		defer lock.Unlock()
+		return work(ctx)
+	}
+	pair{"old": old, "both": both}.exclude(t)
+	pair{"both": both, "new": newOnly(l)}.exclude(t)
+
+	// The old lock cannot read the nodes of the new one: on one path it fails while that is there.
+	same := zk.NewLock(conn, "/locker/"+url.PathEscape(name), zk.WorldACL(zk.PermAll))
+	err = newOnly(l)(t.Context(), func(context.Context) error {
+		if err := same.Lock(); err == nil {
+			return errors.Join(errors.New("both hold"), same.Unlock())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
