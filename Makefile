@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 RACE ?= -race
 
-.PHONY: setup test short bench compare readme-figures faults conformance
+.PHONY: setup test short bench compare figures faults conformance
 
 setup:
 	@scripts/setup.sh
@@ -27,9 +27,9 @@ compare:
 	@scripts/setup.sh || echo "compare: going on with what is there"
 	go -C benchmarks run ./compare $(ARGS)
 
-# The short table and the plot in README.md, from the last comparison (a full one).
-readme-figures:
-	go -C benchmarks run ./compare -from results/report.json -out none -readme ../README.md
+# The short table and the plot in docs/comparison.md, from the last comparison (a full one).
+figures:
+	go -C benchmarks run ./compare -from results/report.json -out none -page ../docs/comparison.md
 
 # Every fault in its full length; make test runs a short form of each.
 faults: setup

@@ -1,17 +1,19 @@
 package locker_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// Every line of Go in the README stands in a test file, so that it compiles.
-func TestReadme(t *testing.T) {
+// Every line of Go in the documentation stands in a file that is compiled.
+func TestCodeInDocs(t *testing.T) {
 	compiled := map[string]bool{}
-	for _, pattern := range []string{"*_test.go", "*/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "*/*_test.go", "docs/howto/*_test.go", "docs/howto/*/main.go", "benchmarks/migrate/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -20,19 +22,113 @@ func TestReadme(t *testing.T) {
 			compiled[code(line)] = true
 		}
 	}
-	inGo, blocks := false, 0
-	for i, line := range linesOf(t, "README.md") {
-		switch {
-		case strings.HasPrefix(line, "```"):
-			inGo = line == "```go"
-			blocks++
-		case inGo && !compiled[code(line)]:
-			t.Errorf("README.md:%d is in no test file: %s", i+1, line)
+	blocks := 0
+	for _, page := range pages(t, "docs") {
+		inGo := false
+		for i, line := range linesOf(t, page) {
+			switch {
+			case strings.HasPrefix(line, "```"):
+				inGo = line == "```go"
+				blocks++
+			case inGo && !compiled[code(line)]:
+				t.Errorf("%s:%d is in no file that is compiled: %s", page, i+1, line)
+			}
 		}
 	}
 	if blocks < 10 {
 		t.Errorf("%d lines open or close a block", blocks)
 	}
+}
+
+var (
+	inlineLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	image      = regexp.MustCompile(`(?:src|href)="([^"]+)"`)
+	linkTarget = regexp.MustCompile(`^\[[^\]]+\]: (\S+)$`)
+	notInLinks = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// Every link in the documentation leads to a file of this project, and to a heading in it.
+func TestLinksInDocs(t *testing.T) {
+	all := pages(t, "docs")
+	for _, pattern := range []string{"cmd/*/*.md", "benchmarks/*.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, more...)
+	}
+	headings := map[string]map[string]bool{}
+	links := 0
+	for _, page := range all {
+		for i, line := range linesOf(t, page) {
+			found := append(inlineLink.FindAllStringSubmatch(line, -1), image.FindAllStringSubmatch(line, -1)...)
+			for _, m := range append(found, linkTarget.FindAllStringSubmatch(line, -1)...) {
+				target, heading, deep := strings.Cut(m[1], "#")
+				if strings.Contains(target, "://") {
+					continue
+				}
+				links++
+				file := page
+				if target != "" {
+					file = filepath.Join(filepath.Dir(page), target)
+				}
+				if _, err := os.Stat(file); err != nil {
+					t.Errorf("%s:%d links %s: %v", page, i+1, m[1], err)
+					continue
+				}
+				if deep && headings[file] == nil {
+					headings[file] = headingsOf(t, file)
+				}
+				if deep && !headings[file][heading] {
+					t.Errorf("%s:%d links %s, but there is no such heading", page, i+1, m[1])
+				}
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("%d links", links)
+	}
+}
+
+// headingsOf returns the headings of a page as links name them.
+func headingsOf(t *testing.T, page string) map[string]bool {
+	all := map[string]bool{}
+	for _, line := range linesOf(t, page) {
+		if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
+			all[strings.ReplaceAll(notInLinks.ReplaceAllString(strings.ToLower(title), ""), " ", "-")] = true
+		}
+	}
+	return all
+}
+
+// Every page of the documentation is linked from its index.
+func TestIndexOfDocs(t *testing.T) {
+	index := strings.Join(linesOf(t, "docs/README.md"), "\n")
+	for _, page := range pages(t, "docs") {
+		name, ok := strings.CutPrefix(filepath.ToSlash(page), "docs/")
+		if ok && name != "README.md" && !strings.Contains(index, "]("+name+")") {
+			t.Errorf("docs/README.md does not link %s", name)
+		}
+	}
+}
+
+// pages returns the Markdown files of the project's folder, and of dir with all that is below it.
+func pages(t *testing.T, dir string) []string {
+	t.Helper()
+	all, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 func linesOf(t *testing.T, files ...string) []string {

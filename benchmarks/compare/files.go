@@ -36,26 +36,25 @@ func (o *options) report(in report.Input, say io.Writer) error {
 	if err := o.write(in, d, say); err != nil {
 		return err
 	}
-	if o.Readme == "" {
+	if o.Page == "" {
 		return nil
 	}
-	if err := intoReadme(o.Readme, in); err != nil {
-		return fmt.Errorf("put the figures into %s: %w", o.Readme, err)
+	if err := intoPage(o.Page, in); err != nil {
+		return fmt.Errorf("put the figures into %s: %w", o.Page, err)
 	}
-	fmt.Fprintf(say, "The short table stands in %s.\n", o.Readme)
+	fmt.Fprintf(say, "The short table stands in %s.\n", o.Page)
 	return nil
 }
 
-// The marks in a README between which the figures stand, and where, from its folder, the
-// plot lies.
+// The marks in a page between which the figures stand, and the file beside it that is the plot.
 const (
-	markBegin  = "<!-- figures: made by make readme-figures -->"
-	markEnd    = "<!-- end of figures -->"
-	readmePlot = "benchmarks/results/readme.svg"
+	markBegin = "<!-- figures: made by make figures -->"
+	markEnd   = "<!-- end of figures -->"
+	pagePlot  = "rates.svg"
 )
 
-// intoReadme replaces what stands between the marks, and the plot.
-func intoReadme(file string, in report.Input) error {
+// intoPage replaces what stands between the marks, and the plot.
+func intoPage(file string, in report.Input) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -66,14 +65,11 @@ func intoReadme(file string, in report.Input) error {
 		return errors.New("it has no marks (" + markBegin + " and " + markEnd + ")")
 	}
 	var b bytes.Buffer
-	plot, err := report.Readme(&b, in, readmePlot)
+	plot, err := report.Page(&b, in, pagePlot)
 	if err != nil {
 		return err
 	}
-	svg := filepath.Join(filepath.Dir(file), filepath.FromSlash(readmePlot))
-	if err := os.MkdirAll(filepath.Dir(svg), 0o755); err != nil {
-		return err
-	}
+	svg := filepath.Join(filepath.Dir(file), pagePlot)
 	if err := os.WriteFile(svg, plot.SVG, 0o644); err != nil {
 		return err
 	}

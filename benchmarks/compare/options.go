@@ -32,7 +32,7 @@ type options struct {
 	ShopDB      string   `name:"shop-db" help:"Database for the shop: postgres://..., mysql://user:password@host:port/db, or a file for SQLite (by default a new one)." placeholder:"ADDRESS"`
 	Out         string   `help:"Folder for the reports (Markdown, JSON, HTML, plots); none writes no files." default:"results" placeholder:"DIR"`
 	From        string   `help:"Measure nothing: make the reports again from the JSON file of an earlier run." placeholder:"FILE"`
-	Readme      string   `help:"Also put the short table and its plot between the marks in a Markdown file, such as the README of the project." placeholder:"FILE"`
+	Page        string   `help:"Also put the short table and its plot between the marks in a Markdown file, such as docs/comparison.md of the project." placeholder:"FILE"`
 	List        bool     `help:"Say what there is to measure, and end."`
 
 	args []string

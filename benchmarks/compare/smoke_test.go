@@ -60,7 +60,7 @@ func TestSmoke(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, again) {
 		t.Errorf("made again from its file, %v, the report is\n%s\nand was\n%s", err, again, out)
 	}
-	fillsReadme(t, dir)
+	fillsPage(t, dir)
 	for _, want := range []string{"Alone", "16 clients", "killed, TTL 2s", "redislock", "Which one?", "at least 0.85 of redislock's rate"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it did not print %q:\n%s", want, out)
@@ -95,16 +95,16 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// fillsReadme has the figures of a run put between the marks of a README, twice.
-func fillsReadme(t *testing.T, dir string) {
+// fillsPage has the figures of a run put between the marks of a page, twice.
+func fillsPage(t *testing.T, dir string) {
 	t.Helper()
-	file := filepath.Join(dir, "README.md")
+	file := filepath.Join(dir, "comparison.md")
 	if err := os.WriteFile(file, []byte("before\n"+markBegin+"\nold\n"+markEnd+"\nafter\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var was string
 	for range 2 {
-		if out, errs, err := compare(t, "-from", filepath.Join(dir, "report.json"), "-out", "none", "-readme", file); err != nil {
+		if out, errs, err := compare(t, "-from", filepath.Join(dir, "report.json"), "-out", "none", "-page", file); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, out, errs)
 		}
 		b, err := os.ReadFile(file)
@@ -113,18 +113,18 @@ func fillsReadme(t *testing.T, dir string) {
 		}
 		is := string(b)
 		if !strings.HasPrefix(is, "before\n"+markBegin) || !strings.HasSuffix(is, markEnd+"\nafter\n") || strings.Contains(is, "old") ||
-			!strings.Contains(is, "**redis**") || !strings.Contains(is, "("+readmePlot+")") || was != "" && is != was {
-			t.Errorf("README is\n%s", is)
+			!strings.Contains(is, "**redis**") || !strings.Contains(is, "("+pagePlot+")") || was != "" && is != was {
+			t.Errorf("the page is\n%s", is)
 		}
 		was = is
 	}
-	if st, err := os.Stat(filepath.Join(dir, readmePlot)); err != nil || st.Size() == 0 {
+	if st, err := os.Stat(filepath.Join(dir, pagePlot)); err != nil || st.Size() == 0 {
 		t.Errorf("the plot: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("no marks"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs, err := compare(t, "-from", filepath.Join(dir, "report.json"), "-out", "none", "-readme", file); err == nil || !strings.Contains(errs, "no marks") {
+	if _, errs, err := compare(t, "-from", filepath.Join(dir, "report.json"), "-out", "none", "-page", file); err == nil || !strings.Contains(errs, "no marks") {
 		t.Errorf("without marks: %v, %s", err, errs)
 	}
 }

@@ -279,13 +279,17 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-func TestReadme(t *testing.T) {
+func TestPage(t *testing.T) {
+	in := sample()
+	for who, ms := range map[string]float64{"redis": 5, "redislock": 5.1} {
+		in.Outcome.Results.Add(of("contended", sixteen, who, "acquire p99"), ms)
+	}
 	var b bytes.Buffer
-	p, err := Readme(&b, sample(), "a/plot.svg")
+	p, err := Page(&b, in, "a/plot.svg")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(b.String(), "| **redis** | 8,500 | 0.11 | 11,000 |") {
+	if !strings.Contains(b.String(), "| **redis** | 8,500 | 0.11 | 11,000 | 5 |") {
 		t.Errorf("%s", b.String())
 	}
 	if !bytes.Contains(p.SVG, []byte("<svg")) || !strings.Contains(b.String(), "](a/plot.svg)") {
@@ -293,5 +297,15 @@ func TestReadme(t *testing.T) {
 	}
 	if bytes.Contains(p.SVG, []byte("Liberation")) {
 		t.Error("the plot names a font that a reader may not have")
+	}
+	at := map[string]string{}
+	for _, m := range regexp.MustCompile(`<text x="([^"]*)" y="([^"]*)"[^>]*>([^<]*)</text>`).FindAllStringSubmatch(string(p.SVG), -1) {
+		at[strings.TrimSpace(m[3])] = m[1] + " " + m[2]
+	}
+	if at["redis"] == "" || at["redislock"] == "" || at["redis"] == at["redislock"] {
+		t.Errorf("redis stands at %q, redislock at %q", at["redis"], at["redislock"])
+	}
+	if at["etcd-1"] != "" {
+		t.Error("etcd-1, of which there are no such figures, is in the plot")
 	}
 }

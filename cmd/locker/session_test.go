@@ -15,24 +15,49 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
-var update = flag.Bool("update", false, "write the session in README.md anew")
+var update = flag.Bool("update", false, "write the sessions in the documentation anew")
 
 const (
 	sessionBegin = "```console\n"
 	sessionEnd   = "```\n"
 )
 
-// The session in README.md is what happens. With -update it is written anew, of the commands that stand in it.
+// The sessions in the documentation are what happens. With -update they are written anew, of the commands that stand in
+// them.
 func TestSession(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	howtos, err := filepath.Glob("../../docs/howto/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok1 := strings.Cut(string(readme), sessionBegin)
-	written, after, ok2 := strings.Cut(rest, sessionEnd)
-	if !ok1 || !ok2 {
-		t.Fatal("README.md has no session")
+	for _, page := range append([]string{"README.md", "../../README.md"}, howtos...) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, rest, begun := strings.Cut(string(text), sessionBegin)
+		written, after, ended := strings.Cut(rest, sessionEnd)
+		if !begun && filepath.Dir(page) == "../../docs/howto" {
+			continue // it has none
+		}
+		if !begun || !ended || strings.Contains(after, sessionBegin) {
+			t.Fatalf("%s has not one session", page)
+		}
+		t.Run(filepath.ToSlash(page), func(t *testing.T) {
+			happened := replay(t, written)
+			switch {
+			case *update:
+				if err := os.WriteFile(page, []byte(before+sessionBegin+happened+sessionEnd+after), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			case general(happened) != general(written):
+				t.Errorf("%s has another session (-update writes it anew):\n%s\nhappened:\n%s", page, written, happened)
+			}
+		})
 	}
+}
+
+// replay runs the commands of a session and returns them with what they have written.
+func replay(t *testing.T, written string) string {
 	var happened strings.Builder
 	s := newSession(t)
 	commands := 0
@@ -45,16 +70,7 @@ func TestSession(t *testing.T) {
 	if commands < 5 {
 		t.Errorf("%d commands", commands)
 	}
-	if *update {
-		text := before + sessionBegin + happened.String() + sessionEnd + after
-		if err := os.WriteFile("README.md", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if general(happened.String()) != general(written) {
-		t.Errorf("README.md has another session (-update writes it anew):\n%s\nhappened:\n%s", written, happened.String())
-	}
+	return happened.String()
 }
 
 // general returns a session without what is different each time: numbers and the width of columns.

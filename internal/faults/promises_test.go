@@ -16,7 +16,7 @@ import (
 
 const promisesPath = "../../docs/promises.md"
 
-// column is a column of README's promise table.
+// column is a column of the promise table in docs/contract.md.
 type column struct {
 	name, folder string
 	claims       conformance.Backend
@@ -40,7 +40,7 @@ var columns = []column{
 	{"PostgreSQL", "postgres", conformance.Backend{Fair: true, Fenced: true, Shared: true, Permits: true, Downgrade: true, Inspect: true, Evict: true, AtLeast: true, Durable: true}, []string{"TestConformanceDurable", "TestConformancePgBouncer", "TestConformancePolling"}, "", nil},
 }
 
-// promises are what every backend keeps, by their names in README.md, with all that they say.
+// promises are what every backend keeps, by their names in docs/contract.md, with all that they say.
 var promises = []struct{ name, says string }{
 	{"Exclusion", "Holders of one name never overlap beyond what their kinds allow while servers keep their data and clocks run at a like rate."},
 	{"Fencing", `Of two holdings of a name that cannot overlap the later has the greater token, in the order of the server's grants, also when exclusion was
@@ -181,22 +181,22 @@ func claims(b conformance.Backend) map[string]bool {
 	return all
 }
 
-// Every cell of README's promise table links a test that shows it.
+// Every cell of the promise table links a test that shows it.
 func TestPromiseTableLinks(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/contract.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cells, broken := promiseLinks(string(readme), "../..")
+	cells, broken := promiseLinks(string(page), "../../docs")
 	if want := len(promises) * len(columns); cells != want {
-		t.Errorf("README's promise table has %d cells, want %d", cells, want)
+		t.Errorf("the promise table has %d cells, want %d", cells, want)
 	}
 	for _, b := range broken {
 		t.Error(b)
 	}
 	for i, promise := range promises {
-		if !strings.Contains(string(readme), fmt.Sprintf("| %d | **%s", i+1, promise.name)) {
-			t.Errorf("README's promise table does not name %d, %s", i+1, promise.name)
+		if !strings.Contains(string(page), fmt.Sprintf("| %d | **%s", i+1, promise.name)) {
+			t.Errorf("the promise table does not name %d, %s", i+1, promise.name)
 		}
 	}
 }
@@ -208,14 +208,14 @@ var (
 	definition = regexp.MustCompile(`(?m)^\[([^\]]+)\]: (\S+)$`)
 )
 
-// promiseLinks counts the cells of the promise table in a README, and says which have no
+// promiseLinks counts the cells of the promise table in a page, and says which have no
 // link, or one to what is not there.
-func promiseLinks(readme, root string) (cells int, broken []string) {
+func promiseLinks(page, root string) (cells int, broken []string) {
 	refs := map[string]string{}
-	for _, m := range definition.FindAllStringSubmatch(readme, -1) {
+	for _, m := range definition.FindAllStringSubmatch(page, -1) {
 		refs[m[1]] = m[2]
 	}
-	for line := range strings.Lines(readme) {
+	for line := range strings.Lines(page) {
 		m := promiseRow.FindStringSubmatch(line)
 		if m == nil {
 			continue

@@ -9,7 +9,7 @@ import (
 // Row is one fault, what is done to the system and what must then be seen.
 type Row struct {
 	Number int
-	// Shows are the promises that it is about, by their numbers in README.md. What every
+	// Shows are the promises that it is about, by their numbers in docs/contract.md. What every
 	// row asks for is about 1, 2, 6, 12 and 15 besides.
 	Shows []int
 	Name  string

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
-	"github.com/seed80cd6120/locker/benchmarks/experiment"
 	"github.com/seed80cd6120/locker/benchmarks/measure"
 )
 
@@ -26,9 +25,9 @@ var shortColumns = []struct {
 	{"after a kill, ms", "death", "killed, TTL 2s", "next holder"},
 }
 
-// Readme writes the short table for the project's README, with the plot that lies at the
-// address given, and returns the plot.
-func Readme(w io.Writer, in Input, address string) (Plot, error) {
+// Page writes the short table for docs/comparison.md, with the plot that lies at the address
+// given, and returns the plot.
+func Page(w io.Writer, in Input, address string) (Plot, error) {
 	t := Table{Head: []string{""}}
 	for _, c := range shortColumns {
 		t.Head = append(t.Head, c.head)
@@ -43,9 +42,10 @@ func Readme(w io.Writer, in Input, address string) (Plot, error) {
 			shown = append(shown, c)
 		}
 	}
-	plot, ok := readmePlot(in, shown)
+	in.Plan.Contenders = shown
+	plot, ok := rates(in)
 	if !ok {
-		return Plot{}, errors.New("the run has no figures of 16 clients on one name")
+		return Plot{}, errors.New("the run has no figures of 16 clients on one name, of two contenders at least")
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nMedians of `%s` (%s form), %s, on %s; %s; all servers and clients on that one machine. The number behind a name is that of the servers.",
@@ -74,15 +74,4 @@ func shortRow(in Input, c contender.Contender) (row []string, ok bool) {
 		row = append(row, cell)
 	}
 	return row, ok
-}
-
-// readmePlot is the one plot that the project's README shows.
-func readmePlot(in Input, shown []contender.Contender) (Plot, bool) {
-	in.Plan.Contenders = shown
-	for _, e := range in.Plan.Experiments {
-		if e.Name == "contended" {
-			return dots(in, &e, experiment.Case{Name: sixteen}, experiment.Metric{Name: "rate", Unit: "acquisitions/s", Better: 1})
-		}
-	}
-	return Plot{}, false
 }
