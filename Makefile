@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 RACE ?= -race
 
-.PHONY: setup test short bench compare figures faults conformance
+.PHONY: setup test short bench compare figures faults conformance browser
 
 setup:
 	@scripts/setup.sh
@@ -40,3 +40,7 @@ faults: setup
 conformance: setup
 	LOCKER_CONFORMANCE=full go test $(RACE) -timeout 30m -run Conformance $(ARGS) ./...
 	LOCKER_CONFORMANCE=full go -C postgres test $(RACE) -timeout 30m -run Conformance $(ARGS) ./...
+
+# The dashboard in a real browser: needs chromium, and fails without. Not part of make test.
+browser:
+	go test -tags browser -count=1 -run Browser $(ARGS) ./dashboard
