@@ -38,7 +38,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// book adds amount to an account. It gives up when the account is not free within two seconds.
+// book adds amount to an account. It gives up after two seconds, of waiting and of work together.
 func book(ctx context.Context, l locker.Locker, b *bank, account string, amount int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
