@@ -37,14 +37,44 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// build builds a program and returns where it is.
+// build does what a page says, in an empty folder, with its program; it returns where the program is then.
 func build(t *testing.T, name string) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), name)
-	if text, err := exec.Command("go", "build", "-o", out, "./"+name).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
+	page, err := os.ReadFile(name + ".md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	_, rest, _ := strings.Cut(string(page), "```go\n")
+	program, _, _ := strings.Cut(rest, "```\n")
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for file, text := range map[string]string{"main.go": program, "go.sum": string(sums)} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// This folder takes the place of the module's latest version, and what it needs is here already.
+	module := "github.com/seed80cd6120/locker"
+	for _, args := range [][]string{
+		{"mod", "init", "example"},
+		{"mod", "edit", "-require=" + module + "@v0.0.0", "-replace=" + module + "=" + root},
+		{"build", "-o", "example", "."},
+	} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", cmd.Args, err, text)
+		}
+	}
+	return filepath.Join(dir, "example")
 }
 
 // command makes a command that runs in dir, with locks of its own there.
