@@ -206,9 +206,10 @@ func (p *Postgres) tool(ctx context.Context, name string, args ...string) error 
 	return p.run(exec.CommandContext(ctx, bin, args...))
 }
 
-func (p *Postgres) run(cmd *exec.Cmd) error {
-	cmd.Dir = p.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.user.credential()}
+// run runs a program as the user of the server, in its folder.
+func (s *Server) run(cmd *exec.Cmd) error {
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user.credential()}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, bytes.TrimSpace(out))
 	}

@@ -1,7 +1,7 @@
 // Package servers starts real servers for tests and for the comparison program:
 // redis-server (one, several, replicated, Sentinel, Cluster), ZooKeeper (one, an
-// ensemble), etcd (one, a cluster) and PostgreSQL (one, with standbys, behind
-// PgBouncer).
+// ensemble), etcd (one, a cluster), PostgreSQL (one, with standbys, behind
+// PgBouncer) and MariaDB (one).
 //
 // In a test:
 //
@@ -32,7 +32,7 @@
 //
 // # Servers that run already
 //
-// PostgreSQL is always started here. For the others: addresses
+// PostgreSQL and MariaDB are always started here. For the others: addresses
 // (host:port, separated by commas) in LOCKER_REDIS, LOCKER_ZOOKEEPER and
 // LOCKER_ETCD are used instead of starting: where one plain server is asked for the
 // first of them, where n are asked for the first n. Such a server is not ours: Kill,
@@ -81,7 +81,7 @@ const stopTimeout = 10 * time.Second
 // Server is what all servers have in common: an address, a process behind it, and
 // what can be done to it. Its methods may be called from several goroutines.
 type Server struct {
-	kind  string // "redis", "zookeeper", "etcd", "postgres", "pgbouncer"
+	kind  string // "redis", "zookeeper", "etcd", "postgres", "pgbouncer", "mariadb"
 	addr  string
 	given bool
 	dir   string  // everything of this server

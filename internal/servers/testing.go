@@ -122,6 +122,12 @@ func NewPostgres(t testing.TB, opts PostgresOptions) *Postgres {
 	return fresh(t, StartPostgres, opts)
 }
 
+// NewMariaDB starts a MariaDB server for the test t.
+func NewMariaDB(t testing.TB, opts MariaDBOptions) *MariaDB {
+	t.Helper()
+	return fresh(t, StartMariaDB, opts)
+}
+
 // NewPostgresStandby starts a server for the test t that follows primary.
 func NewPostgresStandby(t testing.TB, primary *Postgres) *Postgres {
 	t.Helper()

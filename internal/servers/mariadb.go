@@ -1,0 +1,193 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// MariaDBOptions say how a MariaDB server is to be started. The zero value is a server that does not wait for the
+// disk: it keeps its data when it is killed, but not when the machine fails.
+type MariaDBOptions struct {
+	// Args are further arguments of mariadbd, such as "--wait-timeout=5".
+	Args []string
+	// Password is asked of clients, all of which are the user "root".
+	Password string
+}
+
+// MariaDB is one MariaDB server with the superuser "root" and an empty database "app".
+type MariaDB struct {
+	*Server
+	password string
+}
+
+// mariaDBSettings are those of every server; a later argument takes the place of an earlier one. The log says why
+// a connection or a statement was ended.
+var mariaDBSettings = []string{
+	"--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M",
+	"--innodb-undo-tablespaces=0", "--innodb-fast-shutdown=1", "--max-connections=500", "--table-open-cache=200",
+	"--skip-name-resolve", "--skip-log-bin", "--performance-schema=off",
+}
+
+// DSN returns what a client of go-sql-driver connects with.
+func (m *MariaDB) DSN() string {
+	password := m.password
+	if password != "" {
+		password = ":" + password
+	}
+	return "root" + password + "@tcp(" + m.addr + ")/app"
+}
+
+// StartMariaDB starts one MariaDB server.
+func StartMariaDB(ctx context.Context, opts MariaDBOptions) (*MariaDB, error) {
+	bin, err := mariaDBProgram("mariadbd")
+	if err != nil {
+		return nil, err
+	}
+	u, err := otherThanRoot("mysql")
+	if err != nil {
+		return nil, err
+	}
+	return retryPorts(func() (*MariaDB, error) {
+		s, err := newServer("mariadb", 1, opts.Args)
+		if err != nil {
+			return nil, err
+		}
+		s.user, s.notEmpty = u, "its data is made once"
+		m := &MariaDB{Server: s, password: opts.Password}
+		args := append([]string{"--no-defaults", "--datadir=" + m.data, "--bind-address=" + host,
+			"--port=" + m.ports[0].String(), "--socket=" + m.socket(), "--pid-file=" + filepath.Join(m.dir, "pid")}, mariaDBSettings...)
+		m.command = func() (string, []string, error) { return bin, slices.Clone(args), nil }
+		m.ready = func(ctx context.Context) error { return mariaDBGreets(ctx, m.addr) }
+		m.requests = m.statements
+		if err := errors.Join(s.giveAway(), m.copyTemplate(ctx), startTogether(ctx, m.servers()), m.setUp(ctx)); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		return m, nil
+	})
+}
+
+func (m *MariaDB) socket() string { return filepath.Join(m.dir, "s") }
+
+// setUp makes the empty database, and has root give a password, if there is one, but not on the socket.
+func (m *MariaDB) setUp(ctx context.Context) error {
+	statements := "create database if not exists app"
+	if m.password != "" {
+		statements += "; alter user root@'127.0.0.1' identified by '" + m.password + "'"
+	}
+	bin, err := mariaDBProgram("mariadb")
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, bin, "--no-defaults", "-u", "root", "-S", m.socket(), "-e", statements).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("mariadb: %w\n%s", err, out)
+	}
+	return err
+}
+
+// RunSQL runs a file by the client mariadb in a database.
+func (m *MariaDB) RunSQL(ctx context.Context, file, database string) error {
+	_, err := m.client(ctx, database, "source "+file)
+	return err
+}
+
+// client runs statements by the client mariadb, and returns what is answered, without headings.
+func (m *MariaDB) client(ctx context.Context, database, statements string) (string, error) {
+	bin, err := mariaDBProgram("mariadb")
+	if err != nil {
+		return "", err
+	}
+	to, port, err := net.SplitHostPort(m.addr)
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, bin, "--no-defaults", "-N", "-B", "-h", to, "-P", port, "--protocol=tcp",
+		"-u", "root", "--password="+m.password, "-e", statements, database).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("mariadb: %w\n%s", err, out)
+	}
+	return string(out), err
+}
+
+// statements counts those that clients have sent since the server was started. Those that procedures run are not
+// counted; the three that a count costs are.
+func (m *MariaDB) statements(ctx context.Context) (int64, error) {
+	out, err := m.client(ctx, "app", "show global status like 'Questions'")
+	if err != nil {
+		return 0, err
+	}
+	_, n, _ := strings.Cut(strings.TrimSpace(out), "\t")
+	return strconv.ParseInt(n, 10, 64)
+}
+
+// mariaDBTemplate is the folder of a database that mariadb-install-db has made, which takes seconds, once for all
+// servers of this process.
+var mariaDBTemplate = sync.OnceValues(func() (string, error) {
+	u, err := otherThanRoot("mysql")
+	if err != nil {
+		return "", err
+	}
+	bin, err := mariaDBProgram("mariadb-install-db")
+	if err != nil {
+		return "", err
+	}
+	dir, err := newDir("mariadb-install-db")
+	if err != nil {
+		return "", err
+	}
+	s := &Server{dir: dir, user: u}
+	if err := s.giveAway(); err != nil {
+		return "", err
+	}
+	data := filepath.Join(dir, "data")
+	args := append([]string{"--no-defaults", "--datadir=" + data, "--skip-test-db", "--auth-root-authentication-method=normal"},
+		mariaDBSettings...)
+	return data, s.run(exec.Command(bin, args...))
+})
+
+func (m *MariaDB) copyTemplate(ctx context.Context) error {
+	from, err := mariaDBTemplate()
+	if err != nil {
+		return err
+	}
+	return m.run(exec.CommandContext(ctx, "cp", "-R", from, m.data))
+}
+
+// mariaDBProgram finds a program of MariaDB, which Debian puts in a folder that only root has in its path.
+func mariaDBProgram(name string) (string, error) {
+	for _, name := range []string{name, "/usr/sbin/" + name} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf(`%w: %s of MariaDB not found: run "make setup"`, ErrMissing, name)
+}
+
+// mariaDBGreets is one try of connecting: the server greets clients, by a packet that begins with the version of
+// its protocol, only when it serves.
+func mariaDBGreets(ctx context.Context, addr string) error {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = c.SetDeadline(deadline)
+	}
+	greeting := make([]byte, 5)
+	_, err = io.ReadFull(c, greeting)
+	if err == nil && greeting[4] != 10 {
+		err = errors.New("the server refuses clients")
+	}
+	return err
+}

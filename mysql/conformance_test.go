@@ -1,0 +1,167 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// TestConformance kills the server.
+func TestConformance(t *testing.T) { conform(t, setup{}) }
+
+// TestConformancePolling has waiters that cannot be woken.
+func TestConformancePolling(t *testing.T) {
+	conform(t, setup{poll: true, options: []locker.Option{WithPolling(pollEvery)}})
+}
+
+// setup is one way to use MariaDB.
+type setup struct {
+	options []locker.Option
+	poll    bool
+}
+
+func (s setup) open(dsn string, opts []locker.Option) (*owned, error) {
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(8)
+	db.SetMaxIdleConns(8)
+	l, err := New(db, append(append([]locker.Option{}, s.options...), opts...)...)
+	return &owned{Locker: l, db: db}, err
+}
+
+// owned is a Locker that has a pool to itself and closes it.
+type owned struct {
+	locker.Locker
+	db      *sql.DB
+	closing sync.Mutex // the first Close needs the pool until it is done
+}
+
+// Unwrap is for locker.Inspect and the like.
+func (o *owned) Unwrap() locker.Locker { return o.Locker }
+
+func (o *owned) Close(ctx context.Context) error {
+	o.closing.Lock()
+	defer o.closing.Unlock()
+	err := o.Locker.Close(ctx)
+	go o.db.Close() // may wait for a server that says nothing
+	return err
+}
+
+func conform(t *testing.T, s setup) {
+	t.Parallel()
+	b := conformance.Backend{
+		New: func(testing.TB) *conformance.Harness { panic("not in a child") },
+		Dial: func(_ context.Context, dsn string, opts ...locker.Option) (locker.Locker, error) {
+			return s.open(dsn, opts)
+		},
+		Fair:       true,
+		Fenced:     true,
+		Shared:     true,
+		Permits:    true,
+		Downgrade:  true,
+		Inspect:    true,
+		Evict:      true,
+		AtLeast:    true,
+		Durable:    true,
+		Variant:    s.poll,
+		TTL:        time.Second,
+		IdleRate:   0.2,
+		RequireAll: true,
+	}
+	if s.poll {
+		b.IdleRate = 1.2 * float64(time.Second/pollEvery)
+	}
+	if !conformance.InChild() {
+		server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+		guarded := servers.NewMariaDB(t, servers.MariaDBOptions{Password: "secret"})
+		b.New = func(t testing.TB) *conformance.Harness { return s.harness(t, server, guarded) }
+	}
+	conformance.Run(t, b)
+}
+
+func (s setup) harness(t testing.TB, server, guarded *servers.MariaDB) *conformance.Harness {
+	admin := newPool(t, server.DSN())
+	own := func(o *owned, err error) (locker.Locker, error) {
+		if o != nil {
+			t.Cleanup(func() { _ = o.db.Close() })
+		}
+		return o, err
+	}
+	var asked atomic.Int64 // by admin, of what Requests counts
+	return &conformance.Harness{
+		Address: server.DSN(),
+		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			return own(s.open(server.DSN(), opts))
+		},
+		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
+			p, dsn := front(t, server)
+			l, err := own(s.open(dsn, opts))
+			return l, conformance.Link{
+				Freeze: p.Freeze, Mute: p.FreezeDown, Cut: func() { p.Refuse(); p.Cut() }, Heal: p.Heal,
+			}, err
+		},
+		Requests: func(ctx context.Context) (int64, error) {
+			var name string
+			var n int64
+			err := admin.QueryRowContext(ctx, "show global status like 'Questions'").Scan(&name, &n)
+			return n - asked.Add(1), err
+		},
+		Stop:  func(context.Context) error { return server.Kill() },
+		Start: server.Restart,
+		Destroy: func(ctx context.Context, name string) error {
+			_, err := admin.ExecContext(ctx, "delete from locker.claim where name = ? and token is not null", []byte(name))
+			return err
+		},
+		Leftovers: func(ctx context.Context, text string) (all []string, err error) {
+			// What sweep removes, or settle passes over, is not left over.
+			rows, err := admin.QueryContext(ctx, `
+				select concat(name, ': ', hex(id), ' token ', coalesce(token, 'none')) from locker.claim
+				where locate(?, name) > 0 and expires > timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))
+				  and (listener is null or token is not null or is_used_lock(concat('locker.', listener)) is not null)`, []byte(text))
+			if err != nil {
+				return nil, err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var one string
+				if err := rows.Scan(&one); err != nil {
+					return nil, err
+				}
+				all = append(all, one)
+			}
+			return all, rows.Err()
+		},
+		Misconfigured: misconfigured(t, s, server, guarded),
+	}
+}
+
+// misconfigured opens clients that cannot work, by what is wrong with them.
+func misconfigured(t testing.TB, s setup, server, guarded *servers.MariaDB) map[string]func(context.Context, ...locker.Option) (locker.Locker, error) {
+	with := func(dsn string) func(context.Context, ...locker.Option) (locker.Locker, error) {
+		return func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			o, err := s.open(dsn, opts)
+			t.Cleanup(func() { _ = o.db.Close() })
+			return o, err
+		}
+	}
+	admin := newPool(t, server.DSN())
+	if _, err := admin.ExecContext(within(t, slack), "create user if not exists nobody@'127.0.0.1'"); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]func(context.Context, ...locker.Option) (locker.Locker, error){
+		"wrong password":   with(strings.Replace(guarded.DSN(), "secret", "wrong", 1)),
+		"no such database": with(strings.Replace(server.DSN(), "/app", "/nowhere", 1)),
+		"no permission":    with(strings.Replace(strings.Replace(server.DSN(), "root@", "nobody@", 1), "/app", "/", 1)),
+		"no TLS":           with(server.DSN() + "?tls=true"),
+	}
+}

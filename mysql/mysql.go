@@ -1,0 +1,192 @@
+// Package mysql is the locker backend for MySQL 8.0 and MariaDB 10.6, or later.
+//
+//	db, err := sql.Open("mysql", "app@tcp(localhost)/app")
+//	l, err := mysql.New(db)
+//	lock, err := l.Acquire(ctx, "orders/42")
+//	defer lock.Release(ctx)
+//
+// It is tested with the MariaDB 10.11 of Debian. It keeps to SQL that MySQL 8.0 has, too, but is not tested there.
+//
+// # What is on the server
+//
+// A schema (in MySQL the same as a database), "locker", with three tables and some procedures. It is all in
+// schema.sql beside this file, which is run at the first use, if it has not been and the user may create schemas
+// and procedures. Where the user may not, somebody else runs it by hand; how is said at its beginning. From then
+// on the right to execute the procedures is all that a user needs. Lockers with different schemas do not know of
+// each other.
+//
+// # How it works
+//
+// To take a free name is one statement outside of any transaction, to release it another. Whoever finds the name
+// taken joins its queue in the same statement and sleeps; the statement that releases the name makes as many from
+// the head of the queue holders as have room, and wakes their processes.
+//
+// For that a Locker keeps one connection asleep on the server, as soon as something has waited, in a statement that
+// ends after twenty seconds or by KILL QUERY, and answers what is new. The connection is found by a named lock
+// (GET_LOCK) that it has: it is a sign of life and a bell, and says nothing about who holds what. A waiter whose
+// connection is gone is passed over. A waiter looks by itself, too, when the time of the first holder should be
+// over, when its connection was interrupted, and every twenty seconds.
+//
+// Inside, the procedures lock one of 512 rows, by a checksum of the name, until they end, which is at once, so that
+// they see a queue one after the other. Time is the server's, UTC_TIMESTAMP(6). No connection or transaction is
+// held while a lock is held or waited for.
+//
+// Every request that takes something says until when, by the server's time, it may have an effect. So one that the
+// network has kept for long does nothing, and what was given up leaves a tombstone until then.
+//
+// A token is drawn after the name is the claim's: it is greater than all before it, and no less than the time in
+// microseconds, times 1,024. So tokens go on rising after a failover to a replica that was behind, and after the
+// restore of a backup, as long as the servers' times differ by less than that takes.
+//
+// # What a crash does
+//
+// The tables are of InnoDB: locks and queues survive a crash of the server as far as its transactions do, which is
+// wholly with innodb_flush_log_at_trx_commit=1, the default, and, unless the machine fails, with 2. A crash that
+// loses transactions, and a failover to a replica that had not seen a lock, may lead to two holders of one name;
+// their tokens differ and are in order. All Lockers have to speak to the same server: one node of a Galera or Group
+// Replication cluster, because named locks and locks of rows are known to one node only.
+//
+// # The pool
+//
+// The *sql.DB is the caller's: it is neither configured nor closed here. One connection of it is kept once
+// something has waited, unless [WithListen] names another pool for that. Where the pool has one connection at most,
+// where readTimeout in the data source name is less than 25 seconds, and where the server does not permit the
+// procedures to wake a waiter (see schema.sql), waiters ask together, in one statement every quarter of a second.
+//
+// A statement that has no answer within five seconds is given up, and its connection with it. Where all connections
+// of the pool are busy with other things a lock may be lost, because it cannot be renewed: a pool of its own is
+// safer. The binary log, if there is one, has to be by rows or mixed, as it is by default: statements run at the
+// isolation level READ COMMITTED.
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/servertime"
+	"github.com/seed80cd6120/locker/internal/underway"
+)
+
+// DefaultSchema is where everything is stored unless WithSchema says otherwise.
+const DefaultSchema = "locker"
+
+// checkEvery is how soon a holder learns that its row was deleted by hand.
+const checkEvery = 750 * time.Millisecond
+
+type settings struct {
+	schema string
+	listen *sql.DB
+	poll   time.Duration // zero: listen
+}
+
+// WithSchema sets the schema in which everything is stored. Its name has 1 to 64 characters and no zero byte.
+func WithSchema(schema string) locker.Option {
+	return locker.BackendOption(func(s *settings) error {
+		s.schema = schema
+		if schema == "" || utf8.RuneCountInString(schema) > 64 || strings.Contains(schema, "\x00") {
+			return fmt.Errorf("schema %q is empty, too long, or has a zero byte", schema)
+		}
+		return nil
+	})
+}
+
+// WithListen sets the pool from which the connection is taken on which waiters are woken, if that is not the one
+// for statements. It has to lead to the same server.
+func WithListen(db *sql.DB) locker.Option {
+	return locker.BackendOption(func(s *settings) error {
+		if db == nil {
+			return errors.New("nil db")
+		}
+		s.listen = db
+		return nil
+	})
+}
+
+// WithPolling has the waiters of a Locker ask, together, every so often, and keep no connection.
+func WithPolling(every time.Duration) locker.Option {
+	return locker.BackendOption(func(s *settings) error {
+		s.poll = every
+		if every <= 0 {
+			return fmt.Errorf("polling every %v", every)
+		}
+		return nil
+	})
+}
+
+// New returns a Locker on the server that db is connected to, by the driver github.com/go-sql-driver/mysql. It does
+// no I/O. db must stay open until the Locker has been closed.
+func New(db *sql.DB, opts ...locker.Option) (locker.Locker, error) {
+	var s settings
+	cfg, err := locker.NewConfig("mysql", &s, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if db == nil {
+		return nil, locker.InvalidOption("mysql", errors.New("nil db"))
+	}
+	return locker.New(newBackend(db, cfg, s), cfg)
+}
+
+// backend is the driver.
+type backend struct {
+	db       *sql.DB
+	settings settings
+	schema   string // quoted
+	clock    driver.Clock
+	time     *servertime.Guess
+	listener *listener
+	ready    atomic.Bool  // the schema is there
+	swept    atomic.Int64 // when it was swept last, on the clock
+	working  underway.Group
+	life     context.Context
+	die      context.CancelFunc
+}
+
+func newBackend(db *sql.DB, cfg *locker.Config, s settings) *backend {
+	if s.schema == "" {
+		s.schema = DefaultSchema
+	}
+	if s.listen == nil {
+		s.listen = db
+		if db.Stats().MaxOpenConnections == 1 && s.poll == 0 {
+			s.poll = pollEvery
+		}
+	}
+	b := &backend{
+		db:       db,
+		settings: s,
+		schema:   "`" + strings.ReplaceAll(s.schema, "`", "``") + "`",
+		clock:    cfg.Clock,
+		time:     servertime.New(cfg.Clock),
+	}
+	b.life, b.die = context.WithCancel(context.Background())
+	b.listener = &listener{b: b, claims: make(map[string]*claim)}
+	return b
+}
+
+// Traits implements [driver.Driver]. Prompt stays false: the dialer of a data source name may be anybody's.
+func (b *backend) Traits() driver.Traits {
+	return driver.Traits{
+		Backend: "mysql", Fair: true, Fenced: true, Shared: true, Permits: true,
+		Inspect: true, Evict: true, Downgrade: true, Linger: true, Check: checkEvery,
+	}
+}
+
+// Close ends the connection that listens and what runs in the background.
+func (b *backend) Close(ctx context.Context) error {
+	b.die()
+	select {
+	case <-b.working.None():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the client still hangs in a call: %w", ctx.Err())
+	}
+}
