@@ -49,7 +49,8 @@ func (b *backend) request(ctx context.Context, do statement) (lost bool, err err
 			return err
 		})
 		lost = lost || err != nil && !ineffective(err)
-		if ctx.Err() != nil || errors.Is(err, errNoAnswer) || !broken(err) && !undefined(err) && !among(conflicts, err) {
+		again := broken(err) || undefined(err) || among(conflicts, err) || errors.Is(err, errCreated)
+		if !again || ctx.Err() != nil || errors.Is(err, errNoAnswer) {
 			break
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,15 +21,18 @@ const sweepEvery = time.Minute
 //go:embed schema.sql
 var schemaSQL string
 
-// prepare makes sure, once, that the schema is there.
+// errCreated says that the schema has been made on this connection, which is not to be used for anything else.
+var errCreated = errors.New("the schema has been made")
+
+// prepare makes sure, once, that the schema is there. It returns errCreated if it was not.
 func (b *backend) prepare(ctx context.Context, conn *sql.Conn) error {
 	if b.ready.Load() {
 		return nil
 	}
 	found, err := b.found(ctx, conn)
 	if undefined(err) {
-		if err = b.create(ctx); err == nil {
-			found, err = b.found(ctx, conn)
+		if err = b.create(ctx, conn); err == nil {
+			err = errCreated
 		}
 	}
 	switch {
@@ -47,14 +51,9 @@ func (b *backend) found(ctx context.Context, conn *sql.Conn) (found int, err err
 	return found, err
 }
 
-// create runs schema.sql, on a connection that is not used again: it has another default schema then. Those who
-// want to do it at the same time do it one after the other.
-func (b *backend) create(ctx context.Context) error {
-	conn, err := b.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer discard(conn)
+// create runs schema.sql. The connection has another default schema then. Those who want to do it at the same time do
+// it one after the other.
+func (b *backend) create(ctx context.Context, conn *sql.Conn) error {
 	if _, err := conn.ExecContext(ctx, "do get_lock('locker: create schema', 60)"); err != nil {
 		return err
 	}

@@ -54,14 +54,23 @@ create table if not exists slot (
 insert ignore into slot (n, last_number)
   with recursive numbers (n) as (select 0 union all select n + 1 from numbers where n < 511) select n, 0 from numbers//
 
+-- Begins a transaction at the isolation level that all of them need, whatever the session is set to: each statement
+-- sees what others have committed, and no gaps between rows are locked.
+drop procedure if exists begin_transaction//
+create procedure begin_transaction()
+begin
+  commit and no chain no release; -- autocommit may be off, completion_type may be "chain"
+  set transaction isolation level read committed;
+  start transaction;
+end//
+
 -- Begins a transaction, waits for the name, and says what time it is then. Everything that changes a queue begins
--- with it. Each statement that follows sees what others have committed.
+-- with it.
 drop procedure if exists lock_name//
 create procedure lock_name(p_name varbinary(1024), out moment bigint)
 begin
   declare locked smallint;
-  set transaction isolation level read committed;
-  start transaction;
+  call begin_transaction();
   select n into locked from slot where n = crc32(p_name) % 512 for update;
   if locked is null then
     signal sqlstate '45000' set message_text = 'locker: rows of table slot are missing: run schema.sql again';
@@ -112,46 +121,49 @@ begin
 end//
 
 -- Holds the queue of a name to the rule: who is gone is removed, and a claim is granted when its weight and the
--- weights of all claims ahead of it are together no more than its limit. Says what the whole queue weighs, or so
--- much of it that nothing fits behind, and adds to bells who is to be woken.
+-- weights of all claims ahead of it are together no more than its limit. Says what the whole queue weighs, and adds
+-- to bells who is to be woken.
 drop procedure if exists settle//
-create procedure settle(p_name varbinary(1024), moment bigint, inout bells text, out ahead bigint)
+create procedure settle(p_name varbinary(1024), moment bigint, inout bells text, out total bigint)
 begin
+  declare place, first_end, last_start, ahead, c_ttl, c_listener, drawn bigint default 0;
+  declare c_weight, c_most, waiting int;
   declare c_id binary(16);
-  declare c_weight, c_most int;
-  declare place, c_ttl, c_token, c_expires, c_listener, drawn bigint default 0;
-  set ahead = 0;
-  walk: while ahead < 2147483647 do
+  select coalesce(sum(weight), 0), coalesce(sum(token is null), 0), min(expires), max(if(token is null, 0, expires - ttl * 1000))
+    into total, waiting, first_end, last_start from claim where name = p_name;
+  if first_end <= moment then
+    delete from claim where name = p_name and expires <= moment;
+  end if;
+  if last_start > moment + 1000000 then -- the clock was set back
+    update claim set expires = moment + ttl * 1000
+      where name = p_name and token is not null and expires > moment + ttl * 1000 + 1000000;
+  end if;
+  walk: while waiting > 0 do
     set c_id = null;
-    select id, ticket, weight, most, ttl, token, expires, listener
-      into c_id, place, c_weight, c_most, c_ttl, c_token, c_expires, c_listener
-      from claim where name = p_name and ticket > place order by ticket limit 1;
+    select id, ticket, weight, most, ttl, listener into c_id, place, c_weight, c_most, c_ttl, c_listener
+      from claim where name = p_name and token is null and ticket > place order by ticket limit 1;
     if c_id is null then
       leave walk;
     end if;
-    if c_expires <= moment then
-      delete from claim where id = c_id and expires <= moment; -- not if it was renewed just now
-      if row_count() > 0 then
-        iterate walk;
-      end if;
-    elseif c_token is not null and c_expires > moment + c_ttl * 1000 + 1000000 then
-      update claim set expires = moment + c_ttl * 1000 where id = c_id; -- the clock was set back
+    if c_listener is not null and is_used_lock(concat('locker.', c_listener)) is null then
+      delete from claim where id = c_id;
+      iterate walk;
     end if;
-    if c_token is null then
-      if is_used_lock(concat('locker.', c_listener)) is null and c_listener is not null then
-        delete from claim where id = c_id;
-        iterate walk;
-      end if;
-      if ahead + c_weight <= c_most then
-        call draw(p_name, moment, drawn);
-        update claim set token = drawn, since = moment, expires = moment + c_ttl * 1000 where id = c_id;
-        if c_listener is not null then
-          set bells = concat(bells, c_listener, ' ');
-        end if;
+    select coalesce(sum(weight), 0) into ahead from claim where name = p_name and ticket < place;
+    if ahead + c_weight <= c_most then
+      call draw(p_name, moment, drawn);
+      update claim set token = drawn, since = moment, expires = moment + c_ttl * 1000 where id = c_id;
+      if c_listener is not null then
+        set bells = concat(bells, c_listener, ' ');
       end if;
     end if;
-    set ahead = ahead + c_weight;
+    if ahead + c_weight >= 2147483647 then
+      leave walk; -- nothing fits behind it
+    end if;
   end while;
+  if waiting > 0 or first_end <= moment then
+    select coalesce(sum(weight), 0) into total from claim where name = p_name;
+  end if;
 end//
 
 -- Takes the name if the claim fits at the end of its queue, or else, if asked to, joins the queue. To send it
@@ -254,7 +266,7 @@ end//
 
 -- Confirms holdings, and lengthens those of which a sixth is over and whose ttl is not given as 0. p_claims is
 -- 16 bytes of ID and 8 of ttl for each. Answers "id microseconds wanted," for each that is held: how long is
--- left, and whether somebody waits.
+-- left, and whether the last in the queue waits.
 drop procedure if exists renew//
 create procedure renew(p_claims mediumblob)
 begin
@@ -262,23 +274,20 @@ begin
   declare moment, c_ttl, time_left, at_byte bigint default 1;
   declare c_id binary(16);
   declare c_name varbinary(1024);
-  set transaction isolation level read committed;
-  start transaction;
+  declare c_renewable tinyint;
+  call begin_transaction();
   while at_byte < length(p_claims) do
     set c_id = substr(p_claims, at_byte, 16), c_ttl = conv(hex(substr(p_claims, at_byte + 16, 8)), 16, 10);
-    set at_byte = at_byte + 24;
-    set moment = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
-    if c_ttl > 0 then
-      update claim set expires = moment + c_ttl * 1000
-        where id = c_id and token is not null and renewable and expires > moment
-          and expires not between moment + c_ttl * 5000 div 6 and moment + c_ttl * 1000;
-    end if;
-    set c_name = null;
-    select name, expires - moment into c_name, time_left from claim
+    set at_byte = at_byte + 24, c_name = null, moment = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
+    select name, expires - moment, renewable into c_name, time_left, c_renewable from claim
       where id = c_id and token is not null and expires > moment;
+    if c_name is not null and c_ttl > 0 and c_renewable and time_left not between c_ttl * 5000 div 6 and c_ttl * 1000 then
+      update claim set expires = moment + c_ttl * 1000 where id = c_id and renewable and token is not null and expires > moment;
+      set c_name = if(row_count() > 0, c_name, null), time_left = c_ttl * 1000;
+    end if;
     if c_name is not null then
       set answer = concat(answer, lower(hex(c_id)), ' ', time_left, ' ',
-        exists (select 1 from claim where name = c_name and token is null), ',');
+        (select token is null from claim where name = c_name order by ticket desc limit 1), ',');
     end if;
   end while;
   commit;
@@ -319,8 +328,7 @@ begin
   declare c_stale tinyint;
   do release_lock('locker.asleep'); -- it is kept if the last call was interrupted
   listening: loop
-    set transaction isolation level read committed;
-    start transaction;
+    call begin_transaction();
     set at_byte = 1, moment = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
     while at_byte < length(p_claims) do
       set c_id = substr(p_claims, at_byte, 16), c_stale = ord(substr(p_claims, at_byte + 16, 1)), c_token = null;
@@ -372,8 +380,7 @@ drop procedure if exists sweep//
 create procedure sweep()
 begin
   declare moment bigint default timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
-  set transaction isolation level read committed;
-  start transaction;
+  call begin_transaction();
   delete from given_up where expires < moment;
   delete from claim where expires < moment - 60000000
     and id in (select id from (select id from claim where expires < moment - 60000000 limit 10000) gone);

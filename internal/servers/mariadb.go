@@ -46,7 +46,8 @@ func (m *MariaDB) DSN() string {
 	return "root" + password + "@tcp(" + m.addr + ")/app"
 }
 
-// StartMariaDB starts one MariaDB server.
+// StartMariaDB starts one MariaDB server. It has a folder of its own for temporary files: a server that starts
+// removes those of others.
 func StartMariaDB(ctx context.Context, opts MariaDBOptions) (*MariaDB, error) {
 	bin, err := mariaDBProgram("mariadbd")
 	if err != nil {
@@ -64,7 +65,8 @@ func StartMariaDB(ctx context.Context, opts MariaDBOptions) (*MariaDB, error) {
 		s.user, s.notEmpty = u, "its data is made once"
 		m := &MariaDB{Server: s, password: opts.Password}
 		args := append([]string{"--no-defaults", "--datadir=" + m.data, "--bind-address=" + host,
-			"--port=" + m.ports[0].String(), "--socket=" + m.socket(), "--pid-file=" + filepath.Join(m.dir, "pid")}, mariaDBSettings...)
+			"--port=" + m.ports[0].String(), "--socket=" + m.socket(), "--pid-file=" + filepath.Join(m.dir, "pid"),
+			"--tmpdir=" + m.dir}, mariaDBSettings...)
 		m.command = func() (string, []string, error) { return bin, slices.Clone(args), nil }
 		m.ready = func(ctx context.Context) error { return mariaDBGreets(ctx, m.addr) }
 		m.requests = m.statements

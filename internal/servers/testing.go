@@ -154,6 +154,7 @@ var (
 	sharedZooKeeper = shared(StartZooKeeper)
 	sharedEtcd      = shared(StartEtcd)
 	sharedPostgres  = shared(StartPostgres)
+	sharedMariaDB   = shared(StartMariaDB)
 )
 
 func take[T any](t testing.TB, start func() (T, error)) T {
@@ -185,3 +186,7 @@ func SharedEtcd(t testing.TB) *Etcd { t.Helper(); return take(t, sharedEtcd) }
 // SharedPostgres returns a PostgreSQL server that all tests of the binary use, on the terms of
 // [SharedRedis].
 func SharedPostgres(t testing.TB) *Postgres { t.Helper(); return take(t, sharedPostgres) }
+
+// SharedMariaDB returns a MariaDB server that all tests of the binary use, on the terms of
+// [SharedRedis].
+func SharedMariaDB(t testing.TB) *MariaDB { t.Helper(); return take(t, sharedMariaDB) }

@@ -1,0 +1,337 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func TestOptions(t *testing.T) {
+	db := newPool(t, "root@tcp(nowhere.invalid)/x")
+	for name, opt := range map[string]locker.Option{
+		"empty schema":  WithSchema(""),
+		"long schema":   WithSchema(strings.Repeat("x", 65)),
+		"zero byte":     WithSchema("a\x00b"),
+		"nil listen":    WithListen(nil),
+		"zero polling":  WithPolling(0),
+		"another's TTL": locker.WithTTL(-1),
+	} {
+		if _, err := New(db, opt); !errors.Is(err, locker.ErrInvalidOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := New(nil); !errors.Is(err, locker.ErrInvalidOption) {
+		t.Errorf("nil db: %v", err)
+	}
+}
+
+// questions returns how many statements clients have sent so far, but those of this function.
+func questions(t testing.TB, admin *sql.DB) (n int) {
+	t.Helper()
+	var name string
+	if err := admin.QueryRowContext(within(t, slack), "show global status like 'Questions'").Scan(&name, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n - 1
+}
+
+// waiting returns how many wait and can be woken.
+func waiting(t testing.TB, admin *sql.DB) int {
+	t.Helper()
+	return ask[int](t, admin, "select count(*) from locker.claim where token is null and listener is not null")
+}
+
+// acquireAside acquires and releases a name in another goroutine, and returns what is closed when that is done.
+func acquireAside(t testing.TB, l locker.Locker, name string) chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lock, err := l.Acquire(within(t, 30*time.Second), name)
+		if err == nil {
+			err = lock.Release(within(t, 30*time.Second))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	return done
+}
+
+// A free lock costs two statements.
+func TestStatementsPerLock(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	l := open(t, server.DSN())
+	release(t, acquire(t, l, "warm"))
+	time.Sleep(100 * time.Millisecond) // the sweep after the first use
+	before := questions(t, admin)
+	for range 50 {
+		release(t, acquire(t, l, "x"))
+	}
+	if n := questions(t, admin) - before - 1; n > 100+1 {
+		t.Errorf("50 pairs took %d statements", n)
+	}
+}
+
+// Those that wait, and have nothing to wait for soon, send nothing: their Locker is asleep on the server.
+func TestIdleWaitersSendNothing(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	held := acquire(t, open(t, server.DSN()), "x", locker.WithLease(time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	const lockers = 10
+	for range lockers {
+		l := open(t, server.DSN())
+		all.Go(func() { _, _ = l.Acquire(ctx, "x") })
+	}
+	eventually.Is(t, "all can be woken", func() bool { return waiting(t, admin) == lockers })
+	eventually.Is(t, "all are asleep", func() bool {
+		return ask[int](t, admin, "select count(*) from information_schema.processlist where state in ('User lock', 'User sleep')") == lockers
+	})
+	since, before := time.Now(), questions(t, admin)
+	time.Sleep(3 * time.Second) // in which nothing may happen but the check of the holder
+	sent := questions(t, admin) - before - 1
+	if most := 2 + int(time.Since(since)/checkEvery); sent > most && time.Since(since) < fallback/2 {
+		t.Errorf("%d that wait sent %d statements", lockers, sent)
+	}
+	cancel()
+	all.Wait()
+	release(t, held)
+}
+
+// A user without any right but to execute can lock, and be woken, once somebody else has made the schema.
+func TestUserWithoutRights(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	do(t, admin, "create user app@'127.0.0.1'")
+	app := strings.Replace(strings.Replace(server.DSN(), "root@", "app@", 1), "/app", "/", 1)
+	l := open(t, app)
+	if _, err := l.Acquire(within(t, slack), "x"); code(err) == 0 || !strings.Contains(err.Error(), "schema.sql") {
+		t.Errorf("without the schema: %v", err)
+	}
+	release(t, acquire(t, open(t, server.DSN()), "x"))
+	if _, err := l.Acquire(within(t, slack), "x"); code(err) == 0 || !strings.Contains(err.Error(), "schema.sql") {
+		t.Errorf("without the right to execute: %v", err)
+	}
+	do(t, admin, "grant execute on locker.* to app@'127.0.0.1'")
+	held := acquire(t, l, "x")
+	if all, err := locker.Inspect(within(t, slack), l, "x"); err != nil || len(all) != 1 {
+		t.Errorf("inspect: %v %v", all, err)
+	}
+	done := acquireAside(t, open(t, app), "x")
+	eventually.Is(t, "the other can be woken", func() bool { return waiting(t, admin) == 1 })
+	release(t, held)
+	<-done
+}
+
+// Where the procedures belong to a user who may not wake others, waiters ask, and are granted all the same.
+func TestWakingNotPermitted(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	for _, s := range []string{
+		"create user maker@'127.0.0.1'", "grant all on locker.* to maker@'127.0.0.1'",
+		"create user app@'127.0.0.1'", "grant execute on locker.* to app@'127.0.0.1'",
+	} {
+		do(t, admin, s)
+	}
+	as := func(user string) locker.Locker {
+		dsn := strings.Replace(strings.Replace(server.DSN(), "root@", user+"@", 1), "/app", "/", 1)
+		return open(t, dsn, locker.WithTTL(time.Minute))
+	}
+	release(t, acquire(t, as("maker"), "x"))
+	l := as("app")
+	held := acquire(t, l, "x")
+	done := acquireAside(t, as("app"), "x")
+	eventually.Is(t, "the other waits", func() bool { return ask[int](t, admin, "select count(*) from locker.claim") == 2 })
+	begun := time.Now()
+	release(t, held)
+	<-done
+	if d := time.Since(begun); d > slack { // a look of its own would come after twenty seconds
+		t.Errorf("granted after %v", d)
+	}
+	if n := waiting(t, admin); n > 0 {
+		t.Errorf("%d are known as some that can be woken", n)
+	}
+}
+
+// Many Lockers that are the first to use a database make the schema together. It can be made again by hand.
+func TestSchemaIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	var all sync.WaitGroup
+	for i := range 8 {
+		l := open(t, server.DSN(), WithSchema("odd `name` \" Σ"))
+		all.Go(func() { release(t, acquire(t, l, fmt.Sprint(i))) })
+	}
+	all.Wait()
+	held := acquire(t, open(t, server.DSN()), "x")
+	file, err := filepath.Abs("schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.RunSQL(t.Context(), file, "locker"); err != nil {
+		t.Fatal(err)
+	}
+	release(t, held)
+
+	// What a later version of this package made is refused.
+	admin := newPool(t, server.DSN())
+	do(t, admin, "drop procedure locker.schema_version")
+	do(t, admin, "create procedure locker.schema_version() select 2")
+	if _, err := open(t, server.DSN()).Acquire(within(t, slack), "x"); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("with a later version: %v", err)
+	}
+}
+
+// A schema that is dropped while Lockers use it is made again, and tokens go on rising although all that was
+// remembered of them is lost.
+func TestSchemaIsDropped(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	l := open(t, server.DSN())
+	first := acquire(t, l, "x")
+	release(t, first)
+	do(t, newPool(t, server.DSN()), "drop database locker")
+	second := acquire(t, l, "x")
+	if second.Token() <= first.Token() {
+		t.Errorf("token %d after %d", second.Token(), first.Token())
+	}
+	release(t, second)
+}
+
+// Whatever sessions of the pool are set to does not matter. With one connection waiters ask.
+func TestPoolSettings(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{Args: []string{"--log-bin", "--server-id=1"}})
+	const name = "x\x00\\'`\"\xff "
+	for _, params := range []string{
+		"autocommit=0", "clientFoundRows=true", "tx_isolation='serializable'", "sql_mode='ansi,no_backslash_escapes'",
+		"time_zone='%2B03:00'", "charset=latin1", "completion_type=1", "binlog_format='row'", "sql_safe_updates=1",
+		"interpolateParams=true", "multiStatements=true", "parseTime=true",
+	} {
+		db := newPool(t, server.DSN()+"?"+params)
+		db.SetMaxOpenConns(1)
+		l, other := openOn(t, db), open(t, server.DSN()+"?"+params)
+		held, err := l.Acquire(within(t, 30*time.Second), name, locker.As("ow'ner\\\x00\xfe"))
+		if err != nil {
+			t.Errorf("%s: %v", params, err)
+			continue
+		}
+		all, err := locker.Inspect(within(t, slack), l, name)
+		if err != nil || len(all) != 1 || all[0].Owner != "ow'ner\\\x00\xfe" || time.Since(all[0].Since).Abs() > time.Minute {
+			t.Errorf("%s: inspect: %v %v", params, all, err)
+		}
+		done := acquireAside(t, other, name)
+		eventually.Is(t, params+": the other waits", func() bool {
+			all, err := locker.Inspect(within(t, slack), l, name)
+			return err == nil && len(all) == 2
+		})
+		release(t, held)
+		<-done
+	}
+}
+
+// A pool that was closed is no outage.
+func TestClosedPool(t *testing.T) {
+	t.Parallel()
+	db := newPool(t, servers.SharedMariaDB(t).DSN())
+	l := openOn(t, db)
+	_ = db.Close()
+	if _, err := l.Acquire(within(t, time.Minute), "x"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("on a closed pool: %v", err)
+	}
+}
+
+// A server that says nothing is an error of its own: the context of the call has not ended.
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	proxy, dsn := front(t, servers.SharedMariaDB(t))
+	l := open(t, dsn)
+	release(t, acquire(t, l, "no answer"))
+	proxy.Freeze()
+	defer proxy.Cut()
+	_, err := l.TryAcquire(within(t, time.Minute), "no answer")
+	if !errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("from a silent server: %v", err)
+	}
+}
+
+const now = "timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))"
+
+// What the dead leave is removed by whoever uses locks, although nobody asks for their names.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	release(t, acquire(t, open(t, server.DSN()), "x"))
+	for _, minutes := range []string{"- 120000000", "+ 120000000"} {
+		do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, token, since, expires)
+			select unhex(md5(concat(seq, '`+minutes+`'))), concat('name', seq), seq, 1, 1, 0, 1000, '', seq, 0, `+now+minutes+` from seq_1_to_100`)
+	}
+	do(t, admin, "insert into locker.given_up values (unhex(md5('x')), 1)")
+	release(t, acquire(t, open(t, server.DSN()), "y"))
+	eventually.Is(t, "what is over is removed, and nothing else", func() bool {
+		return ask[int](t, admin, "select count(*) from locker.claim") == 100 && ask[int](t, admin, "select count(*) from locker.given_up") == 0
+	})
+}
+
+// A waiter whose process is gone, and one that is not heard of, is passed over.
+func TestDeadWaitersArePassedOver(t *testing.T) {
+	t.Parallel()
+	server := servers.SharedMariaDB(t)
+	admin := newPool(t, server.DSN())
+	l := open(t, server.DSN(), locker.WithTTL(time.Hour))
+	for name, dead := range map[string]string{
+		"nobody listens": now + " + 3600000000, 4711",
+		"not heard of":   now + " - 1000, null",
+	} {
+		held := acquire(t, l, name)
+		do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, since, expires, listener)
+			select unhex(md5(?)), ?, 9e18, 2147483647, 2147483647, 0, 60000, '', 0, `+dead, name, []byte(name))
+		done := acquireAside(t, open(t, server.DSN()), name)
+		eventually.Is(t, "both are there", func() bool {
+			return ask[int](t, admin, "select count(*) from locker.claim where name = ?", []byte(name)) >= 2
+		})
+		release(t, held)
+		<-done
+	}
+}
+
+// A name that stays taken for less long than its first waiter was told is granted when that time is over.
+func TestAtLeastTellsTheWaiter(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	held := acquire(t, open(t, server.DSN(), locker.WithTTL(time.Hour)), "x", locker.AtLeast(3*time.Second))
+	done := acquireAside(t, open(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
+	eventually.Is(t, "the other can be woken", func() bool { return waiting(t, admin) == 1 })
+	begun := time.Now()
+	release(t, held)
+	<-done
+	if d := time.Since(begun); d > 3*time.Second+slack { // a look of its own would come after twenty seconds
+		t.Errorf("granted after %v", d)
+	}
+}
+
+func do(t testing.TB, db *sql.DB, statement string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(within(t, 4*slack), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
