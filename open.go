@@ -35,7 +35,8 @@ var packages = map[string]string{
 	"redlock": "redlock", "redlocks": "redlock",
 	"zookeeper": "zookeeper", "zookeepers": "zookeeper",
 	"etcd": "etcd", "etcds": "etcd",
-	"postgres": "postgres", "postgresql": "postgres",
+	"postgres": "postgres", "postgress": "postgres", "postgresql": "postgres", "postgresqls": "postgres",
+	"mysql": "mysql", "mysqls": "mysql",
 }
 
 // commonParams are the parameters of every URL.

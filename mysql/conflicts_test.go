@@ -40,7 +40,7 @@ func TestKilledStatement(t *testing.T) {
 		t.Run(kill, func(t *testing.T) {
 			server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 			admin := newPool(t, server.DSN())
-			l := open(t, server.DSN())
+			l := openDSN(t, server.DSN())
 			release(t, acquire(t, l, "x"))
 			tx := blockSlot(t, admin, "x")
 			done := acquireAside(t, l, "x")
@@ -62,7 +62,7 @@ func TestLockWaitTimeout(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{Args: []string{"--innodb-lock-wait-timeout=1"}})
 	admin := newPool(t, server.DSN())
-	l := open(t, server.DSN())
+	l := openDSN(t, server.DSN())
 	release(t, acquire(t, l, "x"))
 	tx := blockSlot(t, admin, "x")
 	done := acquireAside(t, l, "x")
@@ -81,7 +81,7 @@ func TestDeadlock(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
-	l := open(t, server.DSN(), locker.WithTTL(time.Hour))
+	l := openDSN(t, server.DSN(), locker.WithTTL(time.Hour))
 	held := acquire(t, l, "x")
 	tx, err := admin.BeginTx(context.Background(), nil)
 	if err != nil {
@@ -123,8 +123,8 @@ func TestKilledListener(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
-	held := acquire(t, open(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
-	done := acquireAside(t, open(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
+	held := acquire(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
+	done := acquireAside(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
 	listener := func() int64 {
 		return ask[int64](t, admin, "select coalesce(max(listener), 0) from locker.claim where token is null")
 	}

@@ -53,8 +53,8 @@ func newPool(t testing.TB, dsn string) *sql.DB {
 	return db
 }
 
-// open makes a Locker, and a pool, that are closed when the test ends.
-func open(t testing.TB, dsn string, opts ...locker.Option) locker.Locker {
+// openDSN makes a Locker, and a pool, that are closed when the test ends.
+func openDSN(t testing.TB, dsn string, opts ...locker.Option) locker.Locker {
 	t.Helper()
 	return openOn(t, newPool(t, dsn), opts...)
 }

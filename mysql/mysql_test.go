@@ -72,7 +72,7 @@ func TestStatementsPerLock(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
-	l := open(t, server.DSN())
+	l := openDSN(t, server.DSN())
 	release(t, acquire(t, l, "warm"))
 	time.Sleep(100 * time.Millisecond) // the sweep after the first use
 	before := questions(t, admin)
@@ -89,13 +89,13 @@ func TestIdleWaitersSendNothing(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
-	held := acquire(t, open(t, server.DSN()), "x", locker.WithLease(time.Hour))
+	held := acquire(t, openDSN(t, server.DSN()), "x", locker.WithLease(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
 	const lockers = 10
 	for range lockers {
-		l := open(t, server.DSN())
+		l := openDSN(t, server.DSN())
 		all.Go(func() { _, _ = l.Acquire(ctx, "x") })
 	}
 	eventually.Is(t, "all can be woken", func() bool { return waiting(t, admin) == lockers })
@@ -120,11 +120,11 @@ func TestUserWithoutRights(t *testing.T) {
 	admin := newPool(t, server.DSN())
 	do(t, admin, "create user app@'127.0.0.1'")
 	app := strings.Replace(strings.Replace(server.DSN(), "root@", "app@", 1), "/app", "/", 1)
-	l := open(t, app)
+	l := openDSN(t, app)
 	if _, err := l.Acquire(within(t, slack), "x"); code(err) == 0 || !strings.Contains(err.Error(), "schema.sql") {
 		t.Errorf("without the schema: %v", err)
 	}
-	release(t, acquire(t, open(t, server.DSN()), "x"))
+	release(t, acquire(t, openDSN(t, server.DSN()), "x"))
 	if _, err := l.Acquire(within(t, slack), "x"); code(err) == 0 || !strings.Contains(err.Error(), "schema.sql") {
 		t.Errorf("without the right to execute: %v", err)
 	}
@@ -133,7 +133,7 @@ func TestUserWithoutRights(t *testing.T) {
 	if all, err := locker.Inspect(within(t, slack), l, "x"); err != nil || len(all) != 1 {
 		t.Errorf("inspect: %v %v", all, err)
 	}
-	done := acquireAside(t, open(t, app), "x")
+	done := acquireAside(t, openDSN(t, app), "x")
 	eventually.Is(t, "the other can be woken", func() bool { return waiting(t, admin) == 1 })
 	release(t, held)
 	<-done
@@ -152,7 +152,7 @@ func TestWakingNotPermitted(t *testing.T) {
 	}
 	as := func(user string) locker.Locker {
 		dsn := strings.Replace(strings.Replace(server.DSN(), "root@", user+"@", 1), "/app", "/", 1)
-		return open(t, dsn, locker.WithTTL(time.Minute))
+		return openDSN(t, dsn, locker.WithTTL(time.Minute))
 	}
 	release(t, acquire(t, as("maker"), "x"))
 	l := as("app")
@@ -176,11 +176,11 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	var all sync.WaitGroup
 	for i := range 8 {
-		l := open(t, server.DSN(), WithSchema("odd `name` \" Σ"))
+		l := openDSN(t, server.DSN(), WithSchema("odd `name` \" Σ"))
 		all.Go(func() { release(t, acquire(t, l, fmt.Sprint(i))) })
 	}
 	all.Wait()
-	held := acquire(t, open(t, server.DSN()), "x")
+	held := acquire(t, openDSN(t, server.DSN()), "x")
 	file, err := filepath.Abs("schema.sql")
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 	admin := newPool(t, server.DSN())
 	do(t, admin, "drop procedure locker.schema_version")
 	do(t, admin, "create procedure locker.schema_version() select 2")
-	if _, err := open(t, server.DSN()).Acquire(within(t, slack), "x"); err == nil || !strings.Contains(err.Error(), "version 2") {
+	if _, err := openDSN(t, server.DSN()).Acquire(within(t, slack), "x"); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("with a later version: %v", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 func TestSchemaIsDropped(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
-	l := open(t, server.DSN())
+	l := openDSN(t, server.DSN())
 	first := acquire(t, l, "x")
 	release(t, first)
 	do(t, newPool(t, server.DSN()), "drop database locker")
@@ -227,7 +227,7 @@ func TestPoolSettings(t *testing.T) {
 	} {
 		db := newPool(t, server.DSN()+"?"+params)
 		db.SetMaxOpenConns(1)
-		l, other := openOn(t, db), open(t, server.DSN()+"?"+params)
+		l, other := openOn(t, db), openDSN(t, server.DSN()+"?"+params)
 		held, err := l.Acquire(within(t, 30*time.Second), name, locker.As("ow'ner\\\x00\xfe"))
 		if err != nil {
 			t.Errorf("%s: %v", params, err)
@@ -262,7 +262,7 @@ func TestClosedPool(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	proxy, dsn := front(t, servers.SharedMariaDB(t))
-	l := open(t, dsn)
+	l := openDSN(t, dsn)
 	release(t, acquire(t, l, "no answer"))
 	proxy.Freeze()
 	defer proxy.Cut()
@@ -279,13 +279,13 @@ func TestSweep(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
-	release(t, acquire(t, open(t, server.DSN()), "x"))
+	release(t, acquire(t, openDSN(t, server.DSN()), "x"))
 	for _, minutes := range []string{"- 120000000", "+ 120000000"} {
 		do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, token, since, expires)
 			select unhex(md5(concat(seq, '`+minutes+`'))), concat('name', seq), seq, 1, 1, 0, 1000, '', seq, 0, `+now+minutes+` from seq_1_to_100`)
 	}
 	do(t, admin, "insert into locker.given_up values (unhex(md5('x')), 1)")
-	release(t, acquire(t, open(t, server.DSN()), "y"))
+	release(t, acquire(t, openDSN(t, server.DSN()), "y"))
 	eventually.Is(t, "what is over is removed, and nothing else", func() bool {
 		return ask[int](t, admin, "select count(*) from locker.claim") == 100 && ask[int](t, admin, "select count(*) from locker.given_up") == 0
 	})
@@ -296,7 +296,7 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 	t.Parallel()
 	server := servers.SharedMariaDB(t)
 	admin := newPool(t, server.DSN())
-	l := open(t, server.DSN(), locker.WithTTL(time.Hour))
+	l := openDSN(t, server.DSN(), locker.WithTTL(time.Hour))
 	for name, dead := range map[string]string{
 		"nobody listens": now + " + 3600000000, 4711",
 		"not heard of":   now + " - 1000, null",
@@ -304,7 +304,7 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 		held := acquire(t, l, name)
 		do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, since, expires, listener)
 			select unhex(md5(?)), ?, 9e18, 2147483647, 2147483647, 0, 60000, '', 0, `+dead, name, []byte(name))
-		done := acquireAside(t, open(t, server.DSN()), name)
+		done := acquireAside(t, openDSN(t, server.DSN()), name)
 		eventually.Is(t, "both are there", func() bool {
 			return ask[int](t, admin, "select count(*) from locker.claim where name = ?", []byte(name)) >= 2
 		})
@@ -318,8 +318,8 @@ func TestAtLeastTellsTheWaiter(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
-	held := acquire(t, open(t, server.DSN(), locker.WithTTL(time.Hour)), "x", locker.AtLeast(3*time.Second))
-	done := acquireAside(t, open(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
+	held := acquire(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x", locker.AtLeast(3*time.Second))
+	done := acquireAside(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
 	eventually.Is(t, "the other can be woken", func() bool { return waiting(t, admin) == 1 })
 	begun := time.Now()
 	release(t, held)

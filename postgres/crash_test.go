@@ -28,10 +28,10 @@ func TestCrashGrantsNothingForTheLongestTTL(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	const ttl = 4 * time.Second
-	a, b := open(t, server.URL(), locker.WithTTL(ttl)), open(t, server.URL(), locker.WithTTL(time.Second))
+	a, b := openURL(t, server.URL(), locker.WithTTL(ttl)), openURL(t, server.URL(), locker.WithTTL(time.Second))
 	// One that is as good as stopped in its tracks: nobody tells it of the loss.
 	proxy, url := front(t, server.Addr())
-	frozen := open(t, url, locker.WithTTL(ttl))
+	frozen := openURL(t, url, locker.WithTTL(ttl))
 	held := acquire(t, frozen, "x")
 	first := acquire(t, a, "y")
 	proxy.Freeze()
@@ -65,7 +65,7 @@ func TestCrashGrantsNothingForTheLongestTTL(t *testing.T) {
 func TestRestartInOrderKeepsLocks(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
-	a, b := open(t, server.URL(), locker.WithTTL(time.Minute)), open(t, server.URL())
+	a, b := openURL(t, server.URL(), locker.WithTTL(time.Minute)), openURL(t, server.URL())
 	held := acquire(t, a, "x")
 	if err := errors.Join(server.Stop(), server.Restart(t.Context())); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestWaitersSurviveCrashes(t *testing.T) {
 			if durable {
 				opts = append(opts, Durable())
 			}
-			a, b := open(t, server.URL(), opts...), open(t, server.URL(), opts...)
+			a, b := openURL(t, server.URL(), opts...), openURL(t, server.URL(), opts...)
 			held := acquire(t, a, "x")
 			waiting := make(chan error, 1)
 			go func() {
@@ -126,7 +126,7 @@ func TestFailoverToStandbyThatHadNotSeenTheLock(t *testing.T) {
 				opts = append(opts, Durable())
 			}
 			primary := servers.NewPostgres(t, servers.PostgresOptions{})
-			before := open(t, primary.URL(), opts...)
+			before := openURL(t, primary.URL(), opts...)
 			release(t, acquire(t, before, "before")) // the schema has to be there
 			standby := servers.NewPostgresStandby(t, primary)
 			caughtUp(t, primary)
@@ -143,7 +143,7 @@ func TestFailoverToStandbyThatHadNotSeenTheLock(t *testing.T) {
 			if err := errors.Join(primary.Kill(), standby.Resume(), standby.Promote(t.Context())); err != nil {
 				t.Fatal(err)
 			}
-			after := open(t, standby.URL(), opts...)
+			after := openURL(t, standby.URL(), opts...)
 			next := acquire(t, after, "x")
 			if next.Token() <= held.Token() {
 				t.Errorf("token %d after %d", next.Token(), held.Token())
@@ -169,9 +169,9 @@ func caughtUp(t *testing.T, primary *servers.Postgres) {
 func TestStandbyIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	primary := servers.NewPostgres(t, servers.PostgresOptions{})
-	release(t, acquire(t, open(t, primary.URL(), locker.WithTTL(time.Second)), "x"))
+	release(t, acquire(t, openURL(t, primary.URL(), locker.WithTTL(time.Second)), "x"))
 	standby := servers.NewPostgresStandby(t, primary)
-	l := open(t, standby.URL())
+	l := openURL(t, standby.URL())
 	if _, err := l.TryAcquire(within(t, slack), "x"); err == nil || errors.Is(err, locker.ErrNotAcquired) {
 		t.Errorf("a standby answered %v", err)
 	}
@@ -195,7 +195,7 @@ func TestStandbyIsWaitedFor(t *testing.T) {
 func TestServerStalls(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
-	a, b := open(t, server.URL(), locker.WithTTL(time.Second)), open(t, server.URL(), locker.WithTTL(time.Second))
+	a, b := openURL(t, server.URL(), locker.WithTTL(time.Second)), openURL(t, server.URL(), locker.WithTTL(time.Second))
 	held := acquire(t, a, "x")
 	waiting := make(chan error, 1)
 	go func() {

@@ -57,8 +57,8 @@ func newPool(t testing.TB, url string, changes ...func(*pgxpool.Config)) *pgxpoo
 	return pool
 }
 
-// open makes a Locker, and a pool, that are closed when the test ends.
-func open(t testing.TB, url string, opts ...locker.Option) locker.Locker {
+// openURL makes a Locker, and a pool, that are closed when the test ends.
+func openURL(t testing.TB, url string, opts ...locker.Option) locker.Locker {
 	t.Helper()
 	return openOn(t, newPool(t, url), opts...)
 }

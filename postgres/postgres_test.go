@@ -68,7 +68,7 @@ func TestStatementsPerLock(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	admin := newPool(t, server.URL())
-	l := open(t, server.URL())
+	l := openURL(t, server.URL())
 	release(t, acquire(t, l, "warm"))
 	before := counted(t, admin)
 	for range 50 {
@@ -107,8 +107,8 @@ func waiting(t testing.TB, admin *pgxpool.Pool) int {
 func listening(t testing.TB, server *servers.Postgres, n int) (all []locker.Locker) {
 	t.Helper()
 	for i := range n {
-		l := open(t, server.URL(), locker.WithTTL(time.Hour))
-		held := acquire(t, open(t, server.URL()), fmt.Sprint("warm ", i))
+		l := openURL(t, server.URL(), locker.WithTTL(time.Hour))
+		held := acquire(t, openURL(t, server.URL()), fmt.Sprint("warm ", i))
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -129,7 +129,7 @@ func TestIdleWaitersSendNothing(t *testing.T) {
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	admin := newPool(t, server.URL())
 	waiters := listening(t, server, 10)
-	held := acquire(t, open(t, server.URL()), "x", locker.WithLease(time.Hour))
+	held := acquire(t, openURL(t, server.URL()), "x", locker.WithLease(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
@@ -155,12 +155,12 @@ func TestUserWithoutRights(t *testing.T) {
 	if _, err := admin.Exec(t.Context(), "create role app login"); err != nil {
 		t.Fatal(err)
 	}
-	l := open(t, strings.Replace(server.URL(), "postgres@", "app@", 1))
+	l := openURL(t, strings.Replace(server.URL(), "postgres@", "app@", 1))
 	_, err := l.Acquire(within(t, slack), "x")
 	if code(err) != "42501" || !strings.Contains(err.Error(), "schema.sql") {
 		t.Errorf("without the schema: %v", err)
 	}
-	release(t, acquire(t, open(t, server.URL()), "x"))
+	release(t, acquire(t, openURL(t, server.URL()), "x"))
 	if _, err := l.Acquire(within(t, slack), "x"); code(err) != "42501" {
 		t.Errorf("without usage: %v", err)
 	}
@@ -171,7 +171,7 @@ func TestUserWithoutRights(t *testing.T) {
 	if all, err := locker.Inspect(within(t, slack), l, "x"); err != nil || len(all) != 1 {
 		t.Errorf("inspect: %v %v", all, err)
 	}
-	other := open(t, server.URL())
+	other := openURL(t, server.URL())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -188,11 +188,11 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	var all sync.WaitGroup
 	for i := range 8 {
-		l := open(t, server.URL(), WithSchema(`odd "name" Σ`))
+		l := openURL(t, server.URL(), WithSchema(`odd "name" Σ`))
 		all.Go(func() { release(t, acquire(t, l, fmt.Sprint(i))) })
 	}
 	all.Wait()
-	held := acquire(t, open(t, server.URL()), "x")
+	held := acquire(t, openURL(t, server.URL()), "x")
 	if err := server.RunSQL(t.Context(), "schema.sql", "schema=locker", "persistence=unlogged"); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 	if _, err := admin.Exec(t.Context(), "create or replace function locker.version() returns int language sql as 'select 2'"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, server.URL()).Acquire(within(t, slack), "x"); err == nil || !strings.Contains(err.Error(), "version 2") {
+	if _, err := openURL(t, server.URL()).Acquire(within(t, slack), "x"); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("with a later version: %v", err)
 	}
 }
@@ -212,7 +212,7 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 func TestSchemaIsDropped(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
-	l := open(t, server.URL())
+	l := openURL(t, server.URL())
 	first := acquire(t, l, "x")
 	release(t, first)
 	if _, err := newPool(t, server.URL()).Exec(t.Context(), "drop schema locker cascade"); err != nil {
@@ -229,7 +229,7 @@ func TestSchemaIsDropped(t *testing.T) {
 func TestIsolationLevel(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
-	release(t, acquire(t, open(t, server.URL()), "x"))
+	release(t, acquire(t, openURL(t, server.URL()), "x"))
 	l := openOn(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 	}))
@@ -276,7 +276,7 @@ func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	proxy, url := front(t, server.Addr())
-	l := open(t, url)
+	l := openURL(t, url)
 	release(t, acquire(t, l, "x"))
 	proxy.Freeze()
 	defer proxy.Cut()
@@ -324,7 +324,7 @@ func TestHooksThatHang(t *testing.T) {
 func TestTemporaryTableIsNotUsed(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
-	held := acquire(t, open(t, server.URL()), "x")
+	held := acquire(t, openURL(t, server.URL()), "x")
 	l := openOn(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
 		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, "create temporary table claim (like locker.claim including all)")
@@ -342,14 +342,14 @@ func TestSweep(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	admin := newPool(t, server.URL())
-	release(t, acquire(t, open(t, server.URL()), "x"))
+	release(t, acquire(t, openURL(t, server.URL()), "x"))
 	for _, until := range []string{"- interval '2 minutes'", "+ interval '1 minute'"} {
 		if _, err := admin.Exec(t.Context(), `insert into locker.claim
 			select gen_random_uuid(), ('name'||i)::bytea, i, 1, 1, 0, 1000, '', i, true, now(), clock_timestamp() `+until+` from generate_series(1, 100) i`); err != nil {
 			t.Fatal(err)
 		}
 	}
-	release(t, acquire(t, open(t, server.URL()), "y"))
+	release(t, acquire(t, openURL(t, server.URL()), "y"))
 	eventually.Is(t, "what is over is removed, and nothing else", func() bool { return ask[int](t, admin, "select count(*) from locker.claim") == 100 })
 }
 
@@ -358,7 +358,7 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	admin := newPool(t, server.URL())
-	l := open(t, server.URL())
+	l := openURL(t, server.URL())
 	for name, dead := range map[string]string{
 		"nobody listens": "clock_timestamp() + interval '1 hour', 4711",
 		"not heard of":   "clock_timestamp() - interval '1 millisecond', null",
@@ -384,7 +384,7 @@ func TestDeadWaiterWithShortTTL(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	admin := newPool(t, server.URL())
-	l, next := open(t, server.URL(), locker.WithTTL(time.Hour)), open(t, server.URL(), locker.WithTTL(time.Hour))
+	l, next := openURL(t, server.URL(), locker.WithTTL(time.Hour)), openURL(t, server.URL(), locker.WithTTL(time.Hour))
 	held := acquire(t, l, "x")
 	if _, err := admin.Exec(t.Context(), `insert into locker.claim select gen_random_uuid(), 'x', nextval('locker.serial'), 2147483647, 2147483647,
 		0, 1000, '', null, true, now(), clock_timestamp() + interval '1 hour', null`); err != nil {
@@ -415,7 +415,7 @@ func TestBloat(t *testing.T) {
 	}
 	server := servers.NewPostgres(t, options)
 	admin := newPool(t, server.URL())
-	l := open(t, server.URL())
+	l := openURL(t, server.URL())
 	size := func() int64 {
 		return ask[int64](t, admin, "select sum(pg_total_relation_size(c.oid))::bigint from pg_class c where c.relnamespace = 'locker'::regnamespace and relkind = 'r'")
 	}

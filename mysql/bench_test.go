@@ -1,0 +1,14 @@
+package mysql
+
+import (
+	"testing"
+
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func Benchmark(b *testing.B) {
+	server := servers.NewMariaDB(b, servers.MariaDBOptions{})
+	guarded := servers.NewMariaDB(b, servers.MariaDBOptions{Password: "secret"})
+	conformance.Benchmark(b, func(t testing.TB) *conformance.Harness { return setup{}.harness(t, server, guarded) })
+}
