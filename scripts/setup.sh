@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes this machine ready for the tests: the servers (Redis, ZooKeeper, etcd,
-# PostgreSQL with PgBouncer), a C compiler for the race detector, and the etcd that is built from source.
+# PostgreSQL with PgBouncer, MariaDB), a C compiler for the race detector, and the etcd that is built from source.
 # On Debian and its relatives, as root, it installs what is missing and starts
 # no service. Anywhere else it says in one line each what is missing and how to
 # get it. Run again, it does nothing that is already done.
@@ -28,6 +28,7 @@ have_postgres() {
 	for bin in /usr/lib/postgresql/*/bin/initdb; do [ -x "$bin" ] && return 0; done
 	return 1
 }
+have_mariadb() { [ -x /usr/sbin/mariadbd ] || have mariadbd; }
 need_compiler() { [ "$(uname -s)" = Linux ] && ! have "${CC:-gcc}" && ! have cc; }
 
 install_debian() {
@@ -40,6 +41,7 @@ install_debian() {
 	if need_old_etcd; then packages+=(etcd-server); fi
 	have_postgres || packages+=(postgresql)
 	have pgbouncer || packages+=(pgbouncer)
+	have_mariadb || packages+=(mariadb-server)
 	[ ${#packages[@]} -gt 0 ] || return 0
 
 	echo "setup: installing ${packages[*]}"
@@ -63,6 +65,7 @@ install_debian() {
 			redis-server) systemctl disable --quiet redis-server ;;
 			etcd-server) systemctl disable --quiet etcd ;;
 			postgresql | pgbouncer) systemctl disable --quiet "$p" ;;
+			mariadb-server) systemctl disable --quiet mariadb ;;
 			esac
 		done
 	fi
@@ -107,6 +110,7 @@ if need_old_etcd; then say "etcd is missing (any version from 3.4 on, to test ag
 if need_zookeeper; then say "ZooKeeper is missing: ${hint:-install Java and} libzookeeper-java default-jre-headless (or unpack a release and set LOCKER_ZOOKEEPER_JARS to its lib folder; or start one, see compose.yaml, and set LOCKER_ZOOKEEPER)"; fi
 if ! have_postgres; then say "PostgreSQL (14 or later) is missing: ${hint:-install} postgresql"; fi
 if ! have pgbouncer; then say "PgBouncer is missing: ${hint:-install} pgbouncer"; fi
+if ! have_mariadb; then say "MariaDB (10.6 or later) is missing: ${hint:-install} mariadb-server"; fi
 if [ $missing = yes ]; then
 	echo "setup: with Docker, everything runs in a container instead: docker compose run --rm test"
 	exit 1
