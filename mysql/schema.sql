@@ -122,7 +122,8 @@ end//
 
 -- Holds the queue of a name to the rule: who is gone is removed, and a claim is granted when its weight and the
 -- weights of all claims ahead of it are together no more than its limit. Says what the whole queue weighs, and adds
--- to bells who is to be woken.
+-- to bells who is to be woken. Rows are changed one by one, by their IDs: a statement that has to search locks rows of
+-- other names, too, where the table is small.
 drop procedure if exists settle//
 create procedure settle(p_name varbinary(1024), moment bigint, inout bells text, out total bigint)
 begin
@@ -131,13 +132,22 @@ begin
   declare c_id binary(16);
   select coalesce(sum(weight), 0), coalesce(sum(token is null), 0), min(expires), max(if(token is null, 0, expires - ttl * 1000))
     into total, waiting, first_end, last_start from claim where name = p_name;
-  if first_end <= moment then
-    delete from claim where name = p_name and expires <= moment;
-  end if;
-  if last_start > moment + 1000000 then -- the clock was set back
-    update claim set expires = moment + ttl * 1000
-      where name = p_name and token is not null and expires > moment + ttl * 1000 + 1000000;
-  end if;
+  gone: while first_end <= moment do
+    set c_id = null;
+    select id into c_id from claim where name = p_name and expires <= moment limit 1;
+    if c_id is null then
+      leave gone;
+    end if;
+    delete from claim where id = c_id and expires <= moment; -- not if it was renewed just now
+  end while;
+  ahead_of_time: while last_start > moment + 1000000 do -- the clock was set back
+    set c_id = null;
+    select id into c_id from claim where name = p_name and token is not null and expires - ttl * 1000 > moment + 1000000 limit 1;
+    if c_id is null then
+      leave ahead_of_time;
+    end if;
+    update claim set expires = moment + ttl * 1000 where id = c_id;
+  end while;
   walk: while waiting > 0 do
     set c_id = null;
     select id, ticket, weight, most, ttl, listener into c_id, place, c_weight, c_most, c_ttl, c_listener
@@ -382,8 +392,8 @@ begin
   declare moment bigint default timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
   call begin_transaction();
   delete from given_up where expires < moment;
-  delete from claim where expires < moment - 60000000
-    and id in (select id from (select id from claim where expires < moment - 60000000 limit 10000) gone);
+  delete claim from (select id from claim where expires < moment - 60000000 limit 10000) gone
+    straight_join claim on claim.id = gone.id where claim.expires < moment - 60000000;
   commit;
 end//
 
