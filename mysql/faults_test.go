@@ -41,6 +41,7 @@ func startFaulty(t testing.TB) *faults.Servers {
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
 	release(t, acquire(t, openOn(t, admin), "first"))
+	admin.SetMaxIdleConns(-1) // the client has a goroutine for each, which would be taken for one of a row
 	do := func(statement string) func(ctx context.Context, name string) error {
 		return func(ctx context.Context, name string) error {
 			_, err := admin.ExecContext(ctx, statement, []byte(name))
