@@ -217,7 +217,10 @@ func destroy(ctx context.Context, addrs []string, name string) error {
 			return err
 		}
 		for _, child := range parseQueue(children) {
-			return c.Delete(queue+"/"+child.node, -1)
+			if err := c.Delete(queue+"/"+child.node, -1); err != zk.ErrNoNode {
+				return err
+			}
+			return nil // it has gone by itself
 		}
 		return errors.New("nobody holds it")
 	})
