@@ -216,13 +216,13 @@ func destroy(ctx context.Context, addrs []string, name string) error {
 		if err != nil {
 			return err
 		}
-		for _, child := range parseQueue(children) {
-			if err := c.Delete(queue+"/"+child.node, -1); err != zk.ErrNoNode {
-				return err
-			}
-			return nil // it has gone by itself
+		if len(children) == 0 {
+			return errors.New("nobody holds it")
 		}
-		return errors.New("nobody holds it")
+		if err := c.Delete(queue+"/"+parseQueue(children)[0].node, -1); err != zk.ErrNoNode {
+			return err
+		}
+		return nil // it has gone by itself
 	})
 }
 
