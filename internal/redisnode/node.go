@@ -53,6 +53,7 @@ type Node struct {
 	waited map[string]*Claim        // those that have waited and have not ended, by ID
 
 	quick    atomic.Bool    // the server was quick to answer last time
+	clients  sync.Map       // *known by client: this one, and in a Cluster those of its servers
 	eviction sync.Once      // see CheckEviction
 	working  underway.Group // what runs in the background
 	life     context.Context

@@ -90,24 +90,50 @@ func (n *Node) inPlace(ctx context.Context, key string) goredis.UniversalClient 
 		return nil
 	}
 	client, _ := n.client.(*goredis.Client)
-	if whole, ok := n.client.(*goredis.ClusterClient); ok && !hooked(whole) {
+	if whole, ok := n.client.(*goredis.ClusterClient); ok && !n.about(whole).hooked() {
 		client, _ = whole.MasterForKey(ctx, key)
 	}
-	if client == nil || hooked(client) {
+	if client == nil {
 		return nil
 	}
-	return client.WithTimeout(patience) // shares the pool
+	known := n.about(client)
+	if known.hooked() {
+		return nil
+	}
+	return known.quick
 }
 
-// hooked reports whether a client of go-redis has hooks. It keeps them where only reflection finds them; if they
-// are not found there, the answer is that there are some.
-func hooked(client any) (found bool) {
+// known is what is found out once about a client of go-redis.
+type known struct {
+	quick  *goredis.Client // the same with less patience; shares the pool
+	hooked func() bool     // whether it has hooks now
+}
+
+// about returns what is known about a client.
+func (n *Node) about(client goredis.UniversalClient) *known {
+	k, ok := n.clients.Load(client)
+	if !ok {
+		found := &known{hooked: hooks(client)}
+		if single, ok := client.(*goredis.Client); ok {
+			found.quick = single.WithTimeout(patience)
+		}
+		k, _ = n.clients.LoadOrStore(client, found)
+	}
+	return k.(*known)
+}
+
+// hooks returns a function that reports whether a client of go-redis has hooks. It keeps them where only reflection
+// finds them; if they are not found there, the answer is that there are some.
+func hooks(client any) (hooked func() bool) {
 	defer func() {
 		if recover() != nil {
-			found = true
+			hooked = func() bool { return true }
 		}
 	}()
 	state := reflect.ValueOf(client).Elem().FieldByName("hooksMixin").FieldByName("state") // *atomic.Pointer
 	load := reflect.NewAt(state.Type(), state.Addr().UnsafePointer()).Elem().MethodByName("Load")
-	return load.Call(nil)[0].Elem().FieldByName("slice").Len() > 0
+	slice, _ := load.Type().Out(0).Elem().FieldByName("slice")
+	hooked = func() bool { return load.Call(nil)[0].Elem().FieldByIndex(slice.Index).Len() > 0 }
+	hooked()
+	return hooked
 }

@@ -16,18 +16,26 @@ type scripts struct {
 }
 
 func newScripts(sharded bool) scripts {
-	head := "local PUBLISH, LISTENERS = 'PUBLISH', 'NUMSUB'\n"
+	return scripts{
+		acquire: load(sharded, "short", "acquire_short", "lib", "acquire"),
+		release: load(sharded, "short", "release_short", "lib", "release"),
+		renew:   load(sharded, "lib", "renew"), lighten: load(sharded, "lib", "lighten"), look: load(sharded, "lib", "look"),
+		listening: load(sharded, "listening"),
+	}
+}
+
+// load returns the script that files make up.
+func load(sharded bool, names ...string) script {
+	text := "local PUBLISH, LISTENERS = 'PUBLISH', 'NUMSUB'\n"
 	if sharded {
-		head = "local PUBLISH, LISTENERS = 'SPUBLISH', 'SHARDNUMSUB'\n"
+		text = "local PUBLISH, LISTENERS = 'SPUBLISH', 'SHARDNUMSUB'\n"
 	}
-	head += "local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]\n"
-	load := func(name string) script {
-		lib, _ := texts.ReadFile("lua/lib.lua")
-		own, _ := texts.ReadFile("lua/" + name + ".lua")
-		text := head + string(lib) + string(own)
-		return script{text, goredis.NewScript(text).Hash()}
+	text += "local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]\n"
+	for _, name := range names {
+		part, _ := texts.ReadFile("lua/" + name + ".lua")
+		text += string(part)
 	}
-	return scripts{load("acquire"), load("release"), load("renew"), load("lighten"), load("look"), load("listening")}
+	return script{text, goredis.NewScript(text).Hash()}
 }
 
 // script is a text and the sum by which the server knows it.
