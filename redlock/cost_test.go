@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,42 @@ func requestsAlone(t *testing.T, opts ...locker.Option) {
 	cycle()
 	if n := cheapest(t, set, cycle); n > 10 {
 		t.Errorf("%d requests for a lock taken and released, want 10 at most", n)
+	}
+}
+
+// It costs little more if several want it: who waits asks once, and is told.
+func TestRequestsContended(t *testing.T) { eitherWay(t, requestsContended) }
+
+func requestsContended(t *testing.T, opts ...locker.Option) {
+	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
+	var clients []locker.Locker
+	for range 4 {
+		clients = append(clients, open(t, addrs(set), opts...))
+	}
+	ctx := within(t, 60*time.Second)
+	const each = 20
+	some := func() {
+		var wg sync.WaitGroup
+		for _, l := range clients {
+			wg.Go(func() {
+				for range each {
+					lock, err := l.Acquire(ctx, t.Name())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if err := lock.Release(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	some()
+	locks := int64(len(clients) * each)
+	if n := cheapest(t, set, some); n > 12*locks {
+		t.Errorf("%d requests for %d locks, want 12 each at most", n, locks)
 	}
 }
 

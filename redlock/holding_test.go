@@ -248,6 +248,27 @@ func TestReadersEndEachForItself(t *testing.T) {
 	must(t, b.Release(ctx, w))
 }
 
+// A node that was taken to be silent, and is asked just now whether it is, counts for a renewal.
+func TestRenewalAsksSilentNodes(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b, c := newDriver(t, nodes), newDriverClaim(t.Name(), 30*time.Second, false)
+	take(t, b, c)
+	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	<-b.working.None()
+	for _, n := range b.nodes[:2] {
+		n.silent.Store(true)
+		n.tried.Store(true)
+	}
+	for _, client := range connect(t, nodes[2:4]...) {
+		must(t, client.Del(within(t, 10*time.Second), lockKey(t.Name())).Err())
+	}
+	if until, err := renewed(t, b, c); err != nil || until <= b.clock.Now() {
+		t.Errorf("%v, %v", until, err)
+	}
+	must(t, b.Release(within(t, 30*time.Second), c))
+}
+
 // A log handler that hangs stops nothing, not even while a node falls silent.
 func TestLogHandlerThatHangs(t *testing.T) {
 	t.Parallel()

@@ -37,6 +37,11 @@ func (b *backend) request(n *node, f func(ctx context.Context) error) error {
 		}
 		defer n.tried.Store(false)
 	}
+	return b.send(n, f)
+}
+
+// send makes a request to the node whether it is silent or not, and finds out whether it is.
+func (b *backend) send(n *node, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(b.life, patience*b.bound)
 	defer cancel()
 	err := f(ctx)

@@ -70,24 +70,36 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 		}
 	}
 	nodes := slices.DeleteFunc(b.all(), func(i int) bool { return len(at[i]) == 0 })
-	b.ask(ctx, nodes, func(i int) {
-		heard := 0
-		err := b.request(b.nodes[i], func(ctx context.Context) (err error) {
-			b.nodes[i].Renew(ctx, at[i], func(c *redisnode.Claim, until driver.Instant, said error) {
-				err = said
-				heard++
-				hear(c, until, said)
+	answers := make(chan struct{}, len(nodes))
+	for _, i := range nodes {
+		b.working.Go(func() {
+			heard := 0
+			// Silent nodes are asked, too: a few requests at most, and it may be this machine that was slow.
+			err := b.send(b.nodes[i], func(ctx context.Context) (err error) {
+				b.nodes[i].Renew(ctx, at[i], func(c *redisnode.Claim, until driver.Instant, said error) {
+					err = said
+					heard++
+					hear(c, until, said)
+				})
+				return err
 			})
-			return err
+			for _, c := range at[i][heard:] {
+				hear(c, 0, err) // it was not asked
+			}
+			answers <- struct{}{}
 		})
-		for _, c := range at[i][heard:] {
-			hear(c, 0, err) // it was not asked
-		}
-	}, func() bool {
+	}
+	undecided := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return open <= 0
-	})
+		return open > 0
+	}
+	for done := 0; done < len(nodes) && undecided() && ctx.Err() == nil; done++ {
+		select {
+		case <-answers:
+		case <-ctx.Done():
+		}
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	open = 0 // nothing is reported any more

@@ -25,8 +25,9 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 		v.Join(v.at, func(e redisnode.Event) { b.hear(listen, c, v, e) })
 		defer v.Leave(v.at)
 	}
+	mute := slices.DeleteFunc(b.all(), func(i int) bool { return c.votes[i].Listening(c.votes[i].at) })
 	soon, cancel := context.WithTimeout(listen, b.bound)
-	b.ask(soon, b.all(), func(i int) { b.ready(listen, c, c.votes[i]) }, func() bool { return b.listening(c) })
+	b.ask(soon, mute, func(i int) { b.ready(listen, c, c.votes[i]) }, func() bool { return b.listening(c) })
 	cancel()
 	var failed error
 	for splits, outages := 0, 0; ; {
