@@ -6,6 +6,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/url"
 	"syscall/js"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 func main() {
-	s, err := story.New(6 * time.Second)
+	s, err := story.New(ttl())
 	if err != nil {
 		panic(err)
 	}
@@ -45,4 +46,15 @@ func main() {
 	}))
 	js.Global().Set("story", object)
 	select {}
+}
+
+// ttl returns what the page's address says, or 6 seconds.
+func ttl() time.Duration {
+	address, err := url.Parse(js.Global().Get("location").Get("href").String())
+	if err == nil {
+		if d, err := time.ParseDuration(address.Query().Get("ttl")); err == nil && d > 0 {
+			return d
+		}
+	}
+	return 6 * time.Second
 }
