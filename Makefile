@@ -7,6 +7,7 @@ SHELL := /bin/bash
 RACE ?= -race
 
 .PHONY: setup test short bench compare figures faults conformance browser
+.PHONY: setup test short bench compare readme-figures faults conformance demo demo-test
 
 setup:
 	@scripts/setup.sh
@@ -48,3 +49,13 @@ conformance: setup
 # The dashboard in a real browser: needs chromium, and fails without. Not part of make test.
 browser:
 	go test -tags browser -count=1 -run Browser $(ARGS) ./dashboard
+
+# The page that shows what happens when a lock is lost.
+demo:
+	demo/build.sh demo/site
+	@echo "to open it: go -C demo run ./serve"
+
+# The page in Chromium; make test builds it and tests what is behind it.
+demo-test:
+	@command -v chromium >/dev/null || apt-get -qq -y install --no-install-recommends chromium || echo "demo-test: chromium is missing"
+	go -C demo test $(RACE) -tags browser -timeout 10m $(ARGS) ./...

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/xml"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,5 +26,21 @@ func TestBuild(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(site, file)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", file, err)
 		}
+	}
+}
+
+// The drawing of the story is well-formed and small enough for a README.
+func TestDrawing(t *testing.T) {
+	file, err := os.Open("../docs/story.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	d := xml.NewDecoder(file)
+	for err == nil {
+		_, err = d.Token()
+	}
+	if !errors.Is(err, io.EOF) || d.InputOffset() > 20_000 {
+		t.Errorf("%v after %d bytes", err, d.InputOffset())
 	}
 }

@@ -210,7 +210,7 @@ func (s *Story) arrive(w write) {
 
 // FailOver replaces the server with one that has never heard of the lock, as when a Redis primary dies before its
 // replica has received it. Nobody reaches the old server any more; those who waited there ask the
-// new one. Who held the lock learns of it, at the latest, by the deadline of the lock.
+// new one. Who held the lock learns of it by its deadline: the worst case, for often the next renewal tells.
 func (s *Story) FailOver() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
