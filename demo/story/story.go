@@ -66,14 +66,13 @@ func New(ttl time.Duration) (*Story, error) {
 	for i := range clients {
 		s.clients = append(s.clients, &client{name: fmt.Sprintf("client %d", i+1)})
 	}
-	return s, s.startServer()
+	return s, s.startServer(0)
 }
 
-// startServer connects everybody to a new server, which knows no locks. Its tokens start from the time,
-// as those of Redis do, so that they are above all that an earlier server gave.
-func (s *Story) startServer() (err error) {
+// startServer connects everybody to a new server, which knows no locks. Its tokens are above the one given.
+func (s *Story) startServer(tokens int64) (err error) {
 	s.server = memory.NewStore(locker.WithTTL(s.ttl))
-	s.tokens = time.Since(s.start).Milliseconds()
+	s.tokens = tokens
 	if s.reader, err = s.server.Locker(); err != nil {
 		return err
 	}
@@ -220,7 +219,8 @@ func (s *Story) FailOver() error {
 		old[c] = c.conn
 		c.conn.link.Cut(errConnection)
 	}
-	if err := s.startServer(); err != nil {
+	// Its tokens start from the time, as those of Redis do, so that they are above all that the old server gave.
+	if err := s.startServer(time.Since(s.start).Milliseconds()); err != nil {
 		return err
 	}
 	go reader.Close(context.Background())
