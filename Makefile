@@ -6,8 +6,7 @@
 SHELL := /bin/bash
 RACE ?= -race
 
-.PHONY: setup test short bench compare figures faults conformance browser
-.PHONY: setup test short bench compare readme-figures faults conformance demo demo-test
+.PHONY: setup test short bench compare figures faults conformance browser demo demo-test
 
 setup:
 	@scripts/setup.sh
