@@ -6,15 +6,13 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/look"
 )
 
 const (
 	// fresh is for how long a request that takes something is meant, and how long an answer is waited for. The
 	// network may keep a request for longer; the server refuses it then.
 	fresh = 5 * time.Second
-	// fallback is how often a waiter looks at least, whatever it was told. The server keeps one three times
-	// as long of which it hears nothing.
-	fallback = 20 * time.Second
 	// minPause and maxPause are the times between attempts at something that fails.
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
@@ -54,7 +52,7 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 		}
 	})
 	defer b.listener.leave(c)
-	timer := time.NewTimer(fallback)
+	timer := time.NewTimer(look.Fallback)
 	defer timer.Stop()
 	var failed error // what is in the way for the time being
 	pause := minPause
@@ -66,7 +64,7 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 			return grant(c, a.token, a.spare, a.sent), nil
 		case err == nil:
 			failed, pause = nil, minPause
-			timer.Reset(nextLook(a))
+			timer.Reset(look.In(max(a.firstEnd, 0), a.first))
 			b.listener.queued(c, number)
 		case ctx.Err() != nil || !isTransient(err):
 			return driver.Grant{}, because(ctx, err, failed)
@@ -85,19 +83,6 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 			return driver.Grant{}, because(ctx, ctx.Err(), failed)
 		}
 	}
-}
-
-// nextLook returns when a waiter looks by itself: when the first holder's time is over, if it does not renew. The
-// first in the queue looks at once then. The others leave it the time to, but within a second one of them stands
-// in for it.
-func nextLook(a answer) time.Duration {
-	switch {
-	case a.firstEnd > fallback:
-		return fallback + rand.N(fallback/4)
-	case a.first:
-		return max(a.firstEnd, 0) + 5*time.Millisecond + rand.N(20*time.Millisecond)
-	}
-	return max(a.firstEnd, 0) + 300*time.Millisecond + rand.N(500*time.Millisecond)
 }
 
 // told makes a grant of the news e for a waiter whose last answer from the server was a; not ok means that the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/look"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -105,7 +106,7 @@ func TestIdleWaitersSendNothing(t *testing.T) {
 	since, before := time.Now(), questions(t, admin)
 	time.Sleep(3 * time.Second) // in which nothing may happen but the check of the holder
 	sent := questions(t, admin) - before - 1
-	if most := 2 + int(time.Since(since)/checkEvery); sent > most && time.Since(since) < fallback/2 {
+	if most := 2 + int(time.Since(since)/checkEvery); sent > most && time.Since(since) < look.Fallback/2 {
 		t.Errorf("%d that wait sent %d statements", lockers, sent)
 	}
 	cancel()

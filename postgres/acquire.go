@@ -6,15 +6,13 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/look"
 )
 
 const (
 	// fresh is for how long a request that takes something is meant, and how long an answer is waited for. The
 	// network may keep a request for longer; the server refuses it then.
 	fresh = 5 * time.Second
-	// fallback is how often a waiter looks at least, whatever it was told. The server keeps one three times
-	// as long of which it hears nothing.
-	fallback = 20 * time.Second
 	// minPause and maxPause are the times between attempts at something that fails.
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
@@ -46,16 +44,16 @@ func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, 
 
 // wait asks, and then looks whenever something may have changed, until the claim is granted.
 func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
-	granted, look := make(chan event, 1), make(chan time.Duration, 1)
+	granted, hints := make(chan event, 1), make(chan time.Duration, 1)
 	b.listener.join(c, func(e event) {
 		if e.granted {
 			offer(granted, e)
 		} else {
-			offer(look, e.in)
+			offer(hints, e.in)
 		}
 	})
 	defer b.listener.leave(c)
-	timer := time.NewTimer(fallback)
+	timer := time.NewTimer(look.Fallback)
 	defer timer.Stop()
 	var failed error // what is in the way for the time being
 	pause := minPause
@@ -69,7 +67,7 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 			return driver.Grant{}, refused
 		case err == nil:
 			failed, pause = nil, minPause
-			timer.Reset(nextLook(a))
+			timer.Reset(look.In(max(a.firstEnd, 0), a.first))
 			b.listener.start()
 		case ctx.Err() != nil || !isTransient(err):
 			return driver.Grant{}, because(ctx, err, failed)
@@ -85,9 +83,9 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 				if g, ok := b.told(c, a, e); ok && err == nil {
 					return g, nil
 				}
-			case in := <-look:
+			case in := <-hints:
 				if asleep = in > 0; asleep {
-					timer.Reset(in + jitter(a.first))
+					timer.Reset(in + look.Jitter(a.first))
 				}
 			case <-timer.C:
 			case <-ctx.Done():
@@ -103,24 +101,6 @@ func offer[T any](ch chan T, v T) {
 	case ch <- v:
 	default:
 	}
-}
-
-// nextLook returns when a waiter looks by itself: when the first holder's time is over, if it does
-// not renew.
-func nextLook(a answer) time.Duration {
-	if a.firstEnd > fallback {
-		return fallback + rand.N(fallback/4)
-	}
-	return max(a.firstEnd, 0) + jitter(a.first)
-}
-
-// jitter returns how long after the end of a holding a waiter looks. The first in the queue looks
-// at once. The others leave it the time to, but within a second one of them stands in for it.
-func jitter(first bool) time.Duration {
-	if first {
-		return 5*time.Millisecond + rand.N(20*time.Millisecond)
-	}
-	return 300*time.Millisecond + rand.N(500*time.Millisecond)
 }
 
 // told makes a grant of the news e for a waiter whose last answer from the server was a; not ok

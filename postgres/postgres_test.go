@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/look"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -139,7 +140,7 @@ func TestIdleWaitersSendNothing(t *testing.T) {
 	eventually.Is(t, "all wait", func() bool { return waiting(t, admin) == len(waiters) })
 	since, before := time.Now(), counted(t, admin)["acquire"]
 	time.Sleep(3 * time.Second) // in which nothing may happen
-	if sent := counted(t, admin)["acquire"] - before; sent != 0 && time.Since(since) < fallback/2 {
+	if sent := counted(t, admin)["acquire"] - before; sent != 0 && time.Since(since) < look.Fallback/2 {
 		t.Errorf("%d that wait sent %d statements", len(waiters), sent)
 	}
 	cancel()

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/look"
 )
 
 const (
@@ -16,9 +16,6 @@ const (
 	fresh = 5 * time.Second
 	// lateTries is how often a request is sent anew because the guess of the server's time was wrong.
 	lateTries = 5
-	// fallback is how often a waiter looks at least, whatever it was told. The server keeps a queue three
-	// times as long at which no waiter has looked (PATIENCE in lua/lib.lua).
-	fallback = 20 * time.Second
 )
 
 // Claim is a claim at one node. Its requests are made one after the other.
@@ -85,18 +82,8 @@ type Answer struct {
 	Ahead int64
 }
 
-// NextLook returns when a waiter looks by itself: when the first holder's time is over, if it does not renew.
-// The first in the queue looks at once then. The others leave it the time to, but within a second one of
-// them stands in for it.
-func (a Answer) NextLook() time.Duration {
-	if a.Left < 0 || a.Left > fallback {
-		return fallback + rand.N(fallback/4)
-	}
-	if a.Ahead == 0 {
-		return a.Left + 5*time.Millisecond + rand.N(20*time.Millisecond)
-	}
-	return a.Left + 300*time.Millisecond + rand.N(500*time.Millisecond)
-}
+// NextLook returns when a waiter looks by itself.
+func (a Answer) NextLook() time.Duration { return look.In(a.Left, a.Ahead == 0) }
 
 // After returns what the server says by the news e of a grant, after its answer a; not ok if the claim had
 // better ask. The server began to count when it sent the news: no earlier than the last request, plus the

@@ -1,0 +1,28 @@
+// Package look says when a waiter asks by itself, whatever it was told.
+package look
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Fallback is how often a waiter asks at least. A server keeps three times as long a queue at which nobody has asked.
+const Fallback = 20 * time.Second
+
+// In returns when a waiter asks next: when the time of the first holder is over, if it does not renew. That is left
+// away, which is less than zero if it is not known. first says whether no other waits before it.
+func In(left time.Duration, first bool) time.Duration {
+	if left < 0 || left > Fallback {
+		return Fallback + rand.N(Fallback/4)
+	}
+	return left + Jitter(first)
+}
+
+// Jitter returns how long after the end of a holding a waiter asks. The first in the queue asks at once. The others
+// leave it the time to, but within a second one of them stands in for it.
+func Jitter(first bool) time.Duration {
+	if first {
+		return 5*time.Millisecond + rand.N(20*time.Millisecond)
+	}
+	return 300*time.Millisecond + rand.N(500*time.Millisecond)
+}
