@@ -14,6 +14,7 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/seed80cd6120/locker v0.0.0
+	github.com/seed80cd6120/locker/mysql v0.0.0
 	github.com/seed80cd6120/locker/postgres v0.0.0
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.uber.org/zap v1.27.1
@@ -62,5 +63,7 @@ require (
 )
 
 replace github.com/seed80cd6120/locker => ../
+
+replace github.com/seed80cd6120/locker/mysql => ../mysql
 
 replace github.com/seed80cd6120/locker/postgres => ../postgres

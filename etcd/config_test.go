@@ -57,7 +57,7 @@ func TestPassword(t *testing.T) {
 	use(t, t.Name(), dialWith(t, cfg), dialWith(t, cfg))
 
 	holder, b := driverOf(t, admin), driverOf(t, dialWith(t, cfg))
-	since := requests(t, e)
+	since, begun := requests(t, e), time.Now()
 	for i := range 10 {
 		held := hold(t, holder, t.Name())
 		c := claim(t.Name(), true)
@@ -73,8 +73,9 @@ func TestPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, by := since(); by["Auth/Authenticate"] > 5 {
-		t.Errorf("10 waits, %d log-ins", by["Auth/Authenticate"])
+	most := 5 + 3*int(time.Since(begun)/time.Second) // of three clients, whose tokens live for a second
+	if _, by := since(); by["Auth/Authenticate"] > most {
+		t.Errorf("10 waits, %d log-ins, want %d at most", by["Auth/Authenticate"], most)
 	}
 
 	// A long wait keeps the stream open for longer than the token lives.

@@ -89,7 +89,7 @@ func Choose(all []contender.Contender, backends, rivals string) ([]contender.Con
 
 // byServers has those beside each other who stand on the same servers.
 func byServers(a, b contender.Contender) int {
-	order := []contender.Service{contender.Memory, contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres}
+	order := []contender.Service{contender.Memory, contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres, contender.MariaDB}
 	return cmp.Or(
 		cmp.Compare(slices.Index(order, a.Setup.Service), slices.Index(order, b.Setup.Service)),
 		cmp.Compare(a.Setup.Nodes, b.Setup.Nodes),

@@ -42,6 +42,7 @@ func TestChoose(t *testing.T) {
 		{"none", "redsync", "redsync-1 redsync-5 floor-redis-1", "redis redislock"},
 		{"zookeeper-1", "", "zookeeper-1 zk.Lock-1 floor-zookeeper-1 naive.one-node naive.rw-parent naive.rw-last-writer", "zookeeper-3 zk.Lock-3 floor-zookeeper-3 zk.Lock-1-nosync"},
 		{"postgres", "", "postgres postgres-durable pglock naive.pg-row naive.pg-for-update naive.pg-advisory floor-postgres-1", "redis memory naive.one-node"},
+		{"mysql", "", "mysql", "postgres redis naive.one-node"},
 		{"redlock", "redislock", "redlock-5 redlock-5-blackhole redislock", "redsync-5"},
 	} {
 		chosen, err := Choose(All(), c.backends, c.rivals)

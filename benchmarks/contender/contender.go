@@ -32,6 +32,7 @@ const (
 	ZooKeeper Service = "zookeeper"
 	Etcd      Service = "etcd"
 	Postgres  Service = "postgres"
+	MariaDB   Service = "mariadb"
 )
 
 // Setup is what servers a contender runs on. Contenders with the same Setup share

@@ -4,9 +4,11 @@ package dial
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
+	_ "github.com/go-sql-driver/mysql" // for sql.Open
 	"github.com/go-zookeeper/zk"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
@@ -42,6 +44,17 @@ func Postgres(ctx context.Context, addr string, connections int32) (*pgxpool.Poo
 	}
 	config.MaxConns = connections
 	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// MariaDB makes a pool of go-sql-driver with its defaults, but for the number of connections, all of which are kept.
+func MariaDB(addr string, connections int) (*sql.DB, error) {
+	db, err := sql.Open("mysql", "root@tcp("+addr+")/app")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
 }
 
 // ZooKeeper connects with go-zookeeper's own defaults and waits for the session.

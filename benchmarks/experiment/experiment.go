@@ -147,7 +147,7 @@ func (c *Cell) LockName() string {
 }
 
 // TTL of the clients of this cell. Where waiting is all that happens, those who do not
-// renew have one that outlasts it, and those on Redis and PostgreSQL, which have no sessions to be kept
+// renew have one that outlasts it, and those on Redis and on databases, which have no sessions to be kept
 // alive, the usual one.
 func (c *Cell) TTL() time.Duration {
 	ttl := c.Case.TTL
@@ -249,7 +249,7 @@ func usual(_ Depth, c contender.Contender, _ Case) bool {
 
 // withoutSessions reports whether the server of a contender knows no sessions that have to be kept alive.
 func withoutSessions(c contender.Contender) bool {
-	return c.Setup.Service == contender.Redis || c.Setup.Service == contender.Postgres
+	return slices.Contains([]contender.Service{contender.Redis, contender.Postgres, contender.MariaDB}, c.Setup.Service)
 }
 
 // onRedis reports whether an exhibit is one that stands beside the rivals on Redis.

@@ -25,6 +25,7 @@ func All() []contender.Contender {
 		etcdContender(3),
 		postgresContender(false),
 		postgresContender(true),
+		mysqlContender(),
 	}
 }
 

@@ -85,7 +85,7 @@ func method(in Input) Section {
 	for _, c := range in.Plan.Contenders {
 		used[c.Setup.Service] = true
 	}
-	for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres} {
+	for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres, contender.MariaDB} {
 		if used[service] {
 			s.List = append(s.List, fmt.Sprintf("%s: %s", service, site.Durability[service]))
 		}
@@ -120,7 +120,7 @@ func parts(all []experiment.Part) string {
 // fresh says where the servers came from.
 func fresh(in Input) string {
 	var given []string
-	for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres} {
+	for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres, contender.MariaDB} {
 		if len(in.Plan.Given[service]) > 0 {
 			given = append(given, string(service))
 		}
@@ -222,7 +222,7 @@ func latencySection(in Input) (Section, bool) {
 		{"contended", sixteen, "acquire", "16 clients on one name, from asking to holding"},
 		{"contended", sixteen, "hand-over", "16 clients on one name, from release to the next holder"},
 	} {
-		for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres} {
+		for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres, contender.MariaDB} {
 			var names []string
 			var all [][]measure.Point
 			var tints []color.Color

@@ -140,6 +140,7 @@ var advices = []advice{
 	running(contender.ZooKeeper, "ZooKeeper"),
 	running(contender.Etcd, "etcd"),
 	running(contender.Postgres, "PostgreSQL"),
+	running(contender.MariaDB, "MariaDB"),
 	func(c chooser) (string, string, string) {
 		rate := c.r.Median(of("alone", "", "memory", "rate"))
 		if math.IsNaN(rate) {

@@ -21,7 +21,7 @@ import (
 // the servers themselves counted: for Redis the commands that MONITOR shows less those
 // that scripts call inside, for ZooKeeper the packets that "srvr" has received (the
 // pings of sessions among them), for PostgreSQL the statements that pg_stat_statements knows (BEGIN and COMMIT
-// among them; a transaction that is one statement counts once), for etcd the messages received over gRPC
+// among them; a transaction that is one statement counts once), for MariaDB its own count of statements, for etcd the messages received over gRPC
 // (keep-alives of leases among them).
 //
 // MONITOR slows Redis down, so nothing should be timed in f.
@@ -49,6 +49,8 @@ func (s *Site) received(ctx context.Context) (int64, error) {
 		return servers.SumRequests(ctx, s.Etcd.Members)
 	case s.Postgres != nil:
 		return s.Postgres.Requests(ctx)
+	case s.MariaDB != nil:
+		return s.questions(ctx)
 	}
 	return 0, nil
 }
@@ -273,7 +275,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 }
 
 // Stored returns how much the servers store: keys of Redis and etcd with etcd's leases,
-// nodes of ZooKeeper with the watches on them, rows of PostgreSQL.
+// nodes of ZooKeeper with the watches on them, rows of PostgreSQL and MariaDB.
 func (s *Site) Stored(ctx context.Context) (int64, error) {
 	var sum int64
 	for _, r := range s.Redis {
@@ -294,6 +296,9 @@ func (s *Site) Stored(ctx context.Context) (int64, error) {
 	if s.Postgres != nil {
 		v, err := s.postgres(ctx, storedRows)
 		return number(v), err
+	}
+	if s.MariaDB != nil {
+		return s.storedInMariaDB(ctx)
 	}
 	if s.Etcd != nil {
 		body, err := get(ctx, s.Etcd.Members[0].Endpoint()+"/metrics")

@@ -7,12 +7,14 @@ package site
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/benchmarks/dial"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -23,6 +25,7 @@ var Durability = map[contender.Service]string{
 	contender.Redis:     "no append-only file, no snapshots: nothing is synced, as with Redis's defaults between two snapshots",
 	contender.ZooKeeper: "every write synced before it is answered (forceSync=yes, the default), but where the name says nosync; tickTime 500 ms instead of 2 s, so that sessions of two seconds are allowed",
 	contender.Postgres:  "every commit of a logged table synced before it is answered (the default); max_connections 2000 instead of 100, shared_buffers 128 MB (the default)",
+	contender.MariaDB:   "every commit synced before it is answered (innodb_flush_log_at_trx_commit=1, the default), no binary log; max_connections 2000 instead of 151, buffer pool 128 MB (the default)",
 	contender.Etcd:      "every write synced before it is answered (the default)",
 }
 
@@ -38,6 +41,10 @@ type Site struct {
 	ZooKeeper *servers.ZooKeeperEnsemble
 	Etcd      *servers.EtcdCluster
 	Postgres  *servers.Postgres
+	MariaDB   *servers.MariaDB
+
+	mariaDB *sql.DB // one connection to it
+	asked   int64   // how often it was asked for its count of statements
 
 	properties map[string]string // of a ZooKeeper's JVM
 
@@ -64,6 +71,8 @@ func Start(ctx context.Context, setup contender.Setup, given Given) (*Site, erro
 		err = s.startEtcd(ctx, len(given[setup.Service]) >= setup.Nodes)
 	case contender.Postgres:
 		err = s.startPostgres(ctx)
+	case contender.MariaDB:
+		err = s.startMariaDB(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -166,6 +175,19 @@ func (s *Site) startPostgres(ctx context.Context) (err error) {
 	return err
 }
 
+func (s *Site) startMariaDB(ctx context.Context) (err error) {
+	s.MariaDB, err = servers.StartMariaDB(ctx, servers.MariaDBOptions{Args: []string{
+		"--innodb-flush-log-at-trx-commit=1", "--max-connections=2000", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M",
+		"--table-open-cache=2000",
+	}})
+	if err != nil {
+		return err
+	}
+	s.Addrs = []string{s.MariaDB.Addr()}
+	s.mariaDB, err = dial.MariaDB(s.MariaDB.Addr(), 1)
+	return err
+}
+
 // Close ends the servers that were started here.
 func (s *Site) Close() error {
 	var errs []error
@@ -186,6 +208,12 @@ func (s *Site) Close() error {
 	}
 	if s.Postgres != nil {
 		errs = append(errs, s.Postgres.Close())
+	}
+	if s.mariaDB != nil {
+		errs = append(errs, s.mariaDB.Close())
+	}
+	if s.MariaDB != nil {
+		errs = append(errs, s.MariaDB.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -209,6 +237,10 @@ func (s *Site) version(ctx context.Context) string {
 	case contender.Postgres:
 		v, _ := s.postgres(ctx, "select split_part(current_setting('server_version'), ' ', 1)")
 		return "PostgreSQL " + v
+	case contender.MariaDB:
+		var v string
+		_ = s.mariaDB.QueryRowContext(ctx, "select substring_index(version(), '-', 1)").Scan(&v)
+		return "MariaDB " + v
 	}
 	return ""
 }
