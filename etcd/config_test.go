@@ -73,7 +73,7 @@ func TestPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	most := 5 + 3*int(time.Since(begun)/time.Second) // of three clients, whose tokens live for a second
+	most := 5 + 3*int64(time.Since(begun)/time.Second) // of three clients, whose tokens live for a second
 	if _, by := since(); by["Auth/Authenticate"] > most {
 		t.Errorf("10 waits, %d log-ins, want %d at most", by["Auth/Authenticate"], most)
 	}

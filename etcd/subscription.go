@@ -64,10 +64,18 @@ func (b *backend) receive(ctx context.Context, end context.CancelFunc, w *watch)
 	if strings.HasSuffix(w.key, mark) {
 		opts = append(opts, clientv3.WithPrefix())
 	}
+	// The client forgets a watch that ends before the server has confirmed it: the server is never told, and the
+	// stream stays open. So the watch ends after that.
+	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(b.life, cancel)()
 	silence := time.AfterFunc(patience, end)
 	defer silence.Stop()
-	for r := range b.client.Watch(ctx, w.key, opts...) { // which waits for the server
+	for r := range b.client.Watch(watching, w.key, opts...) { // which waits for the server
 		silence.Stop()
+		if r.Created {
+			context.AfterFunc(ctx, cancel)
+		}
 		select {
 		case w.told <- r:
 		case <-ctx.Done():

@@ -152,6 +152,33 @@ func TestWatchIsUsedAgain(t *testing.T) {
 	eventually.Is(t, "no watch", func() bool { return watchers(t, e) == 0 })
 }
 
+// A watch that ends before the server's confirmation has come leaves nothing on the server: neither one whose waiter
+// has gone, nor one that was given up because the server was silent.
+func TestWatchThatEndsUnconfirmed(t *testing.T) {
+	t.Parallel()
+	for what, stop := range map[string]func(*backend, *watch){
+		"its waiter has gone": func(_ *backend, w *watch) { w.stop() },
+		"given up":            func(b *backend, _ *watch) { b.restartWatches() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e := servers.NewEtcd(t, servers.EtcdOptions{})
+			p := front(t, e.Addr())
+			c := dial(t, p.Addr())
+			b := driverOf(t, c)
+			if _, err := c.Get(t.Context(), "connect"); err != nil {
+				t.Fatal(err)
+			}
+			p.FreezeDown()
+			w := b.watch(t.Name())
+			eventually.Is(t, "the watch", func() bool { return watchers(t, e) == 1 })
+			stop(b, w)
+			p.Heal()
+			eventually.Is(t, "no watch", func() bool { return watchers(t, e) == 0 })
+		})
+	}
+}
+
 // TestWaitThatTimesOut asks the server for nothing but to be taken out of the queue.
 func TestWaitThatTimesOut(t *testing.T) {
 	t.Parallel()
