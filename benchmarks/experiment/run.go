@@ -223,7 +223,7 @@ func (r *runner) patience() time.Duration {
 	if r.Patience > 0 {
 		return r.Patience
 	}
-	return pick(r.Depth, 30*time.Second, 30*time.Second, 3*time.Minute)
+	return pick(r.Depth, 90*time.Second, 90*time.Second, 3*time.Minute)
 }
 
 func (r *runner) tell(what string) {

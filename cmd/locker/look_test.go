@@ -77,6 +77,7 @@ func TestWatch(t *testing.T) {
 	lines := start(t, url, "watch", "x", "--interval", "0.02")
 	holder := hold(t, url, "x", "--owner", "first")
 	p.says(`"first"`)
+	lines.says("first")
 	waiter := start(t, url, "run", "x", "--owner", "second", "--", "sleep", "1000")
 	p.says(`"event":"waits"`)
 	holder.signal(syscall.SIGTERM)
