@@ -105,7 +105,7 @@ func TestPostgresRecipesWithManyWaiters(t *testing.T) {
 			b := using(t, server, r.take)
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
-			for range 30 {
+			for range 1000 {
 				all.Go(func() {
 					for ctx.Err() == nil { // one that cannot connect tries again
 						if h, err := b.Acquire(ctx, "x"); err == nil {
