@@ -91,8 +91,11 @@ func listeners(number int) (map[string]bool, error) {
 		for lines.Scan() {
 			// sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode
 			field := strings.Fields(lines.Text())
-			if len(field) < 10 || field[3] != listening {
+			if len(field) < 10 || field[0] == "sl" {
 				continue
+			}
+			if field[3] != listening {
+				break // sockets that listen come first, before thousands of others
 			}
 			_, hexPort, _ := strings.Cut(field[1], ":")
 			b, err := hex.DecodeString(hexPort)
