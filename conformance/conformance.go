@@ -143,7 +143,8 @@ type Backend struct {
 
 	// Variant: the suite is run in full on another form of this backend. On this one (another
 	// topology, an older server, servers that are away) only the cases that break something or
-	// count requests, and those of exclusion, are run, unless LOCKER_CONFORMANCE is "full".
+	// count requests, and those of exclusion, are run, each for one kind of lock, unless
+	// LOCKER_CONFORMANCE is "full".
 	Variant bool
 
 	rig  func(Client) Client               // puts a defect into every client, to test the suite

@@ -244,6 +244,34 @@ func TestUndecidedIsRunAgain(t *testing.T) {
 	}
 }
 
+// On a variant each case is run for one kind of lock, and no kind is forgotten.
+func TestVariantCases(t *testing.T) {
+	t.Setenv("LOCKER_CONFORMANCE", "")
+	b := Backend{Variant: true, Shared: true, Permits: true, New: memoryHarness}
+	b.check(t)
+	some := newRunner(&b).cases
+	if len(some) < len(cases)/5 || len(some) == len(cases) {
+		t.Errorf("%d of %d cases", len(some), len(cases))
+	}
+	times := make(map[*kind]int)
+	for _, cs := range some {
+		kinds := cs.kindsOf(&b)
+		if len(kinds) != 1 {
+			t.Errorf("%s is run for %d kinds", cs.name, len(kinds))
+		}
+		times[kinds[0]]++
+	}
+	for _, k := range allKinds {
+		if times[k] < 5 {
+			t.Errorf("%d cases for %s locks", times[k], k.name)
+		}
+	}
+	t.Setenv("LOCKER_CONFORMANCE", "full")
+	if all := newRunner(&b).cases; len(all) != len(cases) {
+		t.Errorf("in full %d of %d cases", len(all), len(cases))
+	}
+}
+
 func TestCases(t *testing.T) {
 	seen := make(map[string]bool)
 	perPromise := make(map[int]int)
