@@ -3,9 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"flag"
-	"log"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,16 +17,8 @@ import (
 
 func TestMain(m *testing.M) {
 	faults.Child()
-	flag.Parse()
-	if testing.Short() { // the examples need a server
-		_ = flag.Set("test.skip", "^Example")
-	}
 	_ = mysql.SetLogger(&mysql.NopLogger{}) // it reports each connection that a test breaks
-	code := m.Run()
-	if err := servers.StopAll(); err != nil {
-		log.Print(err)
-	}
-	os.Exit(code)
+	servers.Main(m)
 }
 
 // slack is what a machine that does other things too may add to a time.

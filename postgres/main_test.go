@@ -2,9 +2,6 @@ package postgres
 
 import (
 	"context"
-	"flag"
-	"log"
-	"os"
 	"testing"
 	"time"
 
@@ -18,15 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	faults.Child()
-	flag.Parse()
-	if testing.Short() { // the examples need a server
-		_ = flag.Set("test.skip", "^Example")
-	}
-	code := m.Run()
-	if err := servers.StopAll(); err != nil {
-		log.Print(err)
-	}
-	os.Exit(code)
+	servers.Main(m)
 }
 
 // slack is what a machine that does other things too may add to a time.

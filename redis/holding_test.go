@@ -474,44 +474,49 @@ func TestKeyThatStaysTooLong(t *testing.T) {
 // somebody else's, or of a later version.
 func TestForeignLock(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
-	admin := connect(t, r.Addr())
-	b := opened(t, connect(t, r.Addr()))
-	ctx := within(t, 60*time.Second)
 	later := "2 0123456789abcdef0123456789abcdef of a later version"
-	for what, put := range map[string]func(key string){
-		"string": func(key string) { admin.Set(ctx, key, later, 0) },
-		"hash":   func(key string) { admin.HSet(ctx, key, "0123456789abcdef0123456789abcdef", later) },
+	for what, put := range map[string]func(ctx context.Context, admin *goredis.Client, key string){
+		"string": func(ctx context.Context, admin *goredis.Client, key string) { admin.Set(ctx, key, later, 0) },
+		"hash": func(ctx context.Context, admin *goredis.Client, key string) {
+			admin.HSet(ctx, key, "0123456789abcdef0123456789abcdef", later)
+		},
 	} {
-		name := freshName(t)
-		put(lockKey(name))
-		taken(t, b, claim(name, time.Minute, false))
-		taken(t, b, shared(name))
-		w := claim(name, time.Minute, true)
-		granted := asked(t, b, w)
-		queued(t, admin, name, 1)
-		eventually.Is(t, "the subscription has settled", func() bool { return b.Listening(b.Claim(w)) })
-		before := requestsAt(t, r)
-		time.Sleep(2 * time.Second) // what a waiter asks in that time
-		if n := requestsAt(t, r) - before; n > 10 {
-			t.Errorf("%s: %d requests in two seconds", what, n)
-		}
-		if err := b.Abandon(ctx, claimAt(b, claim(name, time.Minute, false))); err != nil {
-			t.Error(err)
-		}
-		if n := admin.Exists(ctx, lockKey(name)).Val(); n != 1 {
-			t.Errorf("%s: it was removed", what)
-		}
-		admin.Del(ctx, lockKey(name))
-		if err := b.Abandon(ctx, claimAt(b, claim(name, time.Minute, false))); err != nil { // as anybody's release does
-			t.Error(err)
-		}
-		select {
-		case <-granted:
-			free(t, b, w)
-		case <-time.After(30 * time.Second):
-			t.Errorf("%s: not granted", what)
-		}
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r := servers.NewRedis(t, servers.RedisOptions{})
+			admin := connect(t, r.Addr())
+			b := opened(t, connect(t, r.Addr()))
+			ctx := within(t, 60*time.Second)
+			name := freshName(t)
+			put(ctx, admin, lockKey(name))
+			taken(t, b, claim(name, time.Minute, false))
+			taken(t, b, shared(name))
+			w := claim(name, time.Minute, true)
+			granted := asked(t, b, w)
+			queued(t, admin, name, 1)
+			eventually.Is(t, "the subscription has settled", func() bool { return b.Listening(b.Claim(w)) })
+			before := requestsAt(t, r)
+			time.Sleep(2 * time.Second) // what a waiter asks in that time
+			if n := requestsAt(t, r) - before; n > 10 {
+				t.Errorf("%d requests in two seconds", n)
+			}
+			if err := b.Abandon(ctx, claimAt(b, claim(name, time.Minute, false))); err != nil {
+				t.Error(err)
+			}
+			if n := admin.Exists(ctx, lockKey(name)).Val(); n != 1 {
+				t.Errorf("it was removed")
+			}
+			admin.Del(ctx, lockKey(name))
+			if err := b.Abandon(ctx, claimAt(b, claim(name, time.Minute, false))); err != nil { // as anybody's release does
+				t.Error(err)
+			}
+			select {
+			case <-granted:
+				free(t, b, w)
+			case <-time.After(30 * time.Second):
+				t.Errorf("not granted")
+			}
+		})
 	}
 }
 

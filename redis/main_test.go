@@ -2,10 +2,7 @@ package redis
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"log"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,16 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if testing.Short() { // the examples need a server
-		_ = flag.Set("test.skip", "^Example")
-	}
 	logging.Disable() // go-redis tells of every connection that fails
-	code := m.Run()
-	if err := servers.StopAll(); err != nil {
-		log.Print(err)
-	}
-	os.Exit(code)
+	servers.Main(m)
 }
 
 // options are those of a client as most users have it, but for what servers

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"log"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -27,17 +24,8 @@ import (
 // Tests that work more than they wait, or count requests, do not run beside others, and
 // so before the suites: a machine that is busy makes locks late.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if testing.Short() { // the example needs servers
-		_ = flag.Set("test.skip", "^Example")
-	}
 	logging.Disable()
-	code := m.Run()
-	if err := servers.StopAll(); err != nil {
-		log.Print(err)
-		code = 1
-	}
-	os.Exit(code)
+	servers.Main(m)
 }
 
 // options are those of a client as most users have it, but for what servers

@@ -195,9 +195,12 @@ func TestReasonOutlivesTheNextLook(t *testing.T) {
 	t.Parallel()
 	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
 	ctx := within(t, 60*time.Second)
-	for _, c := range connect(t, nodes...) {
-		must(t, c.ConfigSet(ctx, "min-replicas-to-write", "5").Err())
+	replicas := func(wanted string) {
+		for _, c := range connect(t, nodes...) {
+			must(t, c.ConfigSet(ctx, "min-replicas-to-write", wanted).Err())
+		}
 	}
+	replicas("5")
 	list, fronts := proxies(t, nodes)
 	l := open(t, fronts)
 	waiting, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -214,6 +217,7 @@ func TestReasonOutlivesTheNextLook(t *testing.T) {
 	for _, p := range list {
 		p.Heal()
 	}
+	replicas("0") // so that the claim can be given back
 }
 
 type lockedBuffer struct {

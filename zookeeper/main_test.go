@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -22,11 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if testing.Short() { // the example needs a server
-		_ = flag.Set("test.skip", "^Example")
-	}
-	_ = flag.Set("test.parallel", "64") // see beside
+	servers.AtOnce(64) // see besides
 	goleak.VerifyTestMain(stopping{m}, goleak.IgnoreAnyFunction(servers.BackgroundFunc))
 }
 

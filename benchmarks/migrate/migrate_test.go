@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/url"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,14 +26,7 @@ import (
 	"github.com/seed80cd6120/locker/zookeeper"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := servers.StopAll(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { servers.Main(m) }
 
 const (
 	name    = "orders/42"

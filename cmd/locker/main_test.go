@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,10 +35,7 @@ func run(m *testing.M) int {
 	}
 	binary = filepath.Join(dir, "locker")
 	defer servers.StopAll()
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", "8") // most of these tests do nothing but wait
-	}
+	servers.AtOnce(16)
 	return m.Run()
 }
 

@@ -18,10 +18,7 @@ var full = os.Getenv("LOCKER_FAULTS") == "full"
 
 func TestMain(m *testing.M) {
 	Child()
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", "64") // how many run is said by waiting and working
-	}
+	servers.AtOnce(64) // how many run is said by waiting and working
 	code := m.Run()
 	if len(Measured()) > 0 {
 		fmt.Print(Table(Measured()))

@@ -1,8 +1,6 @@
 package redisnode
 
 import (
-	"log"
-	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -12,9 +10,5 @@ import (
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis tells of every connection that fails
-	code := m.Run()
-	if err := servers.StopAll(); err != nil {
-		log.Print(err)
-	}
-	os.Exit(code)
+	servers.Main(m)
 }

@@ -2,10 +2,37 @@ package servers
 
 import (
 	"context"
+	"flag"
+	"log"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
+
+// Main runs the tests of a package, eight of the parallel ones at once, stops all servers, and ends the process.
+func Main(m *testing.M) {
+	AtOnce(8)
+	code := m.Run()
+	if err := StopAll(); err != nil {
+		log.Print(err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// AtOnce has n of the parallel tests run at once unless -parallel says otherwise: they wait more than they work.
+// It parses the flags, and leaves out the examples under "go test -short", since they need servers.
+func AtOnce(n int) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = flag.Set("test.parallel", strconv.Itoa(n))
+	}
+	if testing.Short() {
+		_ = flag.Set("test.skip", "^Example")
+	}
+}
 
 // Need skips the test under "go test -short", which runs only what needs no server.
 // Every function here that takes a testing.TB calls it.
