@@ -57,6 +57,7 @@ func TestRefusedACLLeavesNothing(t *testing.T) {
 
 // The ACL is changed under those who hold and wait: both are told at once.
 func TestACLChangedUnderHolderAndWaiter(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	a, b := open(t, []string{z.Addr()}), open(t, []string{z.Addr()})

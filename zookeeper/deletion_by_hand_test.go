@@ -16,6 +16,7 @@ import (
 // A waiter whose node was deleted queues anew, and what its predecessor then says is
 // not for it any more.
 func TestWaiterWhoseNodeIsDeletedQueuesAnew(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	n := name(t)
@@ -100,6 +101,7 @@ func TestQueueDeletedInALoop(t *testing.T) {
 
 // The operator deletes the queue with all that is in it.
 func TestQueueDeletedWithAllInIt(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	n := name(t)

@@ -226,6 +226,7 @@ func TestTokensThatAreUsedUp(t *testing.T) {
 }
 
 func TestLinger(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	const long = 1500 * time.Millisecond

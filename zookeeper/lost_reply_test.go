@@ -46,6 +46,7 @@ func TestCreateWhoseReplyIsLost(t *testing.T) {
 // The server that is asked whether the node is there may lag behind its leader. It
 // has to be brought up to date first.
 func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
 	m := spy(t, p.Addr())
@@ -126,6 +127,7 @@ func TestCreateWhoseReplyIsLostAndCleaningFails(t *testing.T) {
 // Requests are on their way when the connection breaks, and arrive later: they must
 // have no effect after Abandon has said that nothing is left.
 func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	p, q := inFront(t, z.Addr()), inFront(t, z.Addr())

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // besides bounds the tests that run beside the two suites. The suites take longer than all
 // of them and wait most of the time, so that they have to begin first.
-var besides = make(chan struct{}, 2)
+var besides = make(chan struct{}, 4)
 
 func beside(t *testing.T) {
 	t.Parallel()

@@ -218,6 +218,7 @@ func TestManyDisconnects(t *testing.T) {
 // A call of the library that has no connection to go by comes back when the session is over anyway: the
 // library itself would keep it until there is a server again.
 func TestCallsComeBackWithoutServer(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
 	d := raw(t, []string{p.Addr()}, locker.WithTTL(time.Second))

@@ -130,6 +130,7 @@ func TestTryOfTakenNameLeavesNothing(t *testing.T) {
 // The predecessor of a waiter goes while the holder stays: with its session, by
 // cancellation, or by an operator's hand. The waiter must not take it for a release.
 func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	for how, leave := range map[string]func(*user, context.CancelFunc){

@@ -15,6 +15,7 @@ import (
 // Whatever a server says that may pass, a waiting acquire goes on: with codes that the library has no name
 // for, a session that is over for one request only, or one that has moved.
 func TestErrorsThatMayPass(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	for _, code := range []int32{-1, -4, -7, -12, -100, -112, -118, -127, -999} {
 		for what, op := range map[string]int32{"create": opMulti, "list": opGetChildren, "watch": opGetData} {
@@ -89,6 +90,7 @@ func TestLogHandlerThatCallsTheLocker(t *testing.T) {
 
 // Close while the connection is being made, with a context that has ended: for the race detector.
 func TestCloseWhileDialling(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
 	ended, cancel := context.WithCancel(context.Background())

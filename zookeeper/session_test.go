@@ -150,6 +150,7 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 
 // An answer that was long on its way does not stretch the time.
 func TestTimeCountsFromTheSending(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
 	d := raw(t, []string{p.Addr()})
