@@ -365,4 +365,9 @@ func remoteBackend() Backend {
 	}
 }
 
-func TestRemote(t *testing.T) { Run(t, remoteBackend()) }
+func TestRemote(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the memory backend passes the same cases")
+	}
+	Run(t, remoteBackend())
+}

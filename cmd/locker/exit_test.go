@@ -85,6 +85,7 @@ func TestExitStatusOfSignal(t *testing.T) {
 }
 
 func TestExitStatusWhenTaken(t *testing.T) {
+	t.Parallel()
 	url := place(t)
 	hold(t, url, "taken")
 	for _, c := range []struct {
@@ -118,15 +119,19 @@ func TestExitStatusWhenTaken(t *testing.T) {
 }
 
 func TestExitStatusWhenUnreachable(t *testing.T) {
+	t.Parallel()
 	for _, url := range []string{"redis://127.0.0.1:1", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "zookeeper://127.0.0.1:1", "etcd://127.0.0.1:1"} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
-			for _, args := range [][]string{{"run", "x", "--", "true"}, {"run", "-n", "x", "--", "true"}, {"list"}, {"watch", "x"}} {
-				p := start(t, url, args...)
-				p.want(69)
-				if errs := p.errs.String(); strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "locker doctor") {
-					t.Errorf("%v said %q, want a line that says what to do", args, errs)
-				}
+			for _, args := range []string{"run x -- true", "run -n x -- true", "list", "watch x"} {
+				t.Run(args, func(t *testing.T) {
+					t.Parallel()
+					p := start(t, url, strings.Fields(args)...)
+					p.want(69)
+					if errs := p.errs.String(); strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "locker doctor") {
+						t.Errorf("it said %q, want a line that says what to do", errs)
+					}
+				})
 			}
 		})
 	}
