@@ -16,6 +16,9 @@ import (
 
 // A hundred processes that wait for one name take less than a hundredth of a core together.
 func TestWaitingIsCheap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures a hundred processes for ten seconds")
+	}
 	t.Parallel()
 	url := place(t)
 	hold(t, url, "x")
