@@ -128,26 +128,24 @@ func (d *backend) makeQueue(st *claimState) error {
 // makeBase makes the nodes above the queues that are missing, if the ACL lets those who are here use what is made with
 // it: otherwise that would stand in everybody's way. It tries that in the same transaction, with a node at probe.
 func (d *backend) makeBase(probe string) error {
-	var ops []any
-	for i, c := range d.base + "/" {
-		if i == 0 || c != '/' {
-			continue
-		}
-		there, _, err := d.conn.Exists(d.base[:i])
-		if err != nil {
-			return failed("read", d.base[:i], err)
-		}
-		if !there {
-			ops = append(ops, &zk.CreateRequest{Path: d.base[:i], Acl: d.acl})
-		}
-	}
-	_, err := d.conn.Multi(append(ops,
+	ops := []any{
 		&zk.CreateRequest{Path: probe, Acl: d.acl},
 		&zk.CheckVersionRequest{Path: probe, Version: -1}, // it may be read
 		&zk.SetDataRequest{Path: probe, Version: -1},
 		&zk.CreateRequest{Path: probe + "/x", Acl: d.acl},
 		&zk.DeleteRequest{Path: probe + "/x", Version: -1},
-		&zk.DeleteRequest{Path: probe, Version: -1})...)
+		&zk.DeleteRequest{Path: probe, Version: -1},
+	}
+	for above := d.base; above != "/"; above = path.Dir(above) {
+		there, _, err := d.conn.Exists(above)
+		if err != nil {
+			return failed("read", above, err)
+		}
+		if !there {
+			ops = append([]any{&zk.CreateRequest{Path: above, Acl: d.acl}}, ops...)
+		}
+	}
+	_, err := d.conn.Multi(ops...)
 	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
 		return errAgain // others make the base or remove it
 	}

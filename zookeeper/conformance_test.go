@@ -189,7 +189,7 @@ func openLink(ctx context.Context, t testing.TB, addrs []string, opts []locker.O
 // asOperator runs do with a client of the library, which blocks for good where there
 // is no server, and gives up by ctx.
 func asOperator(ctx context.Context, addrs []string, do func(c *zk.Conn) error) error {
-	c, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogger(&session{log: discard}), zk.WithLogInfo(false))
+	c, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogger(quiet), zk.WithLogInfo(false))
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -84,10 +83,7 @@ type connection struct {
 	end     sync.Once
 }
 
-func (c *connection) Close() error {
-	c.fail(net.ErrClosed)
-	return nil
-}
+func (c *connection) Close() error { c.fail(net.ErrClosed); return nil }
 
 func (c *connection) fail(err error) {
 	c.end.Do(func() {
@@ -156,63 +152,46 @@ var leaderOps = []uint32{1, 2, 5, 9, 14, 19}
 
 const opSetWatches = 101
 
-// Write takes a request from the library.
+// Write takes a request from the library. The first is to open the session: a length, the version of the protocol, the
+// last change that is known, the timeout, the session's id, and a password. It opens a new one if that was given up.
 func (c *connection) Write(frame []byte) (int, error) {
-	var err error
-	op := binary.BigEndian.Uint32(frame[8:])
-	switch {
-	case c.began == 0:
-		c.began = c.session.clock.Now()
-		_, err = c.Conn.Write(c.session.opening(frame))
-	case op == opSetWatches:
-		for _, one := range splitWatches(frame) {
-			err = errors.Join(err, c.send(one, op))
-		}
-	default:
-		err = c.send(frame, op)
+	s, op, requests := c.session, binary.BigEndian.Uint32(frame[8:]), [][]byte{frame}
+	if c.began != 0 && op == opSetWatches {
+		requests = splitWatches(frame)
 	}
-	if err != nil {
-		c.fail(err)
+	for _, one := range requests {
+		s.mu.Lock()
+		now := s.clock.Now()
+		if c.began != 0 {
+			c.sent = append(c.sent, request{sent: now, leader: slices.Contains(leaderOps, op)})
+		} else {
+			c.began, one = now, slices.Clone(one)
+			binary.BigEndian.PutUint64(one[8:], uint64(s.zxid))
+			if s.givenUp {
+				clear(one[20:28])
+			}
+		}
+		s.mu.Unlock()
+		if _, err := c.Conn.Write(one); err != nil {
+			c.fail(err)
+		}
 	}
 	return len(frame), nil
-}
-
-func (c *connection) send(frame []byte, op uint32) error {
-	c.session.mu.Lock()
-	c.sent = append(c.sent, request{sent: c.session.clock.Now(), leader: slices.Contains(leaderOps, op)})
-	c.session.mu.Unlock()
-	_, err := c.Conn.Write(frame)
-	return err
-}
-
-// opening returns the request to open the session with the last change that is known, and for a new session if it was
-// given up. It has a length, the protocol's version, the last change, the timeout, the session's id, and a password.
-func (s *session) opening(frame []byte) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	frame = slices.Clone(frame)
-	binary.BigEndian.PutUint64(frame[8:], uint64(s.zxid))
-	if s.givenUp {
-		clear(frame[20:28])
-	}
-	return frame
 }
 
 // splitWatches returns a request to set watches again as one for each watch. All have its number, and the library takes
 // the first answer for the whole. It has a length, the number, the operation, the last change, and three lists.
 func splitWatches(frame []byte) (all [][]byte) {
-	head, lists := frame[4:20], frame[20:]
+	head, lists, empty := frame[:20], frame[20:], make([]byte, 2*4)
 	for list := range 3 {
 		n := binary.BigEndian.Uint32(lists)
 		lists = lists[4:]
 		for range n {
 			path := lists[:4+binary.BigEndian.Uint32(lists)]
 			lists = lists[len(path):]
-			one := binary.BigEndian.AppendUint32(nil, uint32(len(head)+3*4+len(path)))
-			one = append(one, head...)
-			one = append(one, make([]byte, 4*list)...) // empty lists
-			one = append(append(one, 0, 0, 0, 1), path...)
-			all = append(all, append(one, make([]byte, 4*(2-list))...))
+			one := slices.Concat(head, empty[:4*list], []byte{0, 0, 0, 1}, path, empty[4*list:])
+			binary.BigEndian.PutUint32(one, uint32(len(one)-4))
+			all = append(all, one)
 		}
 	}
 	return all

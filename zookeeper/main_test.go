@@ -253,7 +253,7 @@ type operator struct {
 
 func console(t testing.TB, addr string) operator {
 	t.Helper()
-	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(&session{log: discard}), zk.WithLogInfo(false))
+	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet), zk.WithLogInfo(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,6 +335,9 @@ func (o operator) plant(path string) {
 }
 
 var discard = slog.New(slog.DiscardHandler)
+
+// quiet is a log of the library that nobody reads.
+var quiet = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 
 func word(t testing.TB, z *servers.ZooKeeper, w string) string {
 	t.Helper()

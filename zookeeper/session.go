@@ -50,14 +50,10 @@ func newSession(servers []string, timeout time.Duration, cfg *locker.Config, set
 	s.failure = errors.New("none has answered yet")
 	s.life, s.quit = context.WithCancel(context.Background())
 	s.conn, s.events, _ = zk.Connect(servers, timeout, // which fails without servers only
-		zk.WithDialer(s.dial), zk.WithHostProvider(hosts{s}), zk.WithLogger(s), zk.WithLogInfo(false))
+		zk.WithDialer(s.dial), zk.WithHostProvider(hosts{s}), zk.WithLogInfo(false),
+		zk.WithLogger(slog.NewLogLogger(s.log.With("from", "go-zookeeper").Handler(), slog.LevelDebug)))
 	go s.authenticate()
 	return s
-}
-
-// Printf writes to the log, for the library.
-func (s *session) Printf(format string, args ...any) {
-	s.log.Debug("zookeeper: client: " + fmt.Sprintf(format, args...))
 }
 
 // authenticate gives the servers the credentials, which the library repeats on later connections.

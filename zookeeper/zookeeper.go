@@ -19,9 +19,7 @@
 // claim at the place that its last ten digits say, or ahead of all if it has none: what a later version writes there is
 // respected, and what does not belong there has to be removed.
 //
-// Each who has to wait watches the one node without whose change or end it cannot be granted, and then lists
-// the queue again. Among permits, where any holder may be the one to go, the first that
-// waits watches the queue, and who is granted writes to its node to tell the one behind it. The fencing token is
+// Who has to wait watches the one node without whose change or end it cannot be granted. The fencing token is
 // the czxid of the claim's first node times 1,024. Tokens are refused beyond an epoch of 21 bits.
 //
 // # The session
@@ -124,12 +122,7 @@ func Connect(ctx context.Context, servers []string, opts ...locker.Option) (lock
 	if err != nil {
 		return nil, err
 	}
-	l, err := locker.New(d, cfg)
-	if err != nil {
-		_ = d.Close(ctx)
-		return nil, err
-	}
-	return l, nil
+	return locker.New(d, cfg)
 }
 
 func connect(ctx context.Context, servers []string, opts []locker.Option) (*backend, *locker.Config, error) {
@@ -173,13 +166,11 @@ func (d *backend) queuePath(name string) string { return d.base + "/" + names.Es
 // backend is the driver.
 type backend struct {
 	*session
-	base  string      // path of the queues
-	based atomic.Bool // it is there, and who is here may use what is made with the ACL
-	check time.Duration
+	base  string        // path of the queues
+	based atomic.Bool   // it is there, and who is here may use what is made with the ACL
+	check time.Duration // how often to look after what is held: to watch its nodes, and for the session
 }
 
-// Traits says how often to look after what is held: its nodes have to be watched, and the session
-// has to be heard of.
 func (d *backend) Traits() driver.Traits {
 	return driver.Traits{
 		Backend: "zookeeper", Fair: true, Fenced: true, Shared: true, Permits: true,
