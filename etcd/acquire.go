@@ -25,6 +25,22 @@ const (
 	longestPause  = time.Second
 )
 
+// claimState is what the driver knows of a claim. Acquire writes it, and Lighten the
+// weight; Renew, which may run beside all others, reads only what Acquire has written.
+type claimState struct {
+	claim  *driver.Claim
+	queue  string // what the keys of the name begin with
+	key    string
+	weight int32 // as it was written last
+	joined time.Time
+
+	session *session // whose lease the key was put under last
+	rev     int64    // create revision of the key; 0: not known to exist
+	how     string   // free or queued, as in its value
+	unsure  bool     // the key may exist although rev is 0
+	late    bool     // a request that puts it may still arrive
+}
+
 // Acquire takes a name, or waits for it in the queue.
 func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 	cs := &claimState{claim: c, queue: b.queueOf(c.Name), weight: c.Weight, joined: time.Now()}
@@ -119,7 +135,7 @@ func (b *backend) join(ctx context.Context, s *session, cs *claimState, seen int
 		return view{}, fmt.Errorf("put: %w", err)
 	case resp.Succeeded:
 		cs.rev, cs.how = resp.Header.Revision, free
-		return view{fits: true}, nil
+		return view{}, nil
 	}
 	read := func(i int) []*mvccpb.KeyValue { return resp.Responses[i].GetResponseRange().Kvs }
 	v := newView(cs, parseAll(read(0)), resp.Header.Revision)
@@ -137,7 +153,7 @@ func (b *backend) join(ctx context.Context, s *session, cs *claimState, seen int
 		b.forget(taken)
 	}
 	switch {
-	case v.fits:
+	case v.lets(cs):
 		return b.join(ctx, s, cs, resp.Header.Revision)
 	case cs.claim.Wait:
 		return b.join(ctx, s, cs, 0)
@@ -172,7 +188,7 @@ func (b *backend) grant(ctx context.Context, cs *claimState) (driver.Grant, erro
 	case s.gone.Err() != nil:
 		return driver.Grant{}, errSessionGone
 	case cs.rev >= 1<<(63-tokenBits):
-		return driver.Grant{}, errRevision
+		return driver.Grant{}, fmt.Errorf("%w: the revision needs more than 53 bits", driver.ErrRefused)
 	}
 	return driver.Grant{Token: cs.rev << tokenBits, Spare: min(int64(cs.claim.Spare), 1<<tokenBits-1), Until: s.expiry()}, nil
 }

@@ -21,11 +21,6 @@
 // 1,024, which leaves 1,023 tokens for hand-overs within the process. In a name, all bytes but
 // ASCII letters, digits and -_.~:,=@+ are escaped.
 //
-// A claim joins by one transaction that puts its key and reads who is ahead; it leaves by one
-// that deletes the key if its create revision is the same. Who has to wait watches the nearest
-// key that is in its way all alone, from the present revision, and reads again who is ahead when
-// that is deleted. Claims for some of several permits watch the whole queue.
-//
 // All keys of one Locker are under one lease, which is granted at the first acquisition and
 // kept alive until Close; also those of [locker.WithLease], which thus end with it at the
 // latest. etcd counts leases in whole seconds and grants none shorter than its election
@@ -63,11 +58,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
+
+const backendName = "etcd"
 
 // DefaultPrefix is what all keys begin with unless WithPrefix says otherwise.
 const DefaultPrefix = "locker/"
@@ -80,7 +83,7 @@ type settings struct{ prefix string }
 func WithPrefix(prefix string) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		if prefix == "" || strings.Contains(prefix, mark) {
-			return fmt.Errorf("prefix %q is empty or holds %q", prefix, mark)
+			return fmt.Errorf("prefix: want at least a byte, and no %q", mark)
 		}
 		s.prefix = strings.TrimSuffix(prefix, "/") + "/"
 		return nil
@@ -108,5 +111,49 @@ func open(client *clientv3.Client, opts []locker.Option) (*backend, *locker.Conf
 	case client.Ctx().Err() != nil:
 		return nil, nil, fmt.Errorf("closed client: %w", context.Cause(client.Ctx()))
 	}
-	return newBackend(client, cfg, s.prefix), cfg, nil
+	b := &backend{
+		client: client, clock: cfg.Clock, log: cfg.Logger, ttl: cfg.TTL, prefix: s.prefix,
+		id: fmt.Sprintf("%016x", rand.Uint64()), granting: make(chan struct{}, 1), keys: make(map[string]bool),
+	}
+	b.life, b.end = context.WithCancel(context.Background())
+	return b, cfg, nil
+}
+
+// backend is the driver of one Locker.
+type backend struct {
+	client *clientv3.Client
+	clock  driver.Clock
+	log    *slog.Logger
+	ttl    time.Duration
+	prefix string // ends with "/"
+	id     string // of this Locker, in its keys
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
+
+	granting chan struct{} // taken by whoever grants the session's lease
+	session  atomic.Pointer[session]
+
+	keysMu sync.Mutex
+	keys   map[string]bool // those of the claims of this Locker
+
+	subscription subscription
+}
+
+func (b *backend) Traits() driver.Traits {
+	return driver.Traits{
+		Backend: backendName, Fair: true, Fenced: true, Shared: true, Permits: true,
+		Inspect: true, Evict: true, Downgrade: true, Linger: true,
+		Session: true, Prompt: true, Check: checkEvery,
+		LeaseBySession: true, // a lease of its own would cost a claim two more requests
+	}
+}
+
+// Close ends the session, and with its lease every key that may be left under it.
+func (b *backend) Close(ctx context.Context) error {
+	b.end()
+	if s := b.session.Load(); s != nil {
+		return b.revoke(ctx, s.lease)
+	}
+	return nil
 }

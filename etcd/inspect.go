@@ -19,14 +19,14 @@ const namesAtOnce = 1000
 // Look reads the queue of name. How long a key will be kept is asked for the holders,
 // with one request for each lease.
 func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, error) {
-	entries, err := b.readQueue(ctx, name)
+	resp, err := b.get(ctx, b.queueOf(name), inOrder(clientv3.SortAscend)...)
 	if err != nil {
 		return nil, err
 	}
 	left := make(map[clientv3.LeaseID]time.Duration)
 	var positions []driver.Position
 	var ahead int64
-	for _, e := range entries {
+	for _, e := range parseAll(resp.Kvs) {
 		p := driver.Position{Name: name, ID: e.id, Owner: e.owner, Weight: e.weight, Limit: e.limit, Since: e.joined}
 		p.Held = driver.Fits(ahead, e.weight, e.limit)
 		ahead += int64(e.weight)
@@ -47,25 +47,15 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 	return positions, nil
 }
 
-// readQueue returns the entries of a queue, the first of it first.
-func (b *backend) readQueue(ctx context.Context, name string) ([]entry, error) {
-	resp, err := b.get(ctx, b.queueOf(name), inOrder(clientv3.SortAscend)...)
-	if err != nil {
-		return nil, err
-	}
-	return parseAll(resp.Kvs), nil
-}
-
 // timeLeft returns for how long a lease will live; 0 if there is none.
-func (b *backend) timeLeft(ctx context.Context, lease clientv3.LeaseID) (left time.Duration, err error) {
-	err = b.insist(ctx, func(ctx context.Context) error {
-		resp, err := b.client.TimeToLive(ctx, lease)
-		if err == nil {
-			left = max(0, time.Duration(resp.TTL)*time.Second)
-		}
-		return err
+func (b *backend) timeLeft(ctx context.Context, lease clientv3.LeaseID) (time.Duration, error) {
+	resp, err := insist(ctx, b, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
+		return b.client.TimeToLive(ctx, lease)
 	})
-	return left, err
+	if err != nil {
+		return 0, err
+	}
+	return max(0, time.Duration(resp.TTL)*time.Second), nil
 }
 
 // Names reads all keys of this prefix whose names may begin with prefix, in the order
@@ -103,10 +93,11 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 // Evict deletes the key with this ID in its value.
 func (b *backend) Evict(ctx context.Context, name, id string) error {
 	for asked := false; ; asked = true {
-		entries, err := b.readQueue(ctx, name)
+		resp, err := b.get(ctx, b.queueOf(name), inOrder(clientv3.SortAscend)...)
 		if err != nil {
 			return err
 		}
+		entries := parseAll(resp.Kvs)
 		i := slices.IndexFunc(entries, func(e entry) bool { return e.id == id })
 		switch {
 		case i >= 0:

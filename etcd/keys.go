@@ -69,9 +69,7 @@ const (
 	free, queued = "free", "queued"
 )
 
-// value returns what is stored under the key of cs:
-//
-//	1 <weight> <limit> <claim ID> free|queued <Unix milliseconds> <owner>
+// value returns what is stored under the key of cs; the package comment has an example.
 func (cs *claimState) value(how string) string {
 	return strings.Join([]string{
 		formatVersion, strconv.Itoa(int(cs.weight)), strconv.Itoa(int(cs.claim.Limit)),

@@ -13,14 +13,14 @@ import (
 
 // Release deletes the key if it is the one that was granted.
 func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
-	cs := stateOf(c)
+	cs := c.State.(*claimState)
 	return b.ended(cs, b.change(ctx, cs, clientv3.OpDelete(cs.key)))
 }
 
 // Linger puts the key under a lease of its own, which nobody renews. The key keeps its
 // create revision, and with it its place.
 func (b *backend) Linger(ctx context.Context, c *driver.Claim, d time.Duration) error {
-	cs := stateOf(c)
+	cs := c.State.(*claimState)
 	lease, _, err := b.grantLease(ctx, d)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (b *backend) ended(cs *claimState, err error) error {
 // Lighten writes the value with the smaller weight. The key keeps its create revision, and
 // with it its place and its token.
 func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
-	cs := stateOf(c)
+	cs := c.State.(*claimState)
 	lighter := *cs
 	lighter.weight = weight
 	err := errSilence
@@ -72,9 +72,9 @@ func (b *backend) change(ctx context.Context, cs *claimState, op clientv3.Op) er
 
 // Abandon removes what there is of the claim, and what may still come of it.
 func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
-	cs := stateOf(c)
-	if cs == nil {
-		return nil // nothing was ever asked
+	cs, asked := c.State.(*claimState)
+	if !asked {
+		return nil
 	}
 	err := b.clear(ctx, cs)
 	switch {

@@ -14,6 +14,13 @@ import (
 	"google.golang.org/grpc"
 )
 
+// checkEvery is how often the keys of holders are read, to learn of deletions by hand.
+const checkEvery = 500 * time.Millisecond
+
+// claimsPerTxn is how many holders are confirmed with one request. It is as many operations as a
+// server takes unless --max-txn-ops says less, and with the longest names half as many bytes.
+const claimsPerTxn = 128
+
 // Renew renews the session's lease when it is time, and confirms the keys of the holders
 // with one request for each claimsPerTxn of them.
 func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
@@ -28,7 +35,7 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 	gone := b.confirm(ctx, claims)
 	renewal.Wait()
 	for _, c := range claims {
-		switch s := stateOf(c).session; {
+		switch s := c.State.(*claimState).session; {
 		case gone[c]:
 			report(c, 0, driver.ErrGone)
 		case s.gone.Err() != nil:
@@ -47,7 +54,7 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim) (gone map
 	for part := range slices.Chunk(claims, claimsPerTxn) {
 		var reads []clientv3.Op
 		for _, c := range part {
-			cs := stateOf(c)
+			cs := c.State.(*claimState)
 			fromOwn := inOrder(clientv3.SortAscend, clientv3.WithMinCreateRev(cs.rev), cs.enough(1))
 			reads = append(reads, clientv3.OpGet(cs.queue, fromOwn...))
 		}
@@ -57,7 +64,7 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim) (gone map
 			return gone
 		}
 		for i, c := range part {
-			cs := stateOf(c)
+			cs := c.State.(*claimState)
 			entries := parseAll(resp.Responses[i].GetResponseRange().Kvs)
 			if len(entries) == 0 || entries[0].key != cs.key || entries[0].rev != cs.rev {
 				gone[c] = true
@@ -109,7 +116,7 @@ func (b *backend) renewSession(ctx context.Context, s *session) error {
 		return errSessionGone
 	case context.Cause(ctx) == errSilence:
 		s.silent.Add(1)
-		b.restartWatches()
+		b.subscription.restart()
 		return errSilence
 	}
 	return err

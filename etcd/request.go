@@ -34,77 +34,65 @@ var (
 	errPlaceGone = errors.New("the key in the queue is gone")
 	// errWatchEnded is returned when a watch has ended: what it would have told has to be read.
 	errWatchEnded = errors.New("the watch has ended")
-	// errRevision is returned when create revisions have grown beyond what a token holds.
-	errRevision = fmt.Errorf("%w: the revision needs more than 53 bits", driver.ErrRefused)
 )
 
 // call makes one request and gives it up, with errSilence, when patience is over.
-func (b *backend) call(ctx context.Context, do func(ctx context.Context) error) error {
+func call[T any](ctx context.Context, b *backend, do func(ctx context.Context) (T, error)) (resp T, err error) {
 	if err := b.usable(ctx); err != nil {
-		return err
+		return resp, err
 	}
 	inner, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
 	defer cancel(nil)
 	// Not a deadline, for which the server would set a timer.
 	defer time.AfterFunc(patience+rand.N(patience), func() { cancel(errSilence) }).Stop()
-	err := do(inner)
+	resp, err = do(inner)
 	switch gone := b.usable(ctx); {
 	case err == nil:
-		return nil
 	case errors.Is(gone, context.DeadlineExceeded):
-		return b.explain(gone)
+		err = b.explain(gone)
 	case gone != nil:
-		return gone
+		err = gone
 	case context.Cause(inner) == errSilence:
-		b.restartWatches()
+		b.subscription.restart()
+		err = errSilence
 		if b.client.ActiveConnection().GetState() == connectivity.TransientFailure {
-			return b.explain(errSilence) // not with a connection: it would take the turn of another member
+			err = b.explain(errSilence) // not with a connection: it would take the turn of another member
 		}
-		return errSilence
 	case refused(err):
-		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
+		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}
-	return err
+	return resp, err
 }
 
 // insist makes a request again while it is not answered, a few times at most. It is for
 // requests that the core does not make again, and that may be carried out twice.
-func (b *backend) insist(ctx context.Context, do func(ctx context.Context) error) (err error) {
+func insist[T any](ctx context.Context, b *backend, do func(ctx context.Context) (T, error)) (resp T, err error) {
 	for range 4 {
-		if err = b.call(ctx, do); !errors.Is(err, errSilence) {
-			return err
+		if resp, err = call(ctx, b, do); !errors.Is(err, errSilence) {
+			break
 		}
 	}
-	return err
+	return resp, err
 }
 
 // usable returns why no request can be made: ctx is over, or the client was closed.
 func (b *backend) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if b.client.Ctx().Err() != nil {
+	if ctx.Err() == nil && b.client.Ctx().Err() != nil {
 		return errClientClosed
 	}
-	return nil
+	return ctx.Err()
 }
 
 // txn makes one transaction.
-func (b *backend) txn(ctx context.Context, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (resp *clientv3.TxnResponse, err error) {
-	err = b.call(ctx, func(ctx context.Context) (err error) {
-		resp, err = b.client.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
-		return err
+func (b *backend) txn(ctx context.Context, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	return call(ctx, b, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return b.client.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
 	})
-	return resp, err
 }
 
 // get makes one range request.
-func (b *backend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (resp *clientv3.GetResponse, err error) {
-	err = b.insist(ctx, func(ctx context.Context) (err error) {
-		resp, err = b.client.Get(ctx, key, opts...)
-		return err
-	})
-	return resp, err
+func (b *backend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return insist(ctx, b, func(ctx context.Context) (*clientv3.GetResponse, error) { return b.client.Get(ctx, key, opts...) })
 }
 
 // explain returns why a request had no answer, or err if it cannot tell. The client waits for a

@@ -76,25 +76,20 @@ func (b *backend) endSession(s *session) {
 
 // grantLease grants a lease of at least ttl and returns what the server made of that.
 func (b *backend) grantLease(ctx context.Context, ttl time.Duration) (id clientv3.LeaseID, granted time.Duration, err error) {
-	err = b.call(ctx, func(ctx context.Context) error {
-		r, err := b.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
-		if err == nil {
-			id, granted = r.ID, time.Duration(r.TTL)*time.Second
-		}
-		return err
+	r, err := call(ctx, b, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
+		return b.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("grant a lease: %w", err)
 	}
-	return id, granted, nil
+	return r.ID, time.Duration(r.TTL) * time.Second, nil
 }
 
 // revoke ends a lease, and with it every key under it. It returns nil also if the lease
 // was gone already.
 func (b *backend) revoke(ctx context.Context, lease clientv3.LeaseID) error {
-	err := b.insist(ctx, func(ctx context.Context) error {
-		_, err := b.client.Revoke(ctx, lease)
-		return err
+	_, err := insist(ctx, b, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+		return b.client.Revoke(ctx, lease)
 	})
 	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("revoke lease %x: %w", lease, err)

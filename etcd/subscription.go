@@ -87,8 +87,7 @@ func (b *backend) receive(ctx context.Context, end context.CancelFunc, w *watch)
 }
 
 // unwatch ends the use of w, and keeps it for a while instead of the one that was kept before.
-func (b *backend) unwatch(w *watch) {
-	sub := &b.subscription
+func (sub *subscription) unwatch(w *watch) {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
 	if sub.kept != nil {
@@ -105,11 +104,10 @@ func (b *backend) unwatch(w *watch) {
 	})
 }
 
-// restartWatches ends all watches, so that they are made anew on another stream. A stream
+// restart ends all watches, so that they are made anew on another stream. A stream
 // belongs to one member of the cluster; if that has fallen silent, no watch on it
 // will ever say so.
-func (b *backend) restartWatches() {
-	sub := &b.subscription
+func (sub *subscription) restart() {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
 	if sub.end != nil {

@@ -24,7 +24,6 @@ const (
 // them may be the next to go.
 type view struct {
 	rev     int64
-	fits    bool
 	watches string           // a key, or what all keys of the queue begin with
 	counts  map[string]int64 // the weights of those that count, by key
 }
@@ -39,7 +38,6 @@ func newView(cs *claimState, ahead []entry, rev int64) view {
 			break
 		}
 	}
-	v.fits = v.lets(cs)
 	return v
 }
 
@@ -79,7 +77,7 @@ func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
 // own key may not. So the end is always a look.
 func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
 	begun := time.Now()
-	for !v.fits {
+	for !v.lets(cs) {
 		var err error
 		if v, err = b.awaitChange(ctx, cs, v, time.Since(begun) >= longWait); err != nil {
 			return err
@@ -92,10 +90,10 @@ func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
 // granted or it is time to look anyway. It returns what it sees then.
 func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view, own bool) (view, error) {
 	w, ofOwn, lookAfter := b.watch(v.watches), new(watch), longWait
-	defer b.unwatch(w)
+	defer b.subscription.unwatch(w)
 	if own {
 		ofOwn, lookAfter = b.watch(cs.key), fallbackInterval
-		defer b.unwatch(ofOwn)
+		defer b.subscription.unwatch(ofOwn)
 	}
 	timer := time.After(lookAfter)
 	for {
@@ -115,7 +113,7 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view, own b
 		switch {
 		case r.Created && r.Header.Revision > v.rev: // something may have happened before the watch began
 			now, err := b.look(ctx, cs, r.Header.Revision)
-			if err != nil || now.fits || now.watches != v.watches {
+			if err != nil || now.lets(cs) || now.watches != v.watches {
 				return now, err
 			}
 			v = now

@@ -158,7 +158,7 @@ func TestWatchThatEndsUnconfirmed(t *testing.T) {
 	t.Parallel()
 	for what, stop := range map[string]func(*backend, *watch){
 		"its waiter has gone": func(_ *backend, w *watch) { w.stop() },
-		"given up":            func(b *backend, _ *watch) { b.restartWatches() },
+		"given up":            func(b *backend, _ *watch) { b.subscription.restart() },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
