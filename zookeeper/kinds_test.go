@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +96,49 @@ func TestPermits(t *testing.T) {
 	await(t, last, "the turn of nine").ok(t) // beside one
 	take(t, d, trying(kind(t, n, 1, 100)))   // who allows more
 	taken(t, d, kind(t, n, 1, 10))
+}
+
+// Behind one who holds all permits the first to wait watches it, and each other the one ahead: the release wakes one.
+func TestReleaseOfAllPermitsWakesNoHerd(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	const waiters, permits = 12, 3
+	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
+	h := kind(t, "a", permits, permits)
+	take(t, d, h)
+	var turns []chan outcome
+	for i := range waiters { // each in a session of its own, which the server counts watches by
+		turns = append(turns, begin(within(t, time.Minute), raw(t, []string{z.Addr()}), kind(t, "a", 1, permits)))
+		op.length("a", i+2)
+	}
+	var watched map[string]int
+	eventually.Is(t, "everybody to watch", func() bool {
+		watched = watchers(t, z)
+		return len(watched) >= waiters || watched[op.nodeOf(h)] == waiters
+	})
+	if n := watched[op.nodeOf(h)]; n != 1 {
+		t.Errorf("%d watch the holder", n)
+	}
+	release(t, d, h)
+	for _, turn := range turns[:permits] {
+		await(t, turn, "a turn").ok(t)
+	}
+	stillWaits(t, turns[permits], d)
+}
+
+// watchers returns how many sessions watch each path.
+func watchers(t *testing.T, z *servers.ZooKeeper) map[string]int {
+	t.Helper()
+	watched, path := make(map[string]int), ""
+	for line := range strings.Lines(word(t, z, "wchp")) {
+		switch line = strings.TrimRight(line, "\r\n"); {
+		case strings.HasPrefix(line, "/"):
+			path = line
+		case strings.HasPrefix(line, "\t0x"):
+			watched[path]++
+		}
+	}
+	return watched
 }
 
 func TestLighten(t *testing.T) {

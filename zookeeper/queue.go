@@ -97,21 +97,19 @@ func parseQueue(children []string) queue {
 
 func (e entry) granted() bool { return driver.Fits(e.ahead, e.weight, e.limit) }
 
-// blocker returns the place of an entry without whose change or end the one at i, which is
-// not granted, cannot be granted. That is the nearest that is in its way even alone: for
-// exclusive claims the one directly ahead, for shared ones the nearest exclusive one. Where
-// there is none, as among permits, it is the nearest that has to be granted before, and that says so
-// by writing to its node. It returns -1 if all those are granted: then any of them may be the one
-// to go, and whoever waits has to watch the whole queue, which is one waiter at a time.
+func (e entry) permits() bool { return e.limit != driver.All }
+
+// blocker returns the place of the nearest entry without whose change or end the one at i, which is
+// not granted, cannot be granted. It is in the way even alone (for exclusive claims the one directly
+// ahead, for shared ones the nearest exclusive one), or both ask for permits and it has to be granted
+// before, which it says by writing to its node. It returns -1 if there is none: then any of those
+// ahead may be the one to go, and one waiter at a time has to watch the whole queue.
 func (q queue) blocker(i int) int {
 	e := q[i]
 	for j := i - 1; j >= 0; j-- {
-		if !driver.Fits(int64(q[j].weight), e.weight, e.limit) {
-			return j
-		}
-	}
-	for j := i - 1; j >= 0; j-- {
-		if !q[j].granted() && q[j].limit >= e.limit-e.weight {
+		alone := !driver.Fits(int64(q[j].weight), e.weight, e.limit)
+		before := e.permits() && q[j].permits() && !q[j].granted() && q[j].limit >= e.limit-e.weight
+		if alone || before {
 			return j
 		}
 	}
@@ -121,6 +119,5 @@ func (q queue) blocker(i int) int {
 // mustTell reports whether the one at i, when it is granted, has to say so for the sake of
 // somebody behind it, who may have it as its blocker.
 func (q queue) mustTell(i int) bool {
-	permits := func(e entry) bool { return e.limit != driver.All }
-	return permits(q[i]) && slices.ContainsFunc(q[i+1:], permits)
+	return q[i].permits() && slices.ContainsFunc(q[i+1:], entry.permits)
 }
