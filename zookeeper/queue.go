@@ -99,6 +99,11 @@ func (e entry) granted() bool { return driver.Fits(e.ahead, e.weight, e.limit) }
 
 func (e entry) permits() bool { return e.limit != driver.All }
 
+// excludes reports whether the other cannot be granted behind e even if nobody else is ahead.
+func (e entry) excludes(other entry) bool {
+	return !driver.Fits(int64(e.weight), other.weight, other.limit)
+}
+
 // blocker returns the place of the nearest entry without whose change or end the one at i, which is
 // not granted, cannot be granted. It is in the way even alone (for exclusive claims the one directly
 // ahead, for shared ones the nearest exclusive one), or both ask for permits and it has to be granted
@@ -107,9 +112,8 @@ func (e entry) permits() bool { return e.limit != driver.All }
 func (q queue) blocker(i int) int {
 	e := q[i]
 	for j := i - 1; j >= 0; j-- {
-		alone := !driver.Fits(int64(q[j].weight), e.weight, e.limit)
 		before := e.permits() && q[j].permits() && !q[j].granted() && q[j].limit >= e.limit-e.weight
-		if alone || before {
+		if before || q[j].excludes(e) {
 			return j
 		}
 	}
@@ -117,7 +121,8 @@ func (q queue) blocker(i int) int {
 }
 
 // mustTell reports whether the one at i, when it is granted, has to say so for the sake of
-// somebody behind it, who may have it as its blocker.
+// somebody behind it, who may have it as its blocker until then.
 func (q queue) mustTell(i int) bool {
-	return q[i].permits() && slices.ContainsFunc(q[i+1:], entry.permits)
+	behind := func(e entry) bool { return e.permits() && !q[i].excludes(e) }
+	return q[i].permits() && slices.ContainsFunc(q[i+1:], behind)
 }

@@ -55,15 +55,21 @@ func TestAloneTakesTwoRequests(t *testing.T) {
 func TestWaiterTakesFiveRequests(t *testing.T) {
 	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	t.Run("exclusive", func(t *testing.T) { waitersTakeFiveRequests(t, z, driver.All, driver.All) })
+	t.Run("permits", func(t *testing.T) { waitersTakeFiveRequests(t, z, 2, 3) })
+}
+
+// waitersTakeFiveRequests tests it with claims of which no two fit beside each other.
+func waitersTakeFiveRequests(t *testing.T, z *servers.ZooKeeper, weight, limit int32) {
 	op := console(t, z.Addr())
 	const n = 6
 	var claims []*driver.Claim
 	var grants []chan outcome
 	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute))
-	first := claim(t, "a")
+	first := kind(t, "a", weight, limit)
 	take(t, d, first)
 	for i := range n {
-		c := claim(t, "a")
+		c := kind(t, "a", weight, limit)
 		claims = append(claims, c)
 		grants = append(grants, begin(within(t, time.Minute), d, c))
 		op.length("a", i+2)
