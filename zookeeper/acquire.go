@@ -93,7 +93,7 @@ func (d *backend) join(st *claimState, id int64) (alone bool, err error) {
 		return d.join(st, id)
 	}
 	if err != nil {
-		st.doubt = !wasAnswered(err)
+		st.doubt = !isSettled(err)
 		return false, failed("create a node in", st.queue, err)
 	}
 	if now, _ := d.state(); now != id {

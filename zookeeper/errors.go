@@ -25,23 +25,20 @@ var refusals = []error{
 	zk.ErrNoChildrenForEphemerals, errTooLong,
 }
 
-// answers are the errors that, like refusals, say that the request was not carried out. After any other, also
-// one that the library has no name for, that is not known.
-var answers = []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrBadVersion}
-
-func isAny(err error, kinds []error) bool {
-	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
+func isRefusal(err error) bool {
+	return slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
-// wasAnswered reports whether the server has said what came of the request.
-func wasAnswered(err error) bool { return err == nil || isAny(err, answers) || isAny(err, refusals) }
+// isSettled reports whether it is known what came of a request. After an error that is no refusal, also
+// one that the library has no name for, it may have been carried out.
+func isSettled(err error) bool { return err == nil || errors.Is(err, zk.ErrNoNode) || isRefusal(err) }
 
 // failed returns err with what was tried, nil if err is. It wraps [driver.ErrRefused] if trying again is in vain.
 func failed(what, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if isAny(err, refusals) {
+	if isRefusal(err) {
 		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}
 	return fmt.Errorf("%s %s: %w", what, path, err)

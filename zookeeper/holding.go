@@ -112,7 +112,7 @@ func (d *backend) replace(st *claimState, e entry, flags int32) error {
 	_, err := d.conn.Multi(
 		&zk.DeleteRequest{Path: st.node, Version: -1},
 		&zk.CreateRequest{Path: node, Data: []byte(st.claim.Owner), Acl: d.acl, Flags: flags})
-	st.doubt = !wasAnswered(err)
+	st.doubt = !isSettled(err)
 	if err == nil {
 		st.node, st.own = node, nil
 	}

@@ -24,11 +24,10 @@
 //
 // # The session
 //
-// All locks of a Locker share one session. Its timeout is the TTL less a fifth, or less 2.3 s if that is less, because
-// servers let a session live until their next tick; and what the servers grant, by default from 2 to 20 ticks. A lock
-// counts as lost when the leader may have let the session expire: the timeout after the last request that the leader
-// is certain to know of. Waiters then queue again in a new session. With WithLease the session is renewed all the same,
-// and the node is removed when the lease is over.
+// All locks of a Locker share one session. Its timeout is the TTL less what servers let it live beyond that, and what
+// they grant, by default from 2 to 20 ticks. A lock counts as lost when the leader may have let the session expire.
+// Waiters then queue again in a new one. With WithLease the session is renewed all the same, and the node is removed
+// when the lease is over.
 //
 // # What it needs and cannot do
 //
