@@ -22,9 +22,10 @@ import (
 type options struct {
 	Full        bool     `help:"Measure everything thoroughly; about fifty minutes instead of five." xor:"depth"`
 	Quick       bool     `help:"Measure as little as is still worth something; for tuning a backend." xor:"depth"`
+	Smoke       bool     `help:"Measure only to see that everything works." hidden:"" xor:"depth"`
 	Backends    string   `help:"Backends to measure: names separated by commas, all or none." default:"all" placeholder:"LIST"`
 	Rivals      string   `help:"Other libraries to measure: names separated by commas, all or none. With some backends only, those on the same servers." default:"all" placeholder:"LIST"`
-	Experiments string   `help:"Experiments to run: names separated by commas, or all." default:"all" placeholder:"LIST"`
+	Experiments string   `help:"Experiments to run: names separated by commas, or all; those that -list shows with a star only if named." default:"all" placeholder:"LIST"`
 	Repeat      int      `help:"Repetitions of every experiment, instead of its own number." placeholder:"N"`
 	Redis       []string `help:"Addresses of Redis servers that run already (one, or five for RedLock); locks are taken on them, nothing else is touched." placeholder:"HOST:PORT"`
 	ZooKeeper   []string `name:"zookeeper" help:"Addresses of ZooKeeper servers that run already." placeholder:"HOST:PORT"`
@@ -81,13 +82,35 @@ func twoDashes(args []string) []string {
 func list(w io.Writer) {
 	fmt.Fprintln(w, "backends:   ", strings.Join(catalog.Families(contender.Ours), " "))
 	fmt.Fprintln(w, "rivals:     ", strings.Join(catalog.Families(contender.Rival), " "))
-	fmt.Fprintln(w, "experiments:", strings.Join(experimentNames(), " "))
+	fmt.Fprintln(w, "experiments:", strings.Join(starred(), " "))
 	fmt.Fprintln(w, "\nA backend or rival can also be named with its servers:")
 	for _, c := range catalog.All() {
 		if c.Role == contender.Ours || c.Role == contender.Rival {
 			fmt.Fprintf(w, "  %-24s %s\n", c.Name, c.Note)
 		}
 	}
+}
+
+// onDemand are the names of the experiments that are run only if they are named.
+func onDemand() []string {
+	var names []string
+	for _, e := range experiment.All() {
+		if e.OnDemand {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// starred are the names of the experiments, with a star behind those that are on demand.
+func starred() []string {
+	names := experimentNames()
+	for i, e := range experiment.All() {
+		if e.OnDemand {
+			names[i] += "*"
+		}
+	}
+	return names
 }
 
 func experimentNames() []string {
@@ -113,6 +136,8 @@ func (o *options) depth() experiment.Depth {
 	switch {
 	case o.Full:
 		return experiment.Full
+	case o.Smoke:
+		return experiment.Smoke
 	case o.Quick:
 		return experiment.Quick
 	}
@@ -154,15 +179,24 @@ func (o *options) plan() (experiment.Plan, []string, error) {
 	var leftOut []string
 	if p.Depth != experiment.Full {
 		leftOut = append(leftOut, fmt.Sprintf("the %s form measures fewer cases, shorter and less often: -full measures all", p.Depth))
+		if o.Experiments == "" || o.Experiments == "all" {
+			leftOut = append(leftOut, "experiments that are run only if -experiments names them: "+strings.Join(onDemand(), ", "))
+		}
 	}
 	return p, leftOut, nil
 }
 
+// chooseExperiments picks those of a list; all are those that need not be named.
 func chooseExperiments(list string) ([]experiment.Experiment, error) {
-	if list == "" || list == "all" {
-		return experiment.All(), nil
-	}
 	var chosen []experiment.Experiment
+	if list == "" || list == "all" {
+		for _, e := range experiment.All() {
+			if !e.OnDemand {
+				chosen = append(chosen, e)
+			}
+		}
+		return chosen, nil
+	}
 	for w := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(experiment.All(), func(e experiment.Experiment) bool { return e.Name == w })
 		if i < 0 {

@@ -94,7 +94,7 @@ func doAlone(ctx context.Context, c *Cell) error {
 
 	h := measure.NewHistogram()
 	runtime.GC()
-	window := pick(c.Depth, 150*time.Millisecond, 120*time.Millisecond, 300*time.Millisecond)
+	window := c.Depth.window(pick(c.Depth, 150*time.Millisecond, 120*time.Millisecond, 300*time.Millisecond))
 	start := time.Now()
 	for last := start; last.Sub(start) < window; {
 		if err := pair(); err != nil {

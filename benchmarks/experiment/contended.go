@@ -86,7 +86,7 @@ func doContended(ctx context.Context, c *Cell) error {
 	name := c.LockName()
 
 	runtime.GC()
-	t, err := compete(ctx, clients, name, contest{warm: untimed, window: 400 * time.Millisecond})
+	t, err := compete(ctx, clients, name, contest{warm: c.Depth.window(untimed), window: c.Depth.window(400 * time.Millisecond)})
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func doContended(ctx context.Context, c *Cell) error {
 		// Counted afterwards, so that what is done once for a name is not among it.
 		var counted *tally
 		requests, err := c.Site.Requests(ctx, func() (err error) {
-			counted, err = compete(ctx, clients, name, contest{window: 300 * time.Millisecond})
+			counted, err = compete(ctx, clients, name, contest{window: c.Depth.window(300 * time.Millisecond)})
 			return err
 		})
 		if err != nil {

@@ -21,12 +21,13 @@ import (
 type Depth int
 
 const (
-	Quick Depth = iota // for somebody who is tuning one backend
+	Smoke Depth = iota // shows that everything works; its rates and times mean nothing
+	Quick              // for somebody who is tuning one backend
 	Short              // about five minutes for everything
 	Full
 )
 
-var depths = [...]string{"quick", "short", "full"}
+var depths = [...]string{"smoke", "quick", "short", "full"}
 
 func (d Depth) String() string { return depths[d] }
 
@@ -43,8 +44,17 @@ func (d *Depth) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// pick returns the value for a depth.
-func pick[T any](d Depth, quick, short, full T) T { return [...]T{quick, short, full}[d] }
+// pick returns the value for a depth; the smoke form has that of the quick one.
+func pick[T any](d Depth, quick, short, full T) T { return [...]T{quick, quick, short, full}[d] }
+
+// window returns how long to measure, or to keep a server busy, where d is usual: a fifth of it in
+// the smoke form.
+func (d Depth) window(usual time.Duration) time.Duration {
+	if d == Smoke {
+		return usual / 5
+	}
+	return usual
+}
 
 // Metric is one figure of an experiment.
 type Metric struct {
@@ -70,6 +80,10 @@ type Case struct {
 	Delay time.Duration
 	// HandOver is what clients are opened with.
 	HandOver time.Duration
+	// Writes is how many percent of the acquisitions are exclusive where the others are shared.
+	Writes int
+	// Goroutines is how many there are in each of N processes.
+	Goroutines int
 	// Times, if not zero, replaces the experiment's number of repetitions.
 	Times int
 }
@@ -101,6 +115,8 @@ type Experiment struct {
 	InTurn bool
 	// Own: the experiment breaks its servers and starts them itself; Cell.Site is nil.
 	Own bool
+	// OnDemand: it is run only if it is named, since it takes long.
+	OnDemand bool
 	// Do measures one cell once.
 	Do func(ctx context.Context, c *Cell) error
 }
@@ -120,6 +136,10 @@ func All() []Experiment {
 		failover(),
 		scale(),
 		shop(),
+		delay(),
+		readWrite(),
+		processes(),
+		manyHeld(),
 	}
 }
 

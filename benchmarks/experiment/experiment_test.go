@@ -388,7 +388,7 @@ func TestExperimentsAreComplete(t *testing.T) {
 			}
 			metrics[m.Name] = true
 		}
-		for _, d := range []Depth{Quick, Short, Full} {
+		for _, d := range []Depth{Smoke, Quick, Short, Full} {
 			if len(e.Cases(d)) == 0 || e.Repeat(d) < 1 {
 				t.Errorf("%s has nothing to do in the %s form", e.Name, d)
 			}

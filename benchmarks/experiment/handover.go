@@ -38,7 +38,7 @@ func handOver() Experiment {
 		Cases: func(Depth) []Case {
 			return []Case{
 				{Name: "16 " + oneClient, N: throngSize, How: oneClient, HandOver: handOverFor},
-				{Name: manyProcesses, N: 16, How: manyProcesses, HandOver: handOverFor},
+				{Name: manyProcesses, N: 16, Goroutines: throngSize, How: manyProcesses, HandOver: handOverFor},
 			}
 		},
 		Repeat: func(d Depth) int { return pick(d, 1, 1, 6) },
@@ -63,13 +63,13 @@ func doGoroutinesOfOne(ctx context.Context, c *Cell) error {
 		return err
 	}
 	name := c.LockName()
-	t, err := compete(ctx, clients, name, contest{warm: untimed, window: 400 * time.Millisecond})
+	t, err := compete(ctx, clients, name, contest{warm: c.Depth.window(untimed), window: c.Depth.window(400 * time.Millisecond)})
 	if err != nil {
 		return err
 	}
 	var counted *tally
 	requests, err := c.Site.Requests(ctx, func() (err error) {
-		counted, err = compete(ctx, clients, name, contest{window: 200 * time.Millisecond})
+		counted, err = compete(ctx, clients, name, contest{window: c.Depth.window(200 * time.Millisecond)})
 		return err
 	})
 	if err != nil {
@@ -92,6 +92,8 @@ type thronging struct {
 	TTL       time.Duration
 	HandOver  time.Duration
 	Lock      string
+	// Goroutines is how many want the name.
+	Goroutines int
 }
 
 func throng(find func(string) (contender.Contender, error)) child.Role {
@@ -110,7 +112,7 @@ func throng(find func(string) (contender.Contender, error)) child.Role {
 		var got, inside, double atomic.Int64
 		var ready sync.Once
 		var wg sync.WaitGroup
-		for range throngSize {
+		for range t.Goroutines {
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					held, err := client.Acquire(ctx, t.Lock)
@@ -158,7 +160,10 @@ func doProcesses(ctx context.Context, c *Cell) error {
 		}
 		wg.Wait()
 	}()
-	told := thronging{c.Contender.Name, c.Site.Addrs, c.TTL(), c.Case.HandOver, c.LockName()}
+	told := thronging{
+		Contender: c.Contender.Name, Addrs: c.Site.Addrs, TTL: c.TTL(), HandOver: c.Case.HandOver,
+		Lock: c.LockName(), Goroutines: c.Case.Goroutines,
+	}
 	for i := range all {
 		var err error
 		if all[i], err = child.Start(RoleThrong, told); err != nil {
@@ -177,7 +182,7 @@ func doProcesses(ctx context.Context, c *Cell) error {
 		}
 		return errors.Join(errs...)
 	}
-	window := pick(c.Depth, 2*time.Second, 2*time.Second, 4*time.Second)
+	window := c.Depth.window(pick(c.Depth, 2*time.Second, 2*time.Second, 4*time.Second))
 	start := time.Now()
 	if err := errors.Join(tell("go"), pause(ctx, window)); err != nil {
 		return err

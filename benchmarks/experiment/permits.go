@@ -50,7 +50,8 @@ func doPermits(ctx context.Context, c *Cell) error {
 	}
 	name := c.LockName()
 	t, err := compete(ctx, clients, name, contest{
-		warm: time.Second, window: 2 * time.Second, atOnce: int64(atOnce), hold: time.Duration(atOnce) * 5 * time.Millisecond,
+		warm: c.Depth.window(time.Second), window: c.Depth.window(2 * time.Second),
+		atOnce: int64(atOnce), hold: time.Duration(atOnce) * 5 * time.Millisecond,
 	})
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func doPermits(ctx context.Context, c *Cell) error {
 	c.Put("too many", float64(t.overlaps))
 	c.Put("stuck", float64(t.stuck))
 	return c.countPass(ctx, func() (int64, error) {
-		t, err := compete(ctx, clients, name, contest{window: 300 * time.Millisecond, atOnce: int64(atOnce)})
+		t, err := compete(ctx, clients, name, contest{window: c.Depth.window(300 * time.Millisecond), atOnce: int64(atOnce)})
 		if err != nil {
 			return 0, err
 		}

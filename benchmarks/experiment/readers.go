@@ -84,13 +84,13 @@ func doReaders(ctx context.Context, c *Cell, clients []contender.Client) error {
 		k.atOnce = int64(len(all))
 		return compete(ctx, all, name, k)
 	}
-	t, err := pass(contest{warm: untimed, window: 400 * time.Millisecond})
+	t, err := pass(contest{warm: c.Depth.window(untimed), window: c.Depth.window(400 * time.Millisecond)})
 	if err != nil {
 		return err
 	}
 	c.Put("rate", t.rate)
 	return c.countPass(ctx, func() (int64, error) {
-		t, err := pass(contest{window: 200 * time.Millisecond})
+		t, err := pass(contest{window: c.Depth.window(200 * time.Millisecond)})
 		if err != nil {
 			return 0, err
 		}
@@ -125,7 +125,7 @@ func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
 		return err
 	}
 	name := c.LockName()
-	t, err := compete(ctx, clients, name, contest{warm: untimed, window: 200 * time.Millisecond})
+	t, err := compete(ctx, clients, name, contest{warm: c.Depth.window(untimed), window: c.Depth.window(200 * time.Millisecond)})
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
 		m := &mix{name: name, handOver: handOver, readers: c.Case.N, waits: measure.NewHistogram(), origin: time.Now()}
 		return m, m.run(ctx, writer, clients, window)
 	}
-	m, err := pass(pick(c.Depth, time.Second, time.Second, 2*time.Second))
+	m, err := pass(c.Depth.window(pick(c.Depth, time.Second, time.Second, 2*time.Second)))
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
 	c.Put("in hand-overs", float64(m.waits.Quantile(.99))/float64(handOver))
 	c.Put("overtaken", float64(m.worst))
 	return c.countPass(ctx, func() (int64, error) {
-		m, err := pass(400 * time.Millisecond)
+		m, err := pass(c.Depth.window(400 * time.Millisecond))
 		return m.got.Load(), err
 	})
 }

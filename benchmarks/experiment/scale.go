@@ -220,7 +220,7 @@ func doGoroutines(ctx context.Context, c *Cell) error {
 	base := c.LockName()
 	var pairs atomic.Int64
 	var over atomic.Bool
-	window := 500 * time.Millisecond
+	window := c.Depth.window(500 * time.Millisecond)
 	timer := time.AfterFunc(window, func() { over.Store(true) })
 	defer timer.Stop()
 	start := time.Now()

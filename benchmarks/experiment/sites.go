@@ -39,7 +39,7 @@ func (r *runner) openSites(ctx context.Context, cells []*Cell) {
 	for _, n := range needs {
 		if s := r.sites[n.setup]; s != nil && n.setup.Service != contender.Memory {
 			r.tell("warming up " + n.setup.String())
-			wg.Go(func() { warmUp(ctx, s, n.warm) })
+			wg.Go(func() { warmUp(ctx, r.Depth, s, n.warm) })
 		}
 	}
 	wg.Wait()
@@ -96,13 +96,14 @@ func (r *runner) closeSites() {
 
 // warmUp gives a server its first work. ZooKeeper's JVM compiles while it does, and
 // takes some thousands of acquisitions until it is no longer faster each second.
-func warmUp(ctx context.Context, s *site.Site, c contender.Contender) {
+func warmUp(ctx context.Context, depth Depth, s *site.Site, c contender.Contender) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	d, at := 100*time.Millisecond, 1
 	if s.Setup.Service == contender.ZooKeeper {
 		d, at = 4*time.Second, 8
 	}
+	d = depth.window(d)
 	client, err := c.Open(ctx, contender.Config{Addrs: s.Addrs, TTL: DefaultTTL})
 	if err != nil {
 		return // the first cell will say why

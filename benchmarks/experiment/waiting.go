@@ -79,7 +79,7 @@ func (c *Cell) longer(d time.Duration) time.Duration {
 // the holder's time could be over: there the window has to be as long as that, unless
 // little is to be measured.
 func (c *Cell) idle() time.Duration {
-	if c.Depth != Quick && c.Contender.Role == contender.Ours && withoutSessions(c.Contender) && c.Case.How != oneClient {
+	if c.Depth > Quick && c.Contender.Role == contender.Ours && withoutSessions(c.Contender) && c.Case.How != oneClient {
 		return c.TTL() + beat
 	}
 	return c.longer(beat)
