@@ -9,7 +9,7 @@ import (
 )
 
 // grpcFloor is the oldest gRPC that a program with this module may have. Who raises it in go.mod raises it for all.
-const grpcFloor = "v1.71.1"
+const grpcFloor = "v1.41.0"
 
 // A program that imports package redis builds nothing of the other backends' clients, and keeps the gRPC that it has
 // for itself if that is not older than grpcFloor.

@@ -17,7 +17,7 @@ import (
 // memberTimeout bounds what one member is asked, so that the others are heard.
 const memberTimeout = 3 * time.Second
 
-// defaultQuota is the space of a member that does not tell.
+// defaultQuota is the space of a member whose operator has not set it: clients before 3.6 cannot read it.
 const defaultQuota = 2 << 30
 
 // checkEtcd examines the members of an etcd cluster.
@@ -70,12 +70,8 @@ func examineMember(ctx context.Context, client *clientv3.Client, endpoint string
 		return err
 	}
 	l.Version(status.Version, "3.4")
-	quota := status.DbSizeQuota
-	if quota == 0 {
-		quota = defaultQuota
-	}
-	used := fmt.Sprintf("%d of %d MiB are used", status.DbSize>>20, quota>>20)
-	if status.DbSize > quota/10*9 {
+	used := fmt.Sprintf("%d of %d MiB are used, unless its quota is another", status.DbSize>>20, int64(defaultQuota)>>20)
+	if status.DbSize > defaultQuota/10*9 {
 		l.Warn(used, "no lock can be taken when there is no space", "compact and defragment, or raise --quota-backend-bytes")
 	} else {
 		l.OK(used)
