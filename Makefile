@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 RACE ?= -race
 
-.PHONY: setup test short bench compare figures faults conformance browser demo demo-test
+.PHONY: setup test soak short bench compare figures faults conformance browser demo demo-test
 
 setup:
 	@scripts/setup.sh
@@ -28,6 +28,10 @@ compare:
 # The short table and the plot in docs/comparison.md, from the last comparison (a full one).
 figures:
 	go -C benchmarks run ./compare -from results/report.json -out none -page ../docs/comparison.md
+
+# All tests twenty times on a machine that is kept busy; RUNS and LOAD say how often and how busy.
+soak: setup
+	@scripts/soak.sh
 
 # Every fault in its full length; make test runs a short form of each.
 faults: setup
