@@ -16,7 +16,7 @@ import (
 
 // All returns every contender: ours, then the rivals, the floors and the exhibits.
 func All() []contender.Contender {
-	return slices.Concat(ours.All(), rivals.All(), floors.All(), exhibits.All())
+	return slices.Concat(ours.All(), rivals.All(), rivals.InJava(), floors.All(), exhibits.All())
 }
 
 // Find returns the contender of a name.

@@ -15,7 +15,7 @@ func TestNamesAreUnique(t *testing.T) {
 			t.Errorf("two are called %s", c.Name)
 		}
 		seen[c.Name] = true
-		if c.Open == nil || c.Role == "" || c.Family == "" || c.Setup.Service == "" {
+		if (c.Open == nil) == (c.OpenCrowd == nil) || c.Role == "" || c.Family == "" || c.Setup.Service == "" {
 			t.Errorf("%s is not complete", c.Name)
 		}
 	}

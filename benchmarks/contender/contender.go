@@ -82,6 +82,26 @@ type Contender struct {
 	Traits Traits
 	// Open makes one client with connections of its own.
 	Open func(ctx context.Context, cfg Config) (Client, error)
+	// OpenCrowd is what a library of another language has instead of Open: n clients in a process of their own.
+	OpenCrowd func(ctx context.Context, cfg Config, n int) (Crowd, error)
+}
+
+// Crowd is a number of clients that measure by themselves, so that what lies between their process and this one is not measured.
+type Crowd interface {
+	// Compete has all clients take name in turn, each as often as it can: for warm at least, and then for window, which counts.
+	Compete(ctx context.Context, name string, warm, window time.Duration) (*CrowdTally, error)
+	Close() error
+}
+
+// CrowdTally is what came of it; durations are in nanoseconds.
+type CrowdTally struct {
+	Took     time.Duration   `json:"took"`     // the window
+	Counts   []int64         `json:"counts"`   // acquisitions of each client within the window
+	Acquire  []time.Duration `json:"acquire"`  // from asking to holding
+	HandOver []time.Duration `json:"handOver"` // from the release to the next holder having it
+	Pair     []time.Duration `json:"pair"`     // from asking until the release has returned
+	Overlaps int64           `json:"overlaps"` // how often two held it at once
+	Stuck    int64           `json:"stuck"`    // clients that waited ten seconds for a free lock at the end
 }
 
 // Traits say which experiments make sense for a contender.

@@ -38,13 +38,19 @@ func alone() Experiment {
 			}
 			return c.Role != contender.Exhibit || onRedis(c)
 		},
-		Do: doAlone,
+		Crowds: true,
+		Do:     doAlone,
 	}
 }
 
 // countedReps is in how many repetitions requests are counted: their number does not
 // depend on how busy the machine is.
 const countedReps = 2
+
+// aloneWindow is for how long pairs are timed.
+func aloneWindow(d Depth) time.Duration {
+	return d.window(pick(d, 150*time.Millisecond, 120*time.Millisecond, 300*time.Millisecond))
+}
 
 // hangs reports whether a contender waits five seconds in each call for a server that
 // does not answer.
@@ -53,6 +59,19 @@ func hangs(c contender.Contender) bool {
 }
 
 func doAlone(ctx context.Context, c *Cell) error {
+	if c.Contender.OpenCrowd != nil {
+		counted := time.Duration(0)
+		if c.Rep < countedReps {
+			counted = crowdCounted
+		}
+		t, pairs, err := c.crowdTally(ctx, 1, aloneWindow(c.Depth), counted)
+		if err != nil {
+			return err
+		}
+		c.Put("rate", t.rate)
+		c.PutLatency("acquire+release", pairs)
+		return nil
+	}
 	client, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -94,7 +113,7 @@ func doAlone(ctx context.Context, c *Cell) error {
 
 	h := measure.NewHistogram()
 	runtime.GC()
-	window := c.Depth.window(pick(c.Depth, 150*time.Millisecond, 120*time.Millisecond, 300*time.Millisecond))
+	window := aloneWindow(c.Depth)
 	start := time.Now()
 	for last := start; last.Sub(start) < window; {
 		if err := pair(); err != nil {

@@ -46,6 +46,7 @@ func contended() Experiment {
 			return []Case{{Name: "2 clients", N: 2, Times: 4}, sixteen, far, {Name: "64 clients", N: 64, Times: 4}, shared}
 		},
 		Repeat: func(d Depth) int { return pick(d, 2, 4, 12) },
+		Crowds: true,
 		InTurn: true, // the goroutines of one client are compared with separate clients
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			if c.Setup.Service == contender.Memory && k.How != oneClient {
@@ -79,30 +80,16 @@ func doContended(ctx context.Context, c *Cell) error {
 		defer c.close() // before the network
 		c.Site = delayed
 	}
-	clients, err := c.crowd(ctx)
+	counted := c.Rep == 0 || c.Depth == Full && c.Rep < countedReps
+	var t *tally
+	var err error
+	if c.Contender.OpenCrowd != nil {
+		t, err = c.contendedCrowd(ctx, counted)
+	} else {
+		t, err = c.contendedClients(ctx, counted)
+	}
 	if err != nil {
 		return err
-	}
-	name := c.LockName()
-
-	runtime.GC()
-	t, err := compete(ctx, clients, name, contest{warm: c.Depth.window(untimed), window: c.Depth.window(400 * time.Millisecond)})
-	if err != nil {
-		return err
-	}
-	overlaps, stuck := t.overlaps, t.stuck
-	if c.Rep == 0 || c.Depth == Full && c.Rep < countedReps {
-		// Counted afterwards, so that what is done once for a name is not among it.
-		var counted *tally
-		requests, err := c.Site.Requests(ctx, func() (err error) {
-			counted, err = compete(ctx, clients, name, contest{window: c.Depth.window(300 * time.Millisecond)})
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		c.Put("requests", float64(requests)/float64(counted.all))
-		overlaps, stuck = overlaps+counted.overlaps, stuck+counted.stuck
 	}
 	c.Put("rate", t.rate)
 	c.PutLatency("acquire", t.acquire)
@@ -111,12 +98,54 @@ func doContended(ctx context.Context, c *Cell) error {
 	c.Put("unluckiest", least)
 	c.Put("luckiest", greatest)
 	c.Put("largest/smallest", ratio)
-	if once := slices.Max(t.once); once < never {
-		c.Put("all once", float64(once.Microseconds())/1000)
+	if t.once != nil && slices.Max(t.once) < never {
+		c.Put("all once", float64(slices.Max(t.once).Microseconds())/1000)
 	}
-	c.Put("two inside", float64(overlaps))
-	c.Put("stuck", float64(stuck))
+	c.Put("two inside", float64(t.overlaps))
+	c.Put("stuck", float64(t.stuck))
 	return nil
+}
+
+// contendedWindow is for how long it is measured, crowdCounted for how long requests are counted.
+const (
+	contendedWindow = 400 * time.Millisecond
+	crowdCounted    = 300 * time.Millisecond
+)
+
+// contendedClients has clients of this process compete.
+func (c *Cell) contendedClients(ctx context.Context, counted bool) (*tally, error) {
+	clients, err := c.crowd(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := c.LockName()
+	runtime.GC()
+	t, err := compete(ctx, clients, name, contest{warm: c.Depth.window(untimed), window: c.Depth.window(contendedWindow)})
+	if err != nil || !counted {
+		return t, err
+	}
+	// Counted afterwards, so that what is done once for a name is not among it.
+	var again *tally
+	requests, err := c.Site.Requests(ctx, func() (err error) {
+		again, err = compete(ctx, clients, name, contest{window: c.Depth.window(crowdCounted)})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Put("requests", float64(requests)/float64(again.all))
+	t.overlaps, t.stuck = t.overlaps+again.overlaps, t.stuck+again.stuck
+	return t, nil
+}
+
+// contendedCrowd has clients in a process of their own compete.
+func (c *Cell) contendedCrowd(ctx context.Context, counted bool) (*tally, error) {
+	length := time.Duration(0)
+	if counted {
+		length = crowdCounted
+	}
+	t, _, err := c.crowdTally(ctx, c.Case.N, c.Depth.window(contendedWindow), length)
+	return t, err
 }
 
 // crowd opens the clients of a case: N of them, or one N times.

@@ -39,6 +39,7 @@ func delay() Experiment {
 			return all
 		},
 		Repeat:   func(d Depth) int { return pick(d, 1, 2, 6) },
+		Crowds:   true,
 		OnDemand: true,
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
@@ -55,12 +56,7 @@ func doDelay(ctx context.Context, c *Cell) error {
 	defer delayed.Close()
 	defer c.close() // before the network
 	c.Site = delayed
-	clients, err := c.OpenN(ctx, c.Case.N)
-	if err != nil {
-		return err
-	}
-	runtime.GC()
-	t, err := compete(ctx, clients, c.LockName(), contest{warm: c.Depth.window(untimed), window: c.Depth.window(time.Second)})
+	t, err := c.delayedTally(ctx, c.Depth.window(time.Second))
 	if err != nil {
 		return err
 	}
@@ -71,4 +67,17 @@ func doDelay(ctx context.Context, c *Cell) error {
 	c.PutLatency("acquire", t.acquire)
 	c.Put("two inside", float64(t.overlaps))
 	return nil
+}
+
+func (c *Cell) delayedTally(ctx context.Context, window time.Duration) (*tally, error) {
+	if c.Contender.OpenCrowd != nil {
+		t, _, err := c.crowdTally(ctx, c.Case.N, window, 0)
+		return t, err
+	}
+	clients, err := c.OpenN(ctx, c.Case.N)
+	if err != nil {
+		return nil, err
+	}
+	runtime.GC()
+	return compete(ctx, clients, c.LockName(), contest{warm: c.Depth.window(untimed), window: window})
 }

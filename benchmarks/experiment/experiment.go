@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -113,6 +114,8 @@ type Experiment struct {
 	// InTurn: the cases take turns as the contenders do, since they are compared with one
 	// another, and the machine is not the same from minute to minute.
 	InTurn bool
+	// Crowds: it measures what has OpenCrowd instead of Open as well.
+	Crowds bool
 	// Own: the experiment breaks its servers and starts them itself; Cell.Site is nil.
 	Own bool
 	// OnDemand: it is run only if it is named, since it takes long.
@@ -156,7 +159,7 @@ type Cell struct {
 	database string // of the shop
 	version  *sync.Map
 	mu       sync.Mutex
-	clients  []contender.Client
+	clients  []io.Closer
 }
 
 var names atomic.Int64
@@ -182,9 +185,19 @@ func (c *Cell) TTL() time.Duration {
 
 // Open makes a client, which is closed when the cell is done.
 func (c *Cell) Open(ctx context.Context) (contender.Client, error) {
-	client, err := c.Contender.Open(ctx, contender.Config{Addrs: c.Site.Addrs, TTL: c.TTL(), HandOver: c.Case.HandOver})
+	return opened(c, func(cfg contender.Config) (contender.Client, error) { return c.Contender.Open(ctx, cfg) })
+}
+
+// OpenCrowd makes n clients that measure by themselves; they are closed when the cell is done.
+func (c *Cell) OpenCrowd(ctx context.Context, n int) (contender.Crowd, error) {
+	return opened(c, func(cfg contender.Config) (contender.Crowd, error) { return c.Contender.OpenCrowd(ctx, cfg, n) })
+}
+
+// opened returns what open makes, to be closed with the cell.
+func opened[T io.Closer](c *Cell, open func(contender.Config) (T, error)) (T, error) {
+	client, err := open(contender.Config{Addrs: c.Site.Addrs, TTL: c.TTL(), HandOver: c.Case.HandOver})
 	if err != nil {
-		return nil, fmt.Errorf("open: %w", err)
+		return client, fmt.Errorf("open: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -107,6 +107,9 @@ func (r *runner) cells(e *Experiment) []*Cell {
 				slices.Reverse(turns)
 			}
 			for _, c := range turns {
+				if c.OpenCrowd != nil && !e.takesCrowd(r.Depth, k) {
+					continue
+				}
 				if e.Fits(r.Depth, c, k) && !e.enough(c, rep) {
 					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, results: r.results, database: r.ShopDatabase, version: &r.version})
 				}
@@ -127,8 +130,19 @@ func (r *runner) cells(e *Experiment) []*Cell {
 	return all
 }
 
+// takesCrowd reports whether a case is measured with crowds. They take seconds to start, and show nothing in the smoke form.
+func (e *Experiment) takesCrowd(d Depth, k Case) bool {
+	return e.Crowds && d != Smoke && k.How != oneClient
+}
+
+// crowdsMost is how often crowds are measured at most: each time a JVM starts and runs for seconds until it is fast.
+const crowdsMost = 4
+
 // enough reports whether a contender has been measured so often before.
 func (e *Experiment) enough(c contender.Contender, rep int) bool {
+	if c.OpenCrowd != nil && rep >= crowdsMost {
+		return true
+	}
 	if e.Most == nil {
 		return false
 	}

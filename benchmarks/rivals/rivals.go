@@ -12,7 +12,7 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 )
 
-// All returns the rivals in the order of the report.
+// All returns the rivals in Go in the order of the report.
 func All() []contender.Contender {
 	return []contender.Contender{
 		redislockContender(),
