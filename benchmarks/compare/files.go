@@ -46,14 +46,15 @@ func (o *options) report(in report.Input, say io.Writer) error {
 	return nil
 }
 
-// The marks in a page between which the figures stand, and the file beside it that is the plot.
+// The marks in a page between which the figures stand, and the files beside it that are the plots.
 const (
 	markBegin = "<!-- figures: made by make figures -->"
 	markEnd   = "<!-- end of figures -->"
-	pagePlot  = "rates.svg"
+	pageCosts = "cost.svg"
+	pageRates = "rates.svg"
 )
 
-// intoPage replaces what stands between the marks, and the plot.
+// intoPage replaces what stands between the marks, and the plots.
 func intoPage(file string, in report.Input) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
@@ -65,13 +66,14 @@ func intoPage(file string, in report.Input) error {
 		return errors.New("it has no marks (" + markBegin + " and " + markEnd + ")")
 	}
 	var b bytes.Buffer
-	plot, err := report.Page(&b, in, pagePlot)
+	plots, err := report.Page(&b, in, pageCosts, pageRates)
 	if err != nil {
 		return err
 	}
-	svg := filepath.Join(filepath.Dir(file), pagePlot)
-	if err := os.WriteFile(svg, plot.SVG, 0o644); err != nil {
-		return err
+	for name, plot := range plots {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(file), name), plot.SVG, 0o644); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(file, []byte(before+markBegin+"\n"+b.String()+markEnd+after), 0o644)
 }

@@ -25,9 +25,9 @@ var shortColumns = []struct {
 	{"after a kill, ms", "death", "killed, TTL 2s", "next holder"},
 }
 
-// Page writes the short table for docs/comparison.md, with the plot that lies at the address
-// given, and returns the plot.
-func Page(w io.Writer, in Input, address string) (Plot, error) {
+// Page writes the figures for docs/comparison.md: what a lock costs over a network, if that was measured, and the short table; and
+// returns their plots, which lie at the addresses given.
+func Page(w io.Writer, in Input, costAddress, ratesAddress string) (map[string]Plot, error) {
 	t := Table{Head: []string{""}}
 	for _, c := range shortColumns {
 		t.Head = append(t.Head, c.head)
@@ -45,26 +45,34 @@ func Page(w io.Writer, in Input, address string) (Plot, error) {
 	in.Plan.Contenders = shown
 	plot, ok := rates(in)
 	if !ok {
-		return Plot{}, errors.New("the run has no figures of 16 clients on one name, of two contenders at least")
+		return nil, errors.New("the run has no figures of 16 clients on one name, of two contenders at least")
 	}
+	plots := map[string]Plot{ratesAddress: plot}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nMedians of `%s` (%s form), %s, on %s; %s; all servers and clients on that one machine. The number behind a name is that of the servers.",
 		in.Command, in.Plan.Depth, in.Outcome.Started.Format("2006-01-02"), in.Machine, versions(in.Outcome.Versions))
 	if in.Machine.Busy() {
 		b.WriteString(" The machine had other work meanwhile.")
 	}
-	b.WriteString("\n\n")
+	b.WriteByte('\n')
+	if all, delays := costs(in); len(all) > 0 {
+		plot, err := drawCosts(all, delays)
+		if err != nil {
+			return nil, err
+		}
+		plots[costAddress] = plot
+		writeCosts(&b, all, delays, plot.Caption, costAddress)
+		b.WriteString("\nOn one machine, without a network:\n")
+	}
+	b.WriteByte('\n')
 	markdownTable(&b, t)
-	fmt.Fprintf(&b, "\n![%s](%s)\n", plot.Caption, address)
+	fmt.Fprintf(&b, "\n![%s](%s)\n", plot.Caption, ratesAddress)
 	_, err := io.WriteString(w, b.String())
-	return plot, err
+	return plots, err
 }
 
 func shortRow(in Input, c contender.Contender) (row []string, ok bool) {
-	row = []string{c.Name}
-	if c.Role == contender.Ours {
-		row[0] = "**" + c.Name + "**"
-	}
+	row = []string{rowName(c)}
 	r := in.Outcome.Results
 	for _, col := range shortColumns {
 		cell := ""

@@ -222,14 +222,16 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 var fonts = regexp.MustCompile(`font-family:[^;"]*`)
 
 // render writes a plot as SVG that names no font which a reader may not have.
-func render(p *plot.Plot, w, h vg.Length) ([]byte, error) {
+func render(p *plot.Plot, w, h vg.Length) ([]byte, error) { return draws(w, h, p.Draw) }
+
+// draws writes what draw draws as such an SVG.
+func draws(w, h vg.Length, drawing func(draw.Canvas)) ([]byte, error) {
 	c := vgsvg.New(w, h)
-	p.BackgroundColor = color.White
 	all := draw.New(c)
 	all.SetColor(color.White)
 	all.Fill(all.Rectangle.Path())
 	// A reader's font may be wider than the one that was reckoned with.
-	p.Draw(draw.Crop(all, .9*vg.Centimeter, -.3*vg.Centimeter, .2*vg.Centimeter, -.3*vg.Centimeter))
+	drawing(draw.Crop(all, .9*vg.Centimeter, -.3*vg.Centimeter, .2*vg.Centimeter, -.3*vg.Centimeter))
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return nil, err

@@ -285,9 +285,13 @@ func TestPage(t *testing.T) {
 		in.Outcome.Results.Add(of("contended", sixteen, who, "acquire p99"), ms)
 	}
 	var b bytes.Buffer
-	p, err := Page(&b, in, "a/plot.svg")
+	plots, err := Page(&b, in, "a/cost.svg", "a/plot.svg")
 	if err != nil {
 		t.Fatal(err)
+	}
+	p := plots["a/plot.svg"]
+	if len(plots) != 1 || strings.Contains(b.String(), "cost") {
+		t.Errorf("nothing was measured over a network, yet: %s", b.String())
 	}
 	if !strings.Contains(b.String(), "| **redis** | 8,500 | 0.11 | 11,000 | 5 |") {
 		t.Errorf("%s", b.String())
@@ -307,5 +311,34 @@ func TestPage(t *testing.T) {
 	}
 	if at["etcd-1"] != "" {
 		t.Error("etcd-1, of which there are no such figures, is in the plot")
+	}
+}
+
+// What a lock costs over a network stands at the head of the page, if it was measured.
+func TestCosts(t *testing.T) {
+	in := sample()
+	for who, ms := range map[string]float64{"redis": 5, "redislock": 5.1} {
+		in.Outcome.Results.Add(of("contended", sixteen, who, "acquire p99"), ms)
+	}
+	for kase, rate := range map[string]float64{"alone, 0.2 ms": 2000, "alone, 1 ms": 400, "alone, 5 ms": 80, "16 clients, 1 ms": 500} {
+		in.Outcome.Results.Add(of("delay", kase, "redis", "rate"), rate)
+	}
+	in.Outcome.Results.Add(of("delay", "alone, 1 ms", "redislock", "rate"), 320)
+	var b bytes.Buffer
+	plots, err := Page(&b, in, "a/cost.svg", "a/plot.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| **redis** | 0.5 | 2.5 | 12.5 |  | 2 |  |", "| redislock |  | 3.12 |", "](a/cost.svg)"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in %s", want, b.String())
+		}
+	}
+	if strings.Index(b.String(), "cost.svg") > strings.Index(b.String(), "alone, pairs/s") {
+		t.Error("the costs come after the rates")
+	}
+	svg := string(plots["a/cost.svg"].SVG)
+	if n := strings.Count(svg, ">redis<"); n != 1 || !strings.Contains(svg, "200") || strings.Contains(svg, "etcd-1") {
+		t.Errorf("redis %d times in %s", n, svg)
 	}
 }

@@ -121,9 +121,12 @@ func (c *conn) arrive(dir int, b []byte, ended bool) {
 // write delivers the queue as far as the proxy's state lets it.
 func (c *conn) write(dir int) {
 	to := c.side[dir].to
+	var precise sleeper
 	for {
-		b, ended, changed, wait := c.next(dir)
+		b, ended, changed, wait, early := c.next(dir)
 		switch {
+		case early > 0:
+			precise.sleep(early)
 		case ended:
 			_ = to.(*net.TCPConn).CloseWrite()
 			c.delivered(dir, 0, nil, true)
@@ -162,29 +165,35 @@ func (c *conn) delivered(dir, n int, err error, ended bool) {
 	}
 }
 
-// next says what write is to do: deliver bytes, pass the end on, or wait.
-func (c *conn) next(dir int) (b []byte, ended bool, changed <-chan struct{}, wait <-chan time.Time) {
+// timerError is by how much a timer may be late on an idle machine.
+const timerError = 2 * time.Millisecond
+
+// next says what write is to do: deliver bytes, pass the end on, wait, or sleep, because it is early by less than timerError.
+func (c *conn) next(dir int) (b []byte, ended bool, changed <-chan struct{}, wait <-chan time.Time, early time.Duration) {
 	p := c.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &c.side[dir]
 	switch {
 	case c.cut || p.frozen[dir] || (len(s.queue) == 0 && !s.ended):
-		return nil, false, p.changed, nil
+		return nil, false, p.changed, nil, 0
 	case len(s.queue) == 0:
-		return nil, true, nil, nil
+		return nil, true, nil, nil, 0
 	}
 	k := s.queue[0]
 	if early := time.Until(k.due); early > 0 && p.delay[dir] > 0 {
-		return nil, false, p.changed, time.After(early)
+		if early > timerError {
+			return nil, false, p.changed, time.After(early - timerError), 0
+		}
+		return nil, false, nil, nil, early
 	}
 	if dir == down && c.swallowing {
 		if early := time.Until(c.cutAt); early > 0 {
-			return nil, false, p.changed, time.After(early)
+			return nil, false, p.changed, time.After(early), 0
 		}
 		p.stats.Swallowed++
 		c.cutLocked()
-		return nil, false, p.changed, nil
+		return nil, false, p.changed, nil, 0
 	}
 	if dir == up && len(p.swallow) > 0 && !c.swallowing {
 		if w := p.swallow[0]; w.match == nil || w.match(k.b) {
@@ -194,5 +203,5 @@ func (c *conn) next(dir int) (b []byte, ended bool, changed <-chan struct{}, wai
 	}
 	s.queue = s.queue[1:]
 	p.held[dir] -= int64(len(k.b))
-	return k.b, false, nil, nil
+	return k.b, false, nil, nil, 0
 }

@@ -56,6 +56,23 @@ func TestDelay(t *testing.T) {
 	receive(t, c, "re: y")
 }
 
+// A delay of a tenth of a millisecond is not rounded up to a whole one.
+func TestShortDelay(t *testing.T) {
+	p, _ := newProxy(t)
+	c := connect(t, p)
+	const each = 100 * time.Microsecond
+	p.Delay(each, each)
+	best := time.Hour
+	for range 50 {
+		start := time.Now()
+		ask(t, c, "x")
+		best = min(best, time.Since(start))
+	}
+	if best < 2*each || best > 2*each+300*time.Microsecond {
+		t.Errorf("there and back in %v", best)
+	}
+}
+
 // Everything at once, for the race detector and for what Close leaves behind.
 func TestStorm(t *testing.T) {
 	p, _ := newProxy(t)
