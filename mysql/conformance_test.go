@@ -12,6 +12,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/internal/sqlqueue"
 )
 
 // TestConformance kills the server.
@@ -19,7 +20,7 @@ func TestConformance(t *testing.T) { conform(t, setup{}) }
 
 // TestConformancePolling has waiters that cannot be woken.
 func TestConformancePolling(t *testing.T) {
-	conform(t, setup{poll: true, options: []locker.Option{WithPolling(pollEvery)}})
+	conform(t, setup{poll: true, options: []locker.Option{WithPolling(sqlqueue.PollEvery)}})
 }
 
 // setup is one way to use MariaDB.
@@ -79,7 +80,7 @@ func conform(t *testing.T, s setup) {
 		RequireAll: true,
 	}
 	if s.poll {
-		b.IdleRate = 1.2 * float64(time.Second/pollEvery)
+		b.IdleRate = 1.2 * float64(time.Second/sqlqueue.PollEvery)
 	}
 	if !conformance.InChild() {
 		server := servers.NewMariaDB(t, servers.MariaDBOptions{})

@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"context"
 	"crypto/tls"
 	sqldriver "database/sql/driver"
 	"errors"
@@ -62,8 +61,8 @@ func broken(err error) bool {
 	return errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, io.EOF)
 }
 
-// isTransient reports whether it makes sense to wait until err goes away by itself.
-func isTransient(err error) bool {
+// Transient reports whether it makes sense to wait until err goes away by itself.
+func (*server) Transient(err error) bool {
 	if code(err) != 0 {
 		return among(transient, err) || among(conflicts, err)
 	}
@@ -73,10 +72,9 @@ func isTransient(err error) bool {
 // closed reports whether err says that the pool was closed. database/sql does not export this error.
 func closed(err error) bool { return strings.Contains(err.Error(), "sql: database is closed") }
 
-// ineffective reports whether err says that the statement has had no effect and will have none: the server said
-// so, or it was never sent.
+// ineffective reports whether err says that the statement that was sent has had no effect and will have none.
 func ineffective(err error) bool {
-	return errors.As(err, new(notSent)) || among(before, err) || errors.Is(err, sqldriver.ErrBadConn)
+	return among(before, err) || errors.Is(err, sqldriver.ErrBadConn)
 }
 
 // explain wraps an error that no repetition mends in [driver.ErrRefused].
@@ -93,15 +91,6 @@ func explain(err error) error {
 		errors.Is(err, mysql.ErrNoTLS), errors.Is(err, mysql.ErrOldPassword), errors.Is(err, mysql.ErrNativePassword),
 		errors.Is(err, mysql.ErrCleartextPassword), errors.Is(err, mysql.ErrUnknownPlugin), errors.Is(err, mysql.ErrOldProtocol):
 		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
-	}
-	return err
-}
-
-// because returns why a wait has ended with err: what was in the way, if ctx has ended. The core adds
-// that it has.
-func because(ctx context.Context, err, failed error) error {
-	if ctx.Err() != nil && failed != nil {
-		return failed
 	}
 	return err
 }

@@ -61,26 +61,20 @@
 package mysql
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
-	"github.com/seed80cd6120/locker/internal/servertime"
-	"github.com/seed80cd6120/locker/internal/underway"
+	"github.com/seed80cd6120/locker/internal/sqlqueue"
 )
 
 // DefaultSchema is where everything is stored unless WithSchema says otherwise.
 const DefaultSchema = "locker"
-
-// checkEvery is how soon a holder learns that its row was deleted by hand.
-const checkEvery = 750 * time.Millisecond
 
 type settings struct {
 	schema string
@@ -136,19 +130,10 @@ func New(db *sql.DB, opts ...locker.Option) (locker.Locker, error) {
 	return locker.New(newBackend(db, cfg, s), cfg)
 }
 
-// backend is the driver.
+// backend is the driver: a queue in the tables of a server.
 type backend struct {
-	db       *sql.DB
-	settings settings
-	schema   string // quoted
-	clock    driver.Clock
-	time     *servertime.Guess
-	listener *listener
-	ready    atomic.Bool  // the schema is there
-	swept    atomic.Int64 // when it was swept last, on the clock
-	working  underway.Group
-	life     context.Context
-	die      context.CancelFunc
+	*sqlqueue.Queue
+	server *server
 }
 
 func newBackend(db *sql.DB, cfg *locker.Config, s settings) *backend {
@@ -158,36 +143,17 @@ func newBackend(db *sql.DB, cfg *locker.Config, s settings) *backend {
 	if s.listen == nil {
 		s.listen = db
 		if db.Stats().MaxOpenConnections == 1 && s.poll == 0 {
-			s.poll = pollEvery
+			s.poll = sqlqueue.PollEvery
 		}
 	}
-	b := &backend{
-		db:       db,
-		settings: s,
-		schema:   "`" + strings.ReplaceAll(s.schema, "`", "``") + "`",
-		clock:    cfg.Clock,
-		time:     servertime.New(cfg.Clock),
-	}
-	b.life, b.die = context.WithCancel(context.Background())
-	b.listener = &listener{b: b, claims: make(map[string]*claim)}
-	return b
+	server := &server{db: db, listen: s.listen, schema: "`" + strings.ReplaceAll(s.schema, "`", "``") + "`"}
+	return &backend{sqlqueue.New(server, cfg.Clock, s.poll), server}
 }
 
 // Traits implements [driver.Driver]. Prompt stays false: the dialer of a data source name may be anybody's.
 func (b *backend) Traits() driver.Traits {
 	return driver.Traits{
 		Backend: "mysql", Fair: true, Fenced: true, Shared: true, Permits: true,
-		Inspect: true, Evict: true, Downgrade: true, Linger: true, Check: checkEvery,
-	}
-}
-
-// Close ends the connection that listens and what runs in the background.
-func (b *backend) Close(ctx context.Context) error {
-	b.die()
-	select {
-	case <-b.working.None():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the client still hangs in a call: %w", ctx.Err())
+		Inspect: true, Evict: true, Downgrade: true, Linger: true, Check: sqlqueue.CheckEvery,
 	}
 }

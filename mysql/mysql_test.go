@@ -15,6 +15,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/look"
 	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/internal/sqlqueue"
 )
 
 func TestOptions(t *testing.T) {
@@ -106,7 +107,7 @@ func TestIdleWaitersSendNothing(t *testing.T) {
 	since, before := time.Now(), questions(t, admin)
 	time.Sleep(3 * time.Second) // in which nothing may happen but the check of the holder
 	sent := questions(t, admin) - before - 1
-	if most := 2 + int(time.Since(since)/checkEvery); sent > most && time.Since(since) < look.Fallback/2 {
+	if most := 2 + int(time.Since(since)/sqlqueue.CheckEvery); sent > most && time.Since(since) < look.Fallback/2 {
 		t.Errorf("%d that wait sent %d statements", lockers, sent)
 	}
 	cancel()
@@ -268,7 +269,7 @@ func TestNoAnswer(t *testing.T) {
 	proxy.Freeze()
 	defer proxy.Cut()
 	_, err := l.TryAcquire(within(t, time.Minute), "no answer")
-	if !errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, sqlqueue.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("from a silent server: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/internal/sqlqueue"
 )
 
 // TestConformance stops the server in order: unlogged tables survive that. What a crash does to them is in
@@ -109,7 +110,7 @@ func conform(t *testing.T, s setup) {
 		RequireAll: true,
 	}
 	if s.bouncer && !s.listen {
-		b.IdleRate = 1.2 * float64(time.Second/pollEvery)
+		b.IdleRate = 1.2 * float64(time.Second/sqlqueue.PollEvery)
 	}
 	if !conformance.InChild() {
 		server := servers.NewPostgres(t, servers.PostgresOptions{})

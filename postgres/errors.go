@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -28,8 +27,8 @@ func among(codes []string, c string) bool {
 	return len(c) == 5 && (slices.Contains(codes, c) || slices.Contains(codes, c[:2]))
 }
 
-// isTransient reports whether it makes sense to wait until err goes away by itself.
-func isTransient(err error) bool {
+// Transient reports whether it makes sense to wait until err goes away by itself.
+func (*server) Transient(err error) bool {
 	if c := code(err); c != "" {
 		return among(transient, c)
 	}
@@ -57,15 +56,6 @@ func explain(err error) error {
 	}
 	if among(refusals, code(err)) || errors.As(err, &verification) || errors.As(err, &header) {
 		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
-	}
-	return err
-}
-
-// because returns why a wait has ended with err: what was in the way, if ctx has ended. The core adds
-// that it has.
-func because(ctx context.Context, err, failed error) error {
-	if ctx.Err() != nil && failed != nil {
-		return failed
 	}
 	return err
 }

@@ -62,12 +62,11 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,8 +74,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
-	"github.com/seed80cd6120/locker/internal/servertime"
-	"github.com/seed80cd6120/locker/internal/underway"
+	"github.com/seed80cd6120/locker/internal/sqlqueue"
 )
 
 const (
@@ -85,9 +83,6 @@ const (
 	// DefaultDurableSchema takes its place with Durable.
 	DefaultDurableSchema = "locker_durable"
 )
-
-// checkEvery is how soon a holder learns that its row was deleted by hand.
-const checkEvery = 750 * time.Millisecond
 
 type settings struct {
 	schema  string
@@ -150,20 +145,11 @@ func New(pool *pgxpool.Pool, opts ...locker.Option) (locker.Locker, error) {
 	return locker.New(newBackend(pool, cfg, s), cfg)
 }
 
-// backend is the driver.
+// backend is the driver: a queue in the tables of a server.
 type backend struct {
-	pool       *pgxpool.Pool
-	settings   settings
-	statements statements
-	clock      driver.Clock
-	time       *servertime.Guess
-	listener   *listener
-	prompt     bool         // pgx returns when a context ends; the caller's hooks may not
-	ready      atomic.Bool  // the schema is there
-	swept      atomic.Int64 // when it was swept last, on the clock
-	working    underway.Group
-	life       context.Context
-	die        context.CancelFunc
+	*sqlqueue.Queue
+	server *server
+	prompt bool // pgx returns when a context ends; the caller's hooks may not
 }
 
 func newBackend(pool *pgxpool.Pool, cfg *locker.Config, s settings) *backend {
@@ -173,36 +159,17 @@ func newBackend(pool *pgxpool.Pool, cfg *locker.Config, s settings) *backend {
 			s.schema = DefaultDurableSchema
 		}
 	}
-	b := &backend{
-		pool:       pool,
-		settings:   s,
-		statements: newStatements(s.schema),
-		clock:      cfg.Clock,
-		time:       servertime.New(cfg.Clock),
-	}
 	hooks := pool.Config()
 	//lint:ignore SA1019 it is called all the same
-	b.prompt = hooks.BeforeAcquire == nil && hooks.PrepareConn == nil && hooks.ConnConfig.Tracer == nil
-	b.life, b.die = context.WithCancel(context.Background())
-	b.listener = &listener{b: b, number: rand.Int64(), claims: make(map[string]*claim)}
-	return b
+	prompt := hooks.BeforeAcquire == nil && hooks.PrepareConn == nil && hooks.ConnConfig.Tracer == nil
+	server := &server{pool: pool, settings: s, statements: newStatements(s.schema), listener: rand.Int64N(math.MaxInt64) + 1}
+	return &backend{sqlqueue.New(server, cfg.Clock, s.poll), server, prompt}
 }
 
 // Traits implements [driver.Driver].
 func (b *backend) Traits() driver.Traits {
 	return driver.Traits{
 		Backend: "postgres", Fair: true, Fenced: true, Shared: true, Permits: true,
-		Inspect: true, Evict: true, Downgrade: true, Linger: true, Prompt: b.prompt, Check: checkEvery,
-	}
-}
-
-// Close ends the connection for LISTEN and what runs in the background.
-func (b *backend) Close(ctx context.Context) error {
-	b.die()
-	select {
-	case <-b.working.None():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the client still hangs in a call: %w", ctx.Err())
+		Inspect: true, Evict: true, Downgrade: true, Linger: true, Prompt: b.prompt, Check: sqlqueue.CheckEvery,
 	}
 }

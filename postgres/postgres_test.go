@@ -18,6 +18,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/look"
 	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/internal/sqlqueue"
 )
 
 func TestOptions(t *testing.T) {
@@ -282,7 +283,7 @@ func TestNoAnswer(t *testing.T) {
 	proxy.Freeze()
 	defer proxy.Cut()
 	_, err := l.TryAcquire(within(t, time.Minute), "x")
-	if !errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, sqlqueue.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("from a silent server: %v", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,9 +16,6 @@ import (
 
 // version is that of the functions in schema.sql. A server with a later one is refused.
 const version = 1
-
-// sweepEvery is how often a Locker that is used removes what others left behind who are gone.
-const sweepEvery = time.Minute
 
 //go:embed schema.sql
 var schemaSQL string
@@ -50,40 +46,40 @@ func newStatements(schema string) statements {
 }
 
 // prepare makes sure, once, that the schema is there.
-func (b *backend) prepare(ctx context.Context, conn *pgxpool.Conn) error {
-	if !b.ready.Load() {
-		found, err := b.found(ctx, conn)
+func (s *server) prepare(ctx context.Context, conn *pgxpool.Conn) error {
+	if !s.ready.Load() {
+		found, err := s.found(ctx, conn)
 		if undefined(err) {
-			if err := b.create(ctx, conn); err != nil {
-				return fmt.Errorf("create schema %q (to do it by hand see schema.sql): %w", b.settings.schema, err)
+			if err := s.create(ctx, conn); err != nil {
+				return fmt.Errorf("create schema %q (to do it by hand see schema.sql): %w", s.settings.schema, err)
 			}
-			found, err = b.found(ctx, conn)
+			found, err = s.found(ctx, conn)
 		}
 		if err != nil {
 			return err
 		}
 		if found > version {
 			return fmt.Errorf("%w: schema %q is of version %d, this package of %d",
-				driver.ErrRefused, b.settings.schema, found, version)
+				driver.ErrRefused, s.settings.schema, found, version)
 		}
-		b.ready.Store(true)
+		s.ready.Store(true)
 	}
 	return nil
 }
 
-func (b *backend) found(ctx context.Context, conn *pgxpool.Conn) (found int, err error) {
-	err = conn.QueryRow(ctx, b.statements.version, simple).Scan(&found)
+func (s *server) found(ctx context.Context, conn *pgxpool.Conn) (found int, err error) {
+	err = conn.QueryRow(ctx, s.statements.version, simple).Scan(&found)
 	return found, err
 }
 
 // create runs schema.sql, whose variables are those of psql.
-func (b *backend) create(ctx context.Context, conn *pgxpool.Conn) error {
+func (s *server) create(ctx context.Context, conn *pgxpool.Conn) error {
 	persistence := "unlogged"
-	if b.settings.durable {
+	if s.settings.durable {
 		persistence = ""
 	}
 	_, code, _ := strings.Cut(schemaSQL, "\nbegin;\n") // the comment above explains the variables
-	name := pgx.Identifier{b.settings.schema}.Sanitize()
+	name := pgx.Identifier{s.settings.schema}.Sanitize()
 	code = strings.NewReplacer(`:"schema"`, name, ":persistence", persistence).Replace(code)
 	_, err := conn.Conn().PgConn().Exec(ctx, "begin;\n"+code).ReadAll()
 	return err
@@ -105,18 +101,4 @@ func code(err error) string {
 		return answer.Code
 	}
 	return ""
-}
-
-// sweep removes now and then what those left behind who are gone.
-func (b *backend) sweep() {
-	now, last := int64(b.clock.Now()), b.swept.Load()
-	if last != 0 && now-last < int64(sweepEvery) || !b.swept.CompareAndSwap(last, now) {
-		return
-	}
-	b.working.Go(func() {
-		_, _ = b.call(b.life, func(ctx context.Context, conn *pgxpool.Conn) error {
-			_, err := conn.Exec(ctx, b.statements.sweep, simple)
-			return err
-		})
-	})
 }
