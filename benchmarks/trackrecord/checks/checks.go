@@ -105,5 +105,5 @@ var All = []Check{
 	{ID: "close-frees", Claim: Ends, Run: closeFrees,
 		Sentence: "A client that is closed gives up at once what it held."},
 	{ID: "foreign-entries", Claim: inTree, Run: foreignEntries,
-		Sentence: "An entry in the queue that is not the library's own does no harm."},
+		Sentence: "An entry in the queue that is not the library's own is waited for or passed over, and nothing panics."},
 }
