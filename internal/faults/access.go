@@ -28,6 +28,8 @@ type Access struct {
 	Master string `json:",omitempty"`
 	// TTL of the locks.
 	TTL time.Duration
+	// HandOver is for how long goroutines of a client may pass a name on among themselves.
+	HandOver time.Duration `json:",omitempty"`
 
 	// User and Password, if there are any, are what a client shows to the servers.
 	User, Password string `json:",omitempty"`
@@ -43,6 +45,9 @@ type Access struct {
 // options are those of every Locker of ours.
 func (a Access) options(more ...locker.Option) []locker.Option {
 	opts := append([]locker.Option{locker.WithTTL(a.TTL)}, more...)
+	if a.HandOver > 0 {
+		opts = append(opts, locker.WithHandOver(a.HandOver))
+	}
 	if a.clock != nil {
 		opts = append(opts, locker.WithClock(a.clock))
 	}

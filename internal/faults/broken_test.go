@@ -15,16 +15,20 @@ import (
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/servers"
-	"github.com/seed80cd6120/locker/redis"
 )
 
 // What follows are locks with one defect each, to see that a campaign finds it.
 func init() {
 	// A holder whose clock is slow is told too late.
-	Register("broken-late", func(_ context.Context, a Access) (conformance.Client, error) {
-		c := RedisClient(a, a.Addrs[0])
-		l, err := redis.New(c, locker.WithTTL(a.TTL), locker.WithClock(&slowClock{locker.SystemClock()}))
-		return of(l, err, c.Close)
+	Register("broken-late", func(ctx context.Context, a Access) (conformance.Client, error) {
+		a.Kind, a.clock = "redis", &slowClock{locker.SystemClock()}
+		return Open(ctx, a)
+	})
+	// Who wants a name alone shares it.
+	Register("broken-writer", func(ctx context.Context, a Access) (conformance.Client, error) {
+		a.Kind = "redis"
+		c, err := Open(ctx, a)
+		return sharing{c}, err
 	})
 	// Now and then a lock is given to somebody who has not asked the server.
 	Register("broken-double", func(ctx context.Context, a Access) (conformance.Client, error) {
@@ -62,6 +66,8 @@ var (
 	leaked *os.File
 	leftOf string // the number of the row that is about to be run
 	stays  = make(chan struct{})
+
+	deletion func(ctx context.Context, name string) error // of whoever has the name
 )
 
 type slowClock struct{ driver.Clock }
@@ -76,6 +82,12 @@ func (d double) Acquire(ctx context.Context, name string, opts ...locker.Acquire
 		return &invented{name: name, ctx: ctx, cancel: cancel, token: time.Now().UnixMicro()}, nil
 	}
 	return d.Client.Acquire(ctx, name, opts...)
+}
+
+type sharing struct{ conformance.Client }
+
+func (s sharing) Acquire(ctx context.Context, name string, _ ...locker.AcquireOption) (conformance.Holding, error) {
+	return s.Client.Acquire(ctx, name, locker.Shared())
 }
 
 type invented struct {
@@ -199,23 +211,39 @@ func TestRowsFindBrokenLocks(t *testing.T) {
 		a, _ := x.Player("B")
 		x.Warm(a)
 	}
-	for kind, c := range map[string]struct {
+	evictSuccessor := func(ctx context.Context, _ locker.Locker, p locker.Position) error {
+		return fmt.Errorf("%w: %v", locker.ErrNotFound, deletion(ctx, p.Name))
+	}
+	for _, c := range []struct {
+		kind string
+		row  string
 		want string
-		row  func(x *Exam)
+		run  func(x *Exam)
 	}{
-		"broken-late":      {"the holder was not told", func(x *Exam) { cutOff(x, (*Network).Freeze, false) }},
-		"broken-file":      {"after closing there are", use},
-		"broken-goroutine": {"goroutines are left", use},
-		"broken-key": {"left on the servers", func(x *Exam) {
+		{"broken-late", "cut-off", "the holder was not told", func(x *Exam) { cutOff(x, (*Network).Freeze, false) }},
+		{"broken-file", "use", "after closing there are", use},
+		{"broken-goroutine", "use", "goroutines are left", use},
+		{"broken-key", "use", "left on the servers", func(x *Exam) {
 			leftOf = x.label
 			use(x)
 		}},
+		{"broken-writer", "reader-killed", "instead of waiting it got the lock", readerKilled},
+		{"broken-late", "hand-over", "both held for", handOverLost},
+		{"broken-late", "leader-deposed", "the holder was not told", leaderDeposed},
+		{"redis", "evicted-too-late", "release: ", func(x *Exam) {
+			deletion = x.Destroy
+			evictedTooLate(x, evictSuccessor)
+		}},
+		{"redis", "one-of-several-lost", "the holder was not told", func(x *Exam) {
+			x.Destroy = func(context.Context, string) error { return nil }
+			oneOfSeveralLost(x)
+		}},
 	} {
-		t.Run(kind, func(t *testing.T) {
-			found := accused(t, waiting, kind, func(t testing.TB, s *Servers) {
+		t.Run(c.kind+"/"+c.row, func(t *testing.T) {
+			found := accused(t, waiting, c.kind, func(t testing.TB, s *Servers) {
 				Examine(t, s, func(x *Exam) {
 					x.patience = time.Second // it does not go
-					c.row(x)
+					c.run(x)
 				})
 			})
 			if !strings.Contains(found, c.want) {

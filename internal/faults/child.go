@@ -32,6 +32,7 @@ type order struct {
 	ID     int
 	Op     string // see obey
 	Name   string
+	Share  history.Share
 	Handle int
 	Within time.Duration // the ctx of the call; 0: none
 	Load   *Load
@@ -160,11 +161,11 @@ func (a *actor) do(o order) answer {
 func (a *actor) obey(ctx context.Context, o order, ans *answer) error {
 	switch o.Op {
 	case "acquire", "try":
-		take := a.player.Acquire
+		take := a.player.AcquireAs
 		if o.Op == "try" {
-			take = a.player.Try
+			take = a.player.TryAs
 		}
-		h, err := take(ctx, o.Name)
+		h, err := take(ctx, o.Share, o.Name)
 		if err != nil {
 			return err
 		}

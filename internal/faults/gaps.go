@@ -35,7 +35,7 @@ func gaps(h *history.History) []Gap {
 	for _, ls := range names {
 		for i, l := range ls[:len(ls)-1] {
 			next := ls[i+1]
-			if _, destroyed := h.Destroyed(l); destroyed {
+			if _, destroyed := h.Destroyed(l); destroyed || !l.Exclusive() || !next.Exclusive() {
 				continue
 			}
 			// One that did not run could not be told.

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,22 +29,62 @@ type Player struct {
 
 // Acquire waits for the lock.
 func (p *Player) Acquire(ctx context.Context, name string) (*Holding, error) {
-	return p.take(name, func() (conformance.Holding, error) { return p.client.Acquire(ctx, name) })
+	return p.AcquireAs(ctx, history.Share{}, name)
+}
+
+// AcquireAs waits for as much of the lock.
+func (p *Player) AcquireAs(ctx context.Context, share history.Share, name string) (*Holding, error) {
+	return p.take(share, name, func() (conformance.Holding, error) { return p.client.Acquire(ctx, name, options(share)...) })
 }
 
 // Try takes the lock if it is free.
 func (p *Player) Try(ctx context.Context, name string) (*Holding, error) {
-	return p.take(name, func() (conformance.Holding, error) { return p.client.TryAcquire(ctx, name) })
+	return p.TryAs(ctx, history.Share{}, name)
 }
 
-func (p *Player) take(name string, acquire func() (conformance.Holding, error)) (*Holding, error) {
-	op := p.rec.NewOp()
-	p.rec.Add(history.Event{Kind: history.Called, Op: op, Name: name})
+// TryAs takes as much of the lock if that is free.
+func (p *Player) TryAs(ctx context.Context, share history.Share, name string) (*Holding, error) {
+	return p.take(share, name, func() (conformance.Holding, error) { return p.client.TryAcquire(ctx, name, options(share)...) })
+}
+
+// options are those by which as much of a name is asked for.
+func options(share history.Share) []locker.AcquireOption {
+	switch {
+	case share.Exclusive():
+		return nil
+	case share == history.Shared:
+		return []locker.AcquireOption{locker.Shared()}
+	}
+	return []locker.AcquireOption{locker.Permits(int(share.Weight), int(share.Limit))}
+}
+
+// Locker is what the player uses, if that is a Locker of ours.
+func (p *Player) Locker() locker.Locker {
+	c := p.client
+	for {
+		switch x := c.(type) {
+		case lived:
+			c = x.Client
+		case client:
+			return x.Locker
+		default:
+			return nil
+		}
+	}
+}
+
+func (p *Player) take(share history.Share, name string, acquire func() (conformance.Holding, error)) (*Holding, error) {
+	op := p.calls(share, name)
 	lock, err := acquire()
 	if err != nil {
-		p.rec.Add(history.Event{Kind: history.Refused, Op: op, Err: err.Error(), Gone: errors.Is(err, locker.ErrNotAcquired)})
+		p.refused(op, err)
 		return nil, err
 	}
+	return p.holds(op, name, lock), nil
+}
+
+// holds returns the holding that the acquisition op has come to.
+func (p *Player) holds(op int, name string, lock conformance.Holding) *Holding {
 	h := &Holding{
 		Lock:  lock,
 		Op:    op,
@@ -56,7 +97,53 @@ func (p *Player) take(name string, acquire func() (conformance.Holding, error)) 
 	p.rec.Add(history.Event{Kind: history.Granted, Op: op, T: h.grant, Token: lock.Token()})
 	_ = h.Look()
 	go h.watch()
-	return h, nil
+	return h
+}
+
+// Lead campaigns for the lock and has fn hold it, again after each loss.
+func (p *Player) Lead(ctx context.Context, name string, fn func(ctx context.Context, h *Holding) error) error {
+	op := p.calls(history.Share{}, name)
+	err := locker.Lead(ctx, p.Locker(), name, func(ctx context.Context, lock *locker.Lock) error {
+		h := p.holds(op, name, lock)
+		err := fn(ctx, h)
+		if !h.lookForLoss() {
+			h.releasing()
+		}
+		close(h.over)
+		op = p.calls(history.Share{}, name) // of the next campaign, if there is one
+		return err
+	})
+	p.refused(op, fmt.Errorf("it campaigns no more: %w", cmp.Or(err, context.Canceled)))
+	return err
+}
+
+// AcquireAll takes several locks or none.
+func (p *Player) AcquireAll(ctx context.Context, names []string) (locker.Locks, []*Holding, error) {
+	var ops []int
+	for _, name := range names {
+		ops = append(ops, p.calls(history.Share{}, name))
+	}
+	locks, err := locker.AcquireAll(ctx, p.Locker(), names)
+	var held []*Holding
+	for i, op := range ops {
+		if err != nil {
+			p.refused(op, err)
+			continue
+		}
+		held = append(held, p.holds(op, names[i], locks[i]))
+	}
+	return locks, held, err
+}
+
+// calls records that a lock is about to be asked for, and refused that it was not granted.
+func (p *Player) calls(share history.Share, name string) (op int) {
+	op = p.rec.NewOp()
+	p.rec.Add(history.Event{Kind: history.Called, Op: op, Name: name, Share: share})
+	return op
+}
+
+func (p *Player) refused(op int, err error) {
+	p.rec.Add(history.Event{Kind: history.Refused, Op: op, Err: err.Error(), Gone: errors.Is(err, locker.ErrNotAcquired)})
 }
 
 // Close closes the client and the recording.
@@ -120,18 +207,18 @@ func (h *Holding) watch() {
 		case <-done:
 		case <-ticker.C:
 		}
-		if h.mourn() {
+		if h.lookForLoss() {
 			return
 		}
 	}
 }
 
-// mourn looks, and takes a loss down if there is one.
-func (h *Holding) mourn() (ended bool) {
+// lookForLoss looks, and notes a loss if there is one.
+func (h *Holding) lookForLoss() (ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.releases || h.look() == nil {
-		return h.releases
+	if ended = h.releases || h.lostAt != 0; ended || h.look() == nil {
+		return ended
 	}
 	h.lostAt = history.Now()
 	h.p.rec.Add(history.Event{Kind: history.Lost, Op: h.Op, T: h.lostAt, Alive: h.alive})
@@ -161,16 +248,19 @@ func (h *Holding) Work() error {
 	return h.p.res.Write(h.name, h.Lock.Token(), who, n)
 }
 
+// Downgrade has the lock shared from now on.
+func (h *Holding) Downgrade(ctx context.Context) error {
+	from := history.Now()
+	err := h.Lock.(*locker.Lock).Downgrade(ctx)
+	if err == nil {
+		h.p.rec.Add(history.Event{Kind: history.Shares, Op: h.Op, From: from})
+	}
+	return err
+}
+
 // Release gives the lock back.
 func (h *Holding) Release(ctx context.Context) error {
-	h.mu.Lock()
-	first := !h.releases
-	if first {
-		_ = h.look()
-		h.releases = true
-		h.p.rec.Add(history.Event{Kind: history.Release, Op: h.Op, Alive: h.alive})
-	}
-	h.mu.Unlock()
+	first := h.releasing()
 	err := h.Lock.Release(ctx)
 	if first {
 		e := history.Event{Kind: history.Released, Op: h.Op, Gone: errors.Is(err, locker.ErrLost)}
@@ -181,4 +271,17 @@ func (h *Holding) Release(ctx context.Context) error {
 		close(h.over)
 	}
 	return err
+}
+
+// releasing records that the lock is about to be given back, once; it reports whether it did.
+func (h *Holding) releasing() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.releases {
+		return false
+	}
+	_ = h.look()
+	h.releases = true
+	h.p.rec.Add(history.Event{Kind: history.Release, Op: h.Op, Alive: h.alive})
+	return true
 }

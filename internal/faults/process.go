@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // Process is a user of a lock service in a process of its own, which can be stopped
@@ -158,7 +160,12 @@ type Remote struct {
 // Acquire waits for the lock as long as within. took is how long the call lasted by
 // the process's own clock.
 func (p *Process) Acquire(within time.Duration, name string) (r *Remote, took time.Duration, err error) {
-	return p.take(order{Op: "acquire", Name: name, Within: within})
+	return p.AcquireAs(within, history.Share{}, name)
+}
+
+// AcquireAs waits for as much of the lock.
+func (p *Process) AcquireAs(within time.Duration, share history.Share, name string) (r *Remote, took time.Duration, err error) {
+	return p.take(order{Op: "acquire", Share: share, Name: name, Within: within})
 }
 
 // Try takes the lock if it is free.

@@ -57,16 +57,7 @@ func lostFailover(x *Exam) {
 	b, netB := x.Player("B")
 	x.Warm(a, b)
 	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
-	do := func(r *servers.Redis, args ...string) any {
-		v, err := r.Do(x.Within(10*time.Second), args...)
-		x.Must(err)
-		return v
-	}
-	do(master, "SET", "control", "seen")
-	x.Until("the replica is in step", 10*time.Second, func() bool { return do(replica, "GET", "control") == "seen" })
-	x.Must(replica.Pause())
-	do(master, "CLIENT", "KILL", "TYPE", "replica") // what is on the wire would still arrive
-	do(master, "SET", "control", "unseen")
+	x.replicaStops(master, replica)
 
 	ha := x.Acquired(a, name, 10*time.Second)
 	netA.Freeze() // or A hears of it before B has the lock
@@ -76,9 +67,7 @@ func lostFailover(x *Exam) {
 		}
 		return x.promote(x.Within(30*time.Second), replica, []*Network{netA, netB})
 	})
-	if v := do(replica, "GET", "control"); v != "seen" {
-		x.Fatalf("the replica has %v, want what was there before it was stopped, and nothing later", v)
-	}
+	x.replicaSawNothing(replica)
 	hb := x.Acquired(b, name, 10*time.Second)
 	x.ToldApart(ha, hb)
 	netA.Heal()

@@ -22,7 +22,13 @@ func (x *Exam) Within(d time.Duration) context.Context {
 // Acquired has p take the lock, which has to succeed within d.
 func (x *Exam) Acquired(p *Player, name string, d time.Duration) *Holding {
 	x.Helper()
-	h, err := p.Acquire(x.Within(d), name)
+	return x.AcquiredAs(p, history.Share{}, name, d)
+}
+
+// AcquiredAs is Acquired for as much of the lock.
+func (x *Exam) AcquiredAs(p *Player, share history.Share, name string, d time.Duration) *Holding {
+	x.Helper()
+	h, err := p.AcquireAs(x.Within(d), share, name)
 	if err != nil {
 		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
 	}
@@ -32,7 +38,13 @@ func (x *Exam) Acquired(p *Player, name string, d time.Duration) *Holding {
 // Taken is Acquired for another process.
 func (x *Exam) Taken(p *Process, name string, d time.Duration) *Remote {
 	x.Helper()
-	r, _, err := p.Acquire(d, name)
+	return x.TakenAs(p, history.Share{}, name, d)
+}
+
+// TakenAs is Taken for as much of the lock.
+func (x *Exam) TakenAs(p *Process, share history.Share, name string, d time.Duration) *Remote {
+	x.Helper()
+	r, _, err := p.AcquireAs(d, share, name)
 	if err != nil {
 		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
 	}
@@ -67,12 +79,18 @@ func (x *Exam) Soon(what string, started time.Time, within time.Duration) {
 // queue at the server (or, where nobody can tell, after a moment).
 func (x *Exam) Waits(p *Player, name string, d time.Duration) <-chan Got {
 	x.Helper()
+	return x.WaitsAs(p, history.Share{}, name, d)
+}
+
+// WaitsAs is Waits for as much of the lock.
+func (x *Exam) WaitsAs(p *Player, share history.Share, name string, d time.Duration) <-chan Got {
+	x.Helper()
 	before, _ := x.waiting(name)
 	c := make(chan Got, 1)
 	ctx := x.Within(d)
 	go func() {
 		start := time.Now()
-		h, err := p.Acquire(ctx, name)
+		h, err := p.AcquireAs(ctx, share, name)
 		c <- Got{h, err, time.Since(start), history.Now()}
 	}()
 	if x.Waiting == nil {

@@ -154,5 +154,7 @@ var UnaskedRows = []Absence{
 	{"it knows where this project's queues are", []string{"34-parent-deleted", "35-numbers-used-up", "35-foreign-children", "36-prefixes"}},
 	{"it needs several servers with a leader, and others have one here", []string{"14-leader-stopped", "15-leader-moved", "33-leader-killed"}},
 	{"it asks for a time that is not claimed", []string{"12-session-closed-from-elsewhere", "13-partition-3s"}},
+	{"it wants other locks than exclusive ones", []string{"46-reader-killed", "47-writer-behind-dead-readers", "48-permits-after-failover"}},
+	{"it is about what this project has besides", []string{"49-cut-off-while-handing-over", "50-evicted-too-late", "51-leader-deposed", "52-one-of-several-lost"}},
 	{"it is another row with more holders, to measure", []string{"03-many-cut-off", "43-many-killed"}},
 }

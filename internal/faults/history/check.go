@@ -1,8 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -20,28 +22,100 @@ type Verdict struct {
 	Picture string
 }
 
+// What a claim does to its name.
+type act int
+
+const (
+	acquires act = iota
+	fails        // an acquisition that returned an error
+	shares       // a downgrade
+	ends         // of a holding
+)
+
 // The operations of the specification, beside which there is nothing.
 type input struct {
-	acquire bool // else the end of a holding
-	name    string
-	id      int // of the holding, from 1
-	token   int64
-	who     string
-	how     string // in which way the holding ended, or the acquisition failed
-	failed  bool   // the acquisition returned an error
+	act
+	name  string
+	id    int // of the holding, from 1
+	token int64
+	share Share
+	who   string
+	how   string // in which way the holding ended, or the acquisition failed
 }
+
+// holder is one that holds a name, and greatest the greatest token that one with this share has had.
+type (
+	holder struct {
+		id     int
+		weight int32
+	}
+	greatest struct {
+		share Share
+		token int64
+	}
+)
 
 // state is that of one name.
 type state struct {
-	owner   int // the holding, 0 for nobody
-	highest int64
+	holders []holder
+	tokens  []greatest // one for each share that there has been
 }
 
-// model is the specification: a lock with tokens. An acquisition that succeeds needs a
-// name that nobody holds and a token that is higher than all before. One that failed
-// may or may not have held the name for a moment, which constrains nobody, so it
-// changes nothing. What a holding's end is, and when it can be at the earliest, is
-// said in ends. Locks without tokens are held to exclusion alone.
+func (st state) equal(o state) bool {
+	return slices.Equal(st.holders, o.holders) && slices.Equal(st.tokens, o.tokens)
+}
+
+// acquire returns the state with one holder more, if the rule allows that: its weight and those of all who hold are no more
+// than its limit. Its token, if there are tokens, is greater than those of all before that it could not overlap with.
+func (st state) acquire(op input, fenced bool) (bool, state) {
+	held := int64(0)
+	for _, h := range st.holders {
+		held += int64(h.weight)
+	}
+	if !op.share.fits(held) {
+		return false, st
+	}
+	known := -1
+	for i, g := range st.tokens {
+		if fenced && op.share.excludes(g.share) && op.token <= g.token {
+			return false, st
+		}
+		if g.share == op.share {
+			known = i
+		}
+	}
+	next := state{append(slices.Clone(st.holders), holder{op.id, op.share.weight()}), slices.Clone(st.tokens)}
+	slices.SortFunc(next.holders, func(a, b holder) int { return cmp.Compare(a.id, b.id) })
+	switch {
+	case known < 0:
+		next.tokens = append(next.tokens, greatest{op.share, op.token})
+		slices.SortFunc(next.tokens, func(a, b greatest) int {
+			return cmp.Or(cmp.Compare(a.share.Weight, b.share.Weight), cmp.Compare(a.share.Limit, b.share.Limit))
+		})
+	case next.tokens[known].token < op.token:
+		next.tokens[known].token = op.token
+	}
+	return true, next
+}
+
+// change returns the state after a holder ends, or becomes one that shares.
+func (st state) change(op input) (bool, state) {
+	i := slices.IndexFunc(st.holders, func(h holder) bool { return h.id == op.id })
+	if i < 0 {
+		return false, st
+	}
+	next := state{slices.Clone(st.holders), st.tokens}
+	if op.act == shares {
+		next.holders[i].weight = Shared.weight()
+	} else {
+		next.holders = slices.Delete(next.holders, i, i+1)
+	}
+	return true, next
+}
+
+// model is the specification: a name with the one rule, and tokens. An acquisition that failed may or may not have held the
+// name for a moment, which constrains nobody, so it changes nothing. What a holding's end is, and when it can be at the earliest,
+// is said in endOf. Locks without tokens are held to the rule alone.
 func model(fenced bool) porcupine.Model {
 	return porcupine.Model{
 		Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
@@ -56,45 +130,48 @@ func model(fenced bool) porcupine.Model {
 			}
 			return parts
 		},
-		Init: func() any { return state{} },
+		Init:  func() any { return state{} },
+		Equal: func(a, b any) bool { return a.(state).equal(b.(state)) },
 		Step: func(s, in, _ any) (bool, any) {
 			st, op := s.(state), in.(input)
-			switch {
-			case op.failed:
+			switch op.act {
+			case fails:
 				return true, st
-			case op.acquire:
-				return st.owner == 0 && (op.token > st.highest || !fenced), state{op.id, op.token}
-			default:
-				return st.owner == op.id, state{0, st.highest}
+			case acquires:
+				return pair(st.acquire(op, fenced))
 			}
+			return pair(st.change(op))
 		},
 		DescribeOperation: func(in, _ any) string {
 			op := in.(input)
-			switch {
-			case op.failed:
+			switch op.act {
+			case fails:
 				return fmt.Sprintf("%s: acquire failed: %s", op.who, op.how)
-			case op.acquire:
-				return fmt.Sprintf("%s: acquire, token %d", op.who, op.token)
-			default:
-				return fmt.Sprintf("%s: %s, token %d", op.who, op.how, op.token)
+			case acquires:
+				return fmt.Sprintf("%s: acquire%s, token %d", op.who, op.share.suffix(), op.token)
+			case shares:
+				return fmt.Sprintf("%s: downgrade, token %d", op.who, op.token)
 			}
+			return fmt.Sprintf("%s: %s, token %d", op.who, op.how, op.token)
 		},
 		DescribeState: func(s any) string {
 			st := s.(state)
-			if st.owner == 0 {
-				return fmt.Sprintf("free, highest token %d", st.highest)
+			if len(st.holders) == 0 {
+				return fmt.Sprintf("free, greatest tokens %v", st.tokens)
 			}
-			return fmt.Sprintf("held, token %d", st.highest)
+			return fmt.Sprintf("%d hold, greatest tokens %v", len(st.holders), st.tokens)
 		},
 	}
 }
 
-// ends returns when and how a holding ended for the specification: at some moment
+func pair(ok bool, st state) (bool, any) { return ok, st }
+
+// endOf returns when and how a holding ended for the specification: at some moment
 // between from and to. ok is false if it had not ended when the run did.
 //
 // The earliest moment is the last at which the holder was proven to hold; for one
 // that never looked, or that a fault destroyed, it may lie before.
-func (h *History) ends(l *Holding, slack time.Duration) (from, to int64, how string, ok bool) {
+func (h *History) endOf(l *Holding, slack time.Duration) (from, to int64, how string, ok bool) {
 	from = l.Call
 	if l.Alive != 0 {
 		from = max(l.Grant, l.Alive)
@@ -171,16 +248,20 @@ func (h *History) operations(slack time.Duration) map[string][]porcupine.Operati
 	}
 	end := h.End + int64(slack) + 1
 	for i, l := range h.Holdings {
-		in := input{acquire: true, id: i + 1, name: l.Name, token: l.Token, who: l.Proc}
+		in := input{act: acquires, id: i + 1, name: l.Name, token: l.Token, share: l.Share, who: l.Proc}
 		add(l.Proc, in, l.Call, l.Grant)
-		from, to, how, ok := h.ends(l, slack)
+		if l.Downed != 0 {
+			in.act = shares
+			add(l.Proc, in, l.Downs, l.Downed)
+		}
+		from, to, how, ok := h.endOf(l, slack)
 		if !ok {
 			from, to, how = l.Proven(), end, "still held at the end"
 			if at, destroyed := h.Destroyed(l); destroyed {
 				from = min(from, at)
 			}
 		}
-		in.acquire, in.how = false, how
+		in.act, in.how = ends, how
 		add(l.Proc+" ends", in, from, to)
 	}
 	for _, a := range h.Failed {
@@ -195,7 +276,7 @@ func (h *History) operations(slack time.Duration) map[string][]porcupine.Operati
 		if a.Taken {
 			how = "taken"
 		}
-		add(a.Proc, input{acquire: true, failed: true, name: a.Name, who: a.Proc, how: how}, a.Call, to)
+		add(a.Proc, input{act: fails, name: a.Name, who: a.Proc, how: how}, a.Call, to)
 	}
 	for _, ops := range names {
 		sort.SliceStable(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })

@@ -18,6 +18,7 @@ const (
 	Lost     Kind = "lost"     // the context has ended by itself
 	Release  Kind = "release"  // Release is about to be called
 	Released Kind = "released" // it has returned
+	Shares   Kind = "shares"   // Downgrade, called at From, has made the lock a shared one
 	Died     Kind = "died"     // the process is about to be killed
 	Fault    Kind = "fault"    // something is about to be done to the system
 )
@@ -30,6 +31,10 @@ type Event struct {
 	Op    int    `json:"op,omitempty"` // the acquisition it belongs to, unique in its process
 	Name  string `json:"name,omitempty"`
 	Token int64  `json:"token,omitempty"`
+	// Share, for Called, is how much of the name is asked for.
+	Share
+	// From, for Shares, is when the call began.
+	From int64 `json:"from,omitempty"`
 	// Alive, for Lost and Release, is the last moment before T at which the context was
 	// seen alive, 0 if it never was.
 	Alive int64 `json:"alive,omitempty"`

@@ -17,9 +17,12 @@ type Holding struct {
 	Op    int
 	Name  string
 	Token int64
+	Share
 
 	Call     int64 // Acquire was called
 	Grant    int64 // Acquire had returned
+	Downs    int64 // Downgrade was called, and succeeded
+	Downed   int64 // it had returned
 	Alive    int64 // the last moment for which a look has proven that the context was alive
 	Lost     int64 // the holder was told of the loss
 	Release  int64 // Release was called
@@ -41,15 +44,16 @@ func (h *Holding) Proven() int64 {
 func (h *Holding) proven() bool { return h.Alive != 0 || h.Freed && h.Lost == 0 }
 
 func (h *Holding) String() string {
-	return fmt.Sprintf("%q token %d of %s#%d", h.Name, h.Token, h.Proc, h.Op)
+	return fmt.Sprintf("%q%s token %d of %s#%d", h.Name, h.suffix(), h.Token, h.Proc, h.Op)
 }
 
 // Attempt is one acquisition that failed, or of which no end is known.
 type Attempt struct {
-	Proc  string
-	Op    int
-	Name  string
-	Call  int64
+	Proc string
+	Op   int
+	Name string
+	Call int64
+	Share
 	End   int64 // 0: it never returned
 	Died  int64 // its process was killed
 	Taken bool  // it said that the name was taken
@@ -114,7 +118,7 @@ func Of(events []Event) (*History, error) {
 			if attempts[k] != nil {
 				return nil, fmt.Errorf("history: %s#%d is called twice", e.Proc, e.Op)
 			}
-			attempts[k] = &Attempt{Proc: e.Proc, Op: e.Op, Name: e.Name, Call: e.T}
+			attempts[k] = &Attempt{Proc: e.Proc, Op: e.Op, Name: e.Name, Share: e.Share, Call: e.T}
 			continue
 		}
 		switch e.Kind {
@@ -134,7 +138,7 @@ func Of(events []Event) (*History, error) {
 				continue
 			}
 			delete(attempts, k)
-			holdings[k] = &Holding{Proc: e.Proc, Op: e.Op, Name: a.Name, Token: e.Token, Call: a.Call, Grant: e.T}
+			holdings[k] = &Holding{Proc: e.Proc, Op: e.Op, Name: a.Name, Share: a.Share, Token: e.Token, Call: a.Call, Grant: e.T}
 			continue
 		}
 		l := holdings[k]
@@ -146,6 +150,8 @@ func Of(events []Event) (*History, error) {
 			l.Alive = max(l.Alive, e.T)
 		case Lost:
 			l.Lost, l.Alive = e.T, max(l.Alive, e.Alive)
+		case Shares:
+			l.Downs, l.Downed = e.From, e.T
 		case Release:
 			l.Release, l.Alive = e.T, max(l.Alive, e.Alive)
 		case Released:

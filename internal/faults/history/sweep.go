@@ -1,7 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 )
@@ -75,6 +77,10 @@ func (s Swept) has(earlier, later *Holding) bool {
 func (h *History) Sweep() Swept {
 	var s Swept
 	for _, ls := range h.byName() {
+		if slices.ContainsFunc(ls, func(l *Holding) bool { return !l.Exclusive() || l.Downed != 0 }) {
+			h.sweepKinds(&s, ls)
+			continue
+		}
 		sort.SliceStable(ls, func(i, j int) bool { return ls[i].Token < ls[j].Token })
 		h.sweepName(&s, ls)
 	}
@@ -128,6 +134,83 @@ func (h *History) sweepName(s *Swept, ls []*Holding) {
 		}
 		if first == nil || ls[i].Grant < first.Grant {
 			first = ls[i]
+		}
+	}
+}
+
+// sweepKinds does the same for a name of which there are claims of several kinds: at no moment do those who are
+// proven to hold, and whose limit is no more than some one's, weigh more than that together. Otherwise there is no order in which
+// they can have been granted.
+func (h *History) sweepKinds(s *Swept, ls []*Holding) {
+	var holding []*Holding
+	for _, l := range ls { // by Grant
+		holding = slices.DeleteFunc(holding, func(o *Holding) bool { return o.Proven() <= l.Grant })
+		if l.Proven() > l.Grant {
+			h.sweepTogether(s, holding, l)
+			holding = append(holding, l)
+		}
+	}
+	if h.fenced() {
+		sweepTokens(s, ls)
+	}
+}
+
+// sweepTogether notes an overlap if l and those who hold already are too many.
+func (h *History) sweepTogether(s *Swept, holding []*Holding, l *Holding) {
+	all := append(slices.Clone(holding), l)
+	var longest *Holding // of those who are too many with l
+	for _, most := range all {
+		sum := int64(0)
+		var last *Holding
+		for _, o := range all {
+			if o.limit() > most.limit() {
+				continue
+			}
+			sum += int64(o.weightAt(l.Grant))
+			if o != l && (last == nil || o.Proven() > last.Proven()) {
+				last = o
+			}
+		}
+		if sum > int64(most.limit()) && last != nil {
+			longest = last
+		}
+	}
+	if longest == nil {
+		return
+	}
+	o := Overlap{First: longest, Second: l, For: time.Duration(min(longest.Proven(), l.Proven()) - l.Grant)}
+	for _, other := range holding {
+		if at, ok := h.Destroyed(other); ok && at < l.Grant {
+			o.Excused, o.SinceFault = true, time.Duration(other.Proven()-at)
+		}
+	}
+	s.Overlaps = append(s.Overlaps, o)
+}
+
+// weightAt is how much of the name l holds at a moment, at least.
+func (l *Holding) weightAt(t int64) int32 {
+	if l.Downed != 0 && l.Downs <= t {
+		return Shared.weight()
+	}
+	return l.weight()
+}
+
+// sweepTokens notes those who were asked for when another had been granted that they cannot overlap with, and have no
+// greater token.
+func sweepTokens(s *Swept, ls []*Holding) {
+	asked := slices.SortedStableFunc(slices.Values(ls), func(a, b *Holding) int { return cmp.Compare(a.Call, b.Call) })
+	greatest := map[Share]*Holding{}
+	granted := 0
+	for _, l := range asked {
+		for ; granted < len(ls) && ls[granted].Grant < l.Call; granted++ {
+			if g := greatest[ls[granted].Share]; g == nil || g.Token < ls[granted].Token {
+				greatest[ls[granted].Share] = ls[granted]
+			}
+		}
+		for share, before := range greatest {
+			if l.excludes(share) && l.Token <= before.Token {
+				s.Disorders = append(s.Disorders, Disorder{before, l})
+			}
 		}
 	}
 }

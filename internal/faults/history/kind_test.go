@@ -1,0 +1,160 @@
+package history
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// mixed makes up the history of a name with claims of all kinds, each granted by the one rule: a queue that is
+// served from its head. Some who hold it exclusively share it later.
+func mixed(rng *rand.Rand, n int) *History {
+	kinds := []Share{{}, Shared, Shared, Permits(1, 3), Permits(2, 3)}
+	h := &History{}
+	var now, token int64
+	var holding []*Holding // those who hold, and when they end
+	for op := range n {
+		share := kinds[rng.IntN(len(kinds))]
+		token += 1 + rng.Int64N(3)
+		now += 1 + rng.Int64N(ms)
+		l := &Holding{Proc: string(rune('A' + op%16)), Op: op + 1, Name: "x", Share: share, Token: token, Call: now - rng.Int64N(ms)}
+		for !share.fits(weigh(holding, now)) { // until one ends, or shares
+			next := holding[0].Proven()
+			for _, o := range holding {
+				next = min(next, o.Proven())
+				if o.Downed > now {
+					next = min(next, o.Downed)
+				}
+			}
+			now = max(now, next) + 1
+			holding = live(holding, now)
+		}
+		l.Call = min(l.Call, now-1)
+		l.Grant = now
+		l.Alive = l.Grant + rng.Int64N(8*ms)
+		if share.Exclusive() && rng.IntN(3) == 0 {
+			l.Downs = l.Grant + 1
+			l.Downed = l.Downs + rng.Int64N(ms)
+			l.Alive = max(l.Alive, l.Downed+ms)
+		}
+		l.Release, l.Freed = l.Alive, true
+		l.Released = l.Release + 1
+		holding = append(live(holding, now), l)
+		h.Holdings = append(h.Holdings, l)
+		h.End = max(h.End, l.Released)
+	}
+	return h
+}
+
+func live(all []*Holding, now int64) (still []*Holding) {
+	for _, l := range all {
+		if l.Proven() >= now {
+			still = append(still, l)
+		}
+	}
+	return still
+}
+
+func weigh(all []*Holding, now int64) (sum int64) {
+	for _, l := range live(all, now) {
+		weight := l.weight()
+		if l.Downed != 0 && l.Downed < now {
+			weight = 1
+		}
+		sum += int64(weight)
+	}
+	return sum
+}
+
+func TestGoodHistoriesOfAllKindsAreLegal(t *testing.T) {
+	for seed := range uint64(50) {
+		h := mixed(rand.New(rand.NewPCG(seed, 2)), 60)
+		if v, bad := judge(t, h, ""); !v.Legal || len(bad) > 0 {
+			t.Fatalf("seed %d: porcupine says legal: %v; the sweep: %v", seed, v.Legal, bad)
+		}
+	}
+}
+
+// holds is one that looked all the time from its grant on, and gave the name back at its end.
+func holds(share Share, token, grant, end int64) *Holding {
+	return &Holding{
+		Proc: string(rune('A' + token)), Op: 1, Name: "x", Share: share, Token: token,
+		Call: grant*ms - 1, Grant: grant * ms, Alive: end * ms, Release: end * ms, Released: end*ms + 1, Freed: true,
+	}
+}
+
+// What the rule allows and what it does not, by the smallest histories of each.
+func TestKinds(t *testing.T) {
+	one, two := Permits(1, 3), Permits(2, 3)
+	down := func(l *Holding, at int64) *Holding {
+		l.Downs, l.Downed = at*ms, at*ms+1
+		return l
+	}
+	for name, c := range map[string]struct {
+		legal    bool
+		holdings []*Holding
+	}{
+		"readers together":                  {true, []*Holding{holds(Shared, 1, 1, 9), holds(Shared, 2, 2, 9), holds(Shared, 3, 3, 9)}},
+		"readers, tokens in any order":      {true, []*Holding{holds(Shared, 3, 1, 9), holds(Shared, 1, 2, 9), holds(Shared, 2, 3, 9)}},
+		"a writer among readers":            {false, []*Holding{holds(Shared, 1, 1, 9), holds(Share{}, 2, 2, 5)}},
+		"a reader under a writer":           {false, []*Holding{holds(Share{}, 1, 1, 9), holds(Shared, 2, 2, 5)}},
+		"a writer after readers":            {true, []*Holding{holds(Shared, 1, 1, 4), holds(Shared, 2, 2, 4), holds(Share{}, 3, 5, 9)}},
+		"a writer's token below a reader's": {false, []*Holding{holds(Shared, 3, 1, 4), holds(Share{}, 2, 5, 9)}},
+		"a reader's token below a writer's": {false, []*Holding{holds(Share{}, 3, 1, 4), holds(Shared, 2, 5, 9)}},
+		"three permits":                     {true, []*Holding{holds(one, 1, 1, 9), holds(two, 2, 2, 9)}},
+		"four permits of three":             {false, []*Holding{holds(two, 1, 1, 9), holds(two, 2, 2, 9)}},
+		"the fourth of three":               {false, []*Holding{holds(one, 1, 1, 9), holds(one, 2, 2, 9), holds(one, 3, 3, 9), holds(one, 4, 4, 9)}},
+		"a permit under a writer":           {false, []*Holding{holds(Share{}, 1, 1, 9), holds(one, 2, 2, 5)}},
+		"a reader after a downgrade":        {true, []*Holding{down(holds(Share{}, 1, 1, 9), 3), holds(Shared, 2, 4, 8)}},
+		"a reader before the downgrade":     {false, []*Holding{down(holds(Share{}, 1, 1, 9), 6), holds(Shared, 2, 4, 5)}},
+		"a writer after a downgrade":        {false, []*Holding{down(holds(Share{}, 1, 1, 9), 3), holds(Share{}, 2, 4, 8)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &History{End: 10 * ms, Holdings: c.holdings}
+			v, bad := judge(t, h, "")
+			if v.Legal != c.legal {
+				t.Errorf("porcupine says legal: %v, want %v", v.Legal, c.legal)
+			}
+			if (len(bad) == 0) != c.legal {
+				t.Errorf("the sweep says %v, want legal: %v", bad, c.legal)
+			}
+		})
+	}
+}
+
+// What a broken lock would show in a long history is found in it.
+func TestBrokenKindsAreRefused(t *testing.T) {
+	for name, mutate := range map[string]func(a, b *Holding){
+		"both at once": func(a, b *Holding) {
+			a.Alive = b.Grant + ms/2
+			a.Release, a.Released = a.Alive, a.Alive+1
+			b.Alive = b.Grant + ms
+			b.Release, b.Released = b.Alive, b.Alive+1
+		},
+		"no greater a token": func(a, b *Holding) {
+			b.Call = max(b.Call, a.Grant+1)
+			b.Grant = max(b.Grant, b.Call)
+			b.Token = a.Token
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := 0
+			for seed := range uint64(200) {
+				h := mixed(rand.New(rand.NewPCG(seed, 3)), 30)
+				i := int(seed) % 28
+				a, b := h.Holdings[i], h.Holdings[i+1]
+				if !b.excludes(a.Share) || a.Downed != 0 || b.Downed != 0 {
+					continue
+				}
+				found++
+				mutate(a, b)
+				v, bad := judge(t, h, "")
+				if v.Legal || len(bad) == 0 {
+					t.Errorf("seed %d: porcupine says legal: %v, the sweep %v: %v and %v", seed, v.Legal, bad, a, b)
+				}
+			}
+			if found < 10 {
+				t.Errorf("only %d histories were changed", found)
+			}
+		})
+	}
+}

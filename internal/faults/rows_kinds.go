@@ -1,0 +1,136 @@
+package faults
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// What can happen to those who share a name.
+var kindRows = []Row{
+	{Number: 46, Shows: []int{1, 4}, Name: "reader-killed", Quick: true, Run: readerKilled,
+		See: "the readers who live keep the name; the writer behind them has it when the last of them lets go"},
+	{Number: 47, Shows: []int{4}, Name: "writer-behind-dead-readers", Quick: true, Run: writerBehindDeadReaders,
+		See: "the writer has the name within TTL and a second of the last death"},
+	{Number: 48, Shows: []int{2}, Name: "permits-after-failover", Quick: true, Run: permitsAfterFailover, Fresh: true, For: []string{"redis-replica", "redis-sentinel"},
+		See: "more hold than there are permits, which cannot be prevented; whoever then has the name alone has a greater token than all of them"},
+}
+
+// One of three readers is killed, while a writer waits.
+func readerKilled(x *Exam) {
+	name := x.Lock()
+	a, _ := x.Process("A")
+	b, _ := x.Player("B")
+	c, _ := x.Player("C")
+	w, _ := x.Player("W")
+	x.TakenAs(a, history.Shared, name, 10*time.Second)
+	hb := x.AcquiredAs(b, history.Shared, name, 10*time.Second)
+	hc := x.AcquiredAs(c, history.Shared, name, 10*time.Second)
+	wait := x.Waits(w, name, time.Minute)
+	x.Kill(a)
+	select {
+	case <-wait:
+		x.Fatalf("the wait of the writer ended while others read")
+	case <-time.After(x.Backend.Death):
+	}
+	for _, h := range []*Holding{hb, hc} {
+		if err := h.Look(); err != nil {
+			x.Errorf("a reader who lives lost the lock: %v", err)
+		}
+	}
+	x.Released(hb)
+	released := time.Now()
+	x.Released(hc)
+	x.Released(x.GoesOn(wait, released, time.Second+noise, "the last release"))
+}
+
+// All readers are killed, one after the other, while a writer waits.
+func writerBehindDeadReaders(x *Exam) {
+	name := x.Lock()
+	w, _ := x.Player("W")
+	var readers []*Process
+	for range 3 {
+		p, _ := x.Process("A")
+		x.TakenAs(p, history.Shared, name, 10*time.Second)
+		readers = append(readers, p)
+	}
+	wait := x.Waits(w, name, time.Minute)
+	var died int64
+	for _, p := range readers {
+		time.Sleep(x.Backend.TTL / 6) // at different points between two renewals
+		died = x.Kill(p)
+	}
+	hw := x.Get(wait)
+	if took := time.Duration(hw.grant - died); took > x.Backend.Death+noise {
+		x.Errorf("the writer had the lock %v after the last death, want %v at the most", took, x.Backend.Death)
+	}
+	x.Released(hw)
+}
+
+// The master dies with two permits of two that its replica never saw.
+func permitsAfterFailover(x *Exam) {
+	x.TwoHold = true
+	x.Access.TTL = long
+	name := x.Lock()
+	permit := history.Permits(1, 2)
+	a, netA := x.Player("A")
+	b, netB := x.Player("B")
+	x.Warm(a, b)
+	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
+	x.replicaStops(master, replica)
+
+	before := []*Holding{x.AcquiredAs(a, permit, name, 10*time.Second), x.AcquiredAs(a, permit, name, 10*time.Second)}
+	netA.Freeze() // or A hears of it before B has permits
+	x.Did("fail over to a replica that never saw the permits", true, "", func() error {
+		return errors.Join(master.Kill(), replica.Resume(), x.promote(x.Within(30*time.Second), replica, []*Network{netA, netB}))
+	})
+	x.replicaSawNothing(replica)
+	after := []*Holding{x.AcquiredAs(b, permit, name, 10*time.Second), x.AcquiredAs(b, permit, name, 10*time.Second)}
+	x.Until("more have been seen to hold than there are permits", 5*time.Second, func() bool {
+		return before[0].LostAt() != 0 || before[0].Alive() > after[1].grant
+	})
+	for _, h := range after {
+		x.Released(h)
+	}
+	alone := x.Acquired(b, name, 10*time.Second)
+	for _, h := range append(before, after...) {
+		if h.Lock.Token() >= alone.Lock.Token() {
+			x.Errorf("token %d of a permit, then %d of the one who has the name alone", h.Lock.Token(), alone.Lock.Token())
+		}
+	}
+	x.Fenced(before[0], alone)
+	netA.Heal()
+	for _, h := range before {
+		x.Told(h, long+noise)
+	}
+	x.Released(alone)
+	x.Must(master.Restart(x.Within(30 * time.Second)))
+	x.Litter = nil // the old master comes back with what it had, until its TTL
+}
+
+// replicaStops has a replica see nothing of what its master is told from now on.
+func (x *Exam) replicaStops(master, replica *servers.Redis) {
+	x.Helper()
+	do := func(r *servers.Redis, args ...string) any {
+		v, err := r.Do(x.Within(10*time.Second), args...)
+		x.Must(err)
+		return v
+	}
+	do(master, "SET", "control", "seen")
+	x.Until("the replica is in step", 10*time.Second, func() bool { return do(replica, "GET", "control") == "seen" })
+	x.Must(replica.Pause())
+	do(master, "CLIENT", "KILL", "TYPE", "replica") // what is on the wire would still arrive
+	do(master, "SET", "control", "unseen")
+}
+
+// replicaSawNothing asserts that a replica has what was there when it stopped, and nothing later.
+func (x *Exam) replicaSawNothing(replica *servers.Redis) {
+	x.Helper()
+	v, err := replica.Do(x.Within(10*time.Second), "GET", "control")
+	x.Must(err)
+	if v != "seen" {
+		x.Fatalf("the replica has %v, want what was there before it was stopped, and nothing later", v)
+	}
+}
