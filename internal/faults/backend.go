@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/faults/history"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -29,6 +30,19 @@ type Offers struct {
 	Lost   bool // the holder is told of a loss
 	Late   bool // a release that comes after the loss says so
 	Tidy   bool // nothing is left, on servers or in the process, when a row is over
+
+	Shared, Permits bool // these kinds of locks, and downgrades
+}
+
+// shares are what a campaign takes of names, beside all.
+func (o Offers) shares() (all []history.Share) {
+	if o.Shared {
+		all = append(all, history.Shared)
+	}
+	if o.Permits {
+		all = append(all, history.Permits(1, 3), history.Permits(2, 3))
+	}
+	return all
 }
 
 // Servers are what a Backend runs on. Hooks that make no sense for it are nil.

@@ -153,7 +153,7 @@ func (k *campaign) start(i int, access Access) {
 	k.x.mu.Lock()
 	k.x.procs = append(k.x.procs, p)
 	k.x.mu.Unlock()
-	load := Load{Seed: k.Seed + uint64(i), Names: k.names[slow:], Slow: k.names[:slow], Goroutines: k.Goroutines, TTL: k.x.Backend.TTL}
+	load := Load{Seed: k.Seed + uint64(i), Names: k.names[slow:], Slow: k.names[:slow], Goroutines: k.Goroutines, TTL: k.x.Backend.TTL, Shares: k.x.Backend.Offers.shares()}
 	if _, err := p.do(order{Op: "load", Load: &load}); err != nil {
 		k.x.Errorf("%s: %v", p.Name, err)
 	}

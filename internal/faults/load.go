@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/faults/fence"
+	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
 // Load is what one process of a campaign does: several goroutines that take names at
@@ -22,6 +23,11 @@ type Load struct {
 	// Goroutines is how many take Names; one more takes Slow, if there are any.
 	Goroutines int
 	TTL        time.Duration
+	// Shares are what half of the acquisitions of Names take; the others take all of the name, and some of these
+	// share it after a while.
+	Shares []history.Share
+	// Fast holds Names for no time, and waits as long as it takes.
+	Fast bool
 }
 
 // Tally is what has come of a Load.
@@ -64,23 +70,31 @@ func (l Load) start(p *Player) *worker {
 	w := &worker{player: p, load: l}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	for i := range l.Goroutines {
-		w.work(uint64(i), l.Names, func(rng *rand.Rand) time.Duration {
+		w.work(uint64(i), l.Names, l.Shares, func(rng *rand.Rand) time.Duration {
+			if l.Fast {
+				return 0
+			}
 			return time.Duration(rng.ExpFloat64() * float64(time.Millisecond))
 		})
 	}
 	if len(l.Slow) > 0 {
-		w.work(uint64(l.Goroutines), l.Slow, func(rng *rand.Rand) time.Duration {
+		w.work(uint64(l.Goroutines), l.Slow, nil, func(rng *rand.Rand) time.Duration {
 			return time.Duration(rng.Int64N(int64(3 * l.TTL / 2)))
 		})
 	}
 	return w
 }
 
-func (w *worker) work(i uint64, names []string, hold func(*rand.Rand) time.Duration) {
+func (w *worker) work(i uint64, names []string, shares []history.Share, hold func(*rand.Rand) time.Duration) {
 	rng := rand.New(rand.NewPCG(w.load.Seed, i))
 	w.wg.Go(func() {
 		for w.ctx.Err() == nil {
-			w.turn(rng, names[rng.IntN(len(names))], hold(rng))
+			var share history.Share
+			if len(shares) > 0 && rng.IntN(2) == 0 {
+				share = shares[rng.IntN(len(shares))]
+			}
+			down := len(shares) > 0 && share.Exclusive() && rng.IntN(8) == 0
+			w.turn(rng, share, down, names[rng.IntN(len(names))], hold(rng))
 		}
 	})
 }
@@ -105,20 +119,23 @@ func (w *worker) count(change func(t *Tally)) {
 }
 
 // turn is one acquisition. Most wait long enough, some give up soon.
-func (w *worker) turn(rng *rand.Rand, name string, hold time.Duration) {
+func (w *worker) turn(rng *rand.Rand, share history.Share, down bool, name string, hold time.Duration) {
 	patience := w.load.TTL + time.Duration(rng.Int64N(int64(3*w.load.TTL)))
-	if rng.IntN(10) == 0 {
+	switch {
+	case w.load.Fast:
+		patience = time.Minute
+	case rng.IntN(10) == 0:
 		patience = time.Duration(rng.Int64N(int64(50 * time.Millisecond)))
 	}
-	try := rng.IntN(8) == 0
+	try := !w.load.Fast && rng.IntN(8) == 0
 
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	take := w.player.Acquire
+	take := w.player.AcquireAs
 	if try {
-		take = w.player.Try
+		take = w.player.TryAs
 	}
-	h, err := take(ctx, name)
+	h, err := take(ctx, share, name)
 	w.judge(ctx, "acquire", err)
 	switch {
 	case errors.Is(err, locker.ErrNotAcquired):
@@ -133,20 +150,35 @@ func (w *worker) turn(rng *rand.Rand, name string, hold time.Duration) {
 		return
 	}
 	w.count(func(t *Tally) { t.Acquired++ })
-	w.use(h, hold)
+	if share.Exclusive() {
+		if err := h.Work(); err != nil && !errors.Is(err, fence.ErrStale) {
+			w.count(func(t *Tally) { t.Wrong = append(t.Wrong, err.Error()) })
+		}
+	}
+	w.hold(h, hold)
+	if down {
+		err := h.Downgrade(ctx)
+		w.judge(ctx, "downgrade", err)
+		w.hold(h, hold)
+	}
+	w.release(h)
 }
 
-func (w *worker) use(h *Holding, hold time.Duration) {
-	if err := h.Work(); err != nil && !errors.Is(err, fence.ErrStale) {
-		w.count(func(t *Tally) { t.Wrong = append(t.Wrong, err.Error()) })
+// hold keeps a lock for so long, unless it is lost.
+func (w *worker) hold(h *Holding, d time.Duration) {
+	if d == 0 {
+		return
 	}
-	timer := time.NewTimer(hold)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-h.Lost():
 	case <-w.ctx.Done():
 	}
+}
+
+func (w *worker) release(h *Holding) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	err := h.Release(ctx)

@@ -122,8 +122,10 @@ var redisSetups = map[string]func(t testing.TB, o servers.RedisOptions) *Servers
 
 // onSetup is a kind of Redis whose servers keep their data.
 func onSetup(name, family string) Backend {
+	offers := everything
+	offers.Permits = family != redlockFamily
 	return Backend{
-		Name: name, Family: family, TTL: redisTTL, Death: redisTTL + time.Second, Offers: everything,
+		Name: name, Family: family, TTL: redisTTL, Death: redisTTL + time.Second, Offers: offers,
 		Start: func(t testing.TB) *Servers {
 			s := redisSetups[name](t, servers.RedisOptions{Args: keepsData})
 			s.Keeps = true

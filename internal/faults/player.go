@@ -248,12 +248,16 @@ func (h *Holding) Work() error {
 	return h.p.res.Write(h.name, h.Lock.Token(), who, n)
 }
 
-// Downgrade has the lock shared from now on.
+// Downgrade has the lock shared from now on, if it is one of ours.
 func (h *Holding) Downgrade(ctx context.Context) error {
-	from := history.Now()
-	err := h.Lock.(*locker.Lock).Downgrade(ctx)
+	lock, ours := h.Lock.(*locker.Lock)
+	if !ours {
+		return nil
+	}
+	h.p.rec.Add(history.Event{Kind: history.Shares, Op: h.Op})
+	err := lock.Downgrade(ctx)
 	if err == nil {
-		h.p.rec.Add(history.Event{Kind: history.Shares, Op: h.Op, From: from})
+		h.p.rec.Add(history.Event{Kind: history.HasShared, Op: h.Op})
 	}
 	return err
 }

@@ -250,16 +250,20 @@ func (h *History) operations(slack time.Duration) map[string][]porcupine.Operati
 	for i, l := range h.Holdings {
 		in := input{act: acquires, id: i + 1, name: l.Name, token: l.Token, share: l.Share, who: l.Proc}
 		add(l.Proc, in, l.Call, l.Grant)
-		if l.Downed != 0 {
-			in.act = shares
-			add(l.Proc, in, l.Downs, l.Downed)
-		}
 		from, to, how, ok := h.endOf(l, slack)
 		if !ok {
 			from, to, how = l.Proven(), end, "still held at the end"
 			if at, destroyed := h.Destroyed(l); destroyed {
 				from = min(from, at)
 			}
+		}
+		if l.Downs != 0 {
+			in.act = shares
+			done := l.Downed
+			if done == 0 { // it may have taken effect at any time, or never, which is the same as at the end
+				done = to
+			}
+			add(l.Proc, in, l.Downs, max(l.Downs, done))
 		}
 		in.act, in.how = ends, how
 		add(l.Proc+" ends", in, from, to)

@@ -11,16 +11,17 @@ import (
 type Kind string
 
 const (
-	Called   Kind = "called"   // Acquire or TryAcquire is about to be called
-	Granted  Kind = "granted"  // it has returned a lock
-	Refused  Kind = "refused"  // it has returned an error
-	Alive    Kind = "alive"    // the context had not ended, seen after T
-	Lost     Kind = "lost"     // the context has ended by itself
-	Release  Kind = "release"  // Release is about to be called
-	Released Kind = "released" // it has returned
-	Shares   Kind = "shares"   // Downgrade, called at From, has made the lock a shared one
-	Died     Kind = "died"     // the process is about to be killed
-	Fault    Kind = "fault"    // something is about to be done to the system
+	Called    Kind = "called"   // Acquire or TryAcquire is about to be called
+	Granted   Kind = "granted"  // it has returned a lock
+	Refused   Kind = "refused"  // it has returned an error
+	Alive     Kind = "alive"    // the context had not ended, seen after T
+	Lost      Kind = "lost"     // the context has ended by itself
+	Release   Kind = "release"  // Release is about to be called
+	Released  Kind = "released" // it has returned
+	Shares    Kind = "shares"   // Downgrade is about to be called
+	HasShared Kind = "shared"   // it has returned without an error
+	Died      Kind = "died"     // the process is about to be killed
+	Fault     Kind = "fault"    // something is about to be done to the system
 )
 
 // Event is one line of a file.
@@ -33,8 +34,6 @@ type Event struct {
 	Token int64  `json:"token,omitempty"`
 	// Share, for Called, is how much of the name is asked for.
 	Share
-	// From, for Shares, is when the call began.
-	From int64 `json:"from,omitempty"`
 	// Alive, for Lost and Release, is the last moment before T at which the context was
 	// seen alive, 0 if it never was.
 	Alive int64 `json:"alive,omitempty"`

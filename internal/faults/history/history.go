@@ -21,8 +21,8 @@ type Holding struct {
 
 	Call     int64 // Acquire was called
 	Grant    int64 // Acquire had returned
-	Downs    int64 // Downgrade was called, and succeeded
-	Downed   int64 // it had returned
+	Downs    int64 // Downgrade was called
+	Downed   int64 // it had returned, without an error
 	Alive    int64 // the last moment for which a look has proven that the context was alive
 	Lost     int64 // the holder was told of the loss
 	Release  int64 // Release was called
@@ -151,7 +151,9 @@ func Of(events []Event) (*History, error) {
 		case Lost:
 			l.Lost, l.Alive = e.T, max(l.Alive, e.Alive)
 		case Shares:
-			l.Downs, l.Downed = e.From, e.T
+			l.Downs = e.T
+		case HasShared:
+			l.Downed = e.T
 		case Release:
 			l.Release, l.Alive = e.T, max(l.Alive, e.Alive)
 		case Released:

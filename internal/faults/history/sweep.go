@@ -77,7 +77,7 @@ func (s Swept) has(earlier, later *Holding) bool {
 func (h *History) Sweep() Swept {
 	var s Swept
 	for _, ls := range h.byName() {
-		if slices.ContainsFunc(ls, func(l *Holding) bool { return !l.Exclusive() || l.Downed != 0 }) {
+		if slices.ContainsFunc(ls, func(l *Holding) bool { return !l.Exclusive() || l.Downs != 0 }) {
 			h.sweepKinds(&s, ls)
 			continue
 		}
@@ -189,7 +189,7 @@ func (h *History) sweepTogether(s *Swept, holding []*Holding, l *Holding) {
 
 // weightAt is how much of the name l holds at a moment, at least.
 func (l *Holding) weightAt(t int64) int32 {
-	if l.Downed != 0 && l.Downs <= t {
+	if l.Downs != 0 && l.Downs <= t {
 		return Shared.weight()
 	}
 	return l.weight()

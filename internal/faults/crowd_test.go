@@ -1,0 +1,60 @@
+package faults
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// A million acquisitions, of all kinds, are checked one by one: in histories of some ten thousand, which porcupine and the sweep
+// have to accept. The short form is a few thousand on one server.
+func TestMillion(t *testing.T) {
+	servers.Need(t)
+	t.Parallel()
+	on, want, round := []Backend{Redis1}, 4_000, 4_000
+	if full {
+		on, want, round = quick, 1_000_000, 60_000
+	}
+	var mu sync.Mutex
+	checked := map[string]int{}
+	count := func(name string) (here, all int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, n := range checked {
+			all += n
+		}
+		return checked[name], all
+	}
+	t.Run("on", func(t *testing.T) {
+		for _, b := range on {
+			t.Run(b.Name, func(t *testing.T) {
+				t.Parallel()
+				defer working.enter()()
+				s := StartOn(t, b)
+				// Who is fast does more, but each has its share.
+				enough := func() bool {
+					here, all := count(b.Name)
+					return here >= want/20 && all >= want
+				}
+				for start := time.Now(); time.Since(start) < 15*time.Minute && !enough() && !t.Failed(); {
+					Examine(t, s, func(x *Exam) {
+						x.Check(func(h *history.History) {
+							mu.Lock()
+							defer mu.Unlock()
+							checked[b.Name] += len(h.Holdings)
+						})
+						crowd(x, round, 30*time.Second)
+					})
+				}
+			})
+		}
+	})
+	if _, n := count(""); n < want && !t.Failed() {
+		t.Errorf("%d acquisitions, want %d", n, want)
+	} else {
+		t.Logf("%d acquisitions were checked: %v", n, checked)
+	}
+}
