@@ -20,6 +20,7 @@ What is done to the system, on which setups, and what must then be seen. Generat
     go test ./internal/faults -run 'TestRows/etcd-3/14' -v                    # one row on one setup
     make faults                                                      # everything, and ./internal/faults/results/lateness.json
     LOCKER_FAULTS_SEED=7 go test ./internal/faults -run 'TestCampaign/redis-1' -v   # a campaign by its seed
+    LOCKER_FAULTS=full go test -v -timeout 30m ./internal/faults -run TestMillion    # a million acquisitions, checked
 
 Beside what the table says, every row asks four things: the resource that refuses lower
 tokens stayed correct and no token was given twice; no holder saw its context alive
@@ -30,6 +31,10 @@ two holders apart.
 
 The test of a row on a setup is TestRows/SETUP/ROW; [promises.md](promises.md) has them by the promises
 that they show.
+
+Campaigns draw faults at random while eight processes take names: half of the acquisitions alone, the others shared or as
+permits, and some of the former share the name later. TestMillion has processes do so as fast as they can, without faults. What each
+saw is checked against the one rule, by porcupine and by a sweep over the history.
 
 What is marked as part of make test is run there on redis-1, redlock-5, zookeeper-3 and
 etcd-3, and on the setups that the row is only for.

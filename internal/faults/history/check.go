@@ -203,9 +203,12 @@ func (h *History) endOf(l *Holding, slack time.Duration) (from, to int64, how st
 func (h *History) Check(slack, within time.Duration, folder string) (Verdict, error) {
 	m := model(h.fenced())
 	v := Verdict{Legal: true}
-	for name, ops := range h.operations(slack) {
-		result, info := porcupine.CheckOperationsVerbose(m, ops, within)
-		switch result {
+	likely := h.operations(slack, true)
+	for name, ops := range h.operations(slack, false) {
+		if porcupine.CheckOperationsTimeout(m, likely[name], within) == porcupine.Ok {
+			continue
+		}
+		switch porcupine.CheckOperationsTimeout(m, ops, within) {
 		case porcupine.Ok:
 			continue
 		case porcupine.Unknown:
@@ -216,6 +219,7 @@ func (h *History) Check(slack, within time.Duration, folder string) (Verdict, er
 		if folder == "" || v.Picture != "" {
 			continue
 		}
+		_, info := porcupine.CheckOperationsVerbose(m, ops, within) // takes more time and memory
 		f, err := os.CreateTemp(folder, "history-"+clean(name)+"-*.html")
 		if err != nil {
 			return v, fmt.Errorf("draw history: %w", err)
@@ -232,7 +236,9 @@ func (h *History) Check(slack, within time.Duration, folder string) (Verdict, er
 }
 
 // operations returns what happened to each name, in the terms of the model.
-func (h *History) operations(slack time.Duration) map[string][]porcupine.Operation {
+// With likely, those of one name are granted in the order of their tokens, whether or not they exclude one another: an order
+// for these is one for all, and found soon.
+func (h *History) operations(slack time.Duration, likely bool) map[string][]porcupine.Operation {
 	names := make(map[string][]porcupine.Operation)
 	lanes := make(map[string]int) // one row of the picture for each process
 	lane := func(proc string) int {
@@ -247,9 +253,8 @@ func (h *History) operations(slack time.Duration) map[string][]porcupine.Operati
 		names[in.name] = append(names[in.name], porcupine.Operation{ClientId: lane(proc), Input: in, Call: from, Return: to})
 	}
 	end := h.End + int64(slack) + 1
+	spans := make(map[string][]*span)
 	for i, l := range h.Holdings {
-		in := input{act: acquires, id: i + 1, name: l.Name, token: l.Token, share: l.Share, who: l.Proc}
-		add(l.Proc, in, l.Call, l.Grant)
 		from, to, how, ok := h.endOf(l, slack)
 		if !ok {
 			from, to, how = l.Proven(), end, "still held at the end"
@@ -257,16 +262,29 @@ func (h *History) operations(slack time.Duration) map[string][]porcupine.Operati
 				from = min(from, at)
 			}
 		}
-		if l.Downs != 0 {
-			in.act = shares
-			done := l.Downed
-			if done == 0 { // it may have taken effect at any time, or never, which is the same as at the end
-				done = to
+		spans[l.Name] = append(spans[l.Name], &span{l: l, id: i + 1, call: l.Call, grant: l.Grant, end: from, ended: to, how: how})
+	}
+	for name, all := range spans {
+		if h.fenced() {
+			narrow(all)
+			if likely {
+				inOrder(all)
 			}
-			add(l.Proc, in, l.Downs, max(l.Downs, done))
 		}
-		in.act, in.how = ends, how
-		add(l.Proc+" ends", in, from, to)
+		for _, s := range all {
+			in := input{act: acquires, id: s.id, name: name, token: s.l.Token, share: s.l.Share, who: s.l.Proc}
+			add(s.l.Proc, in, s.call, s.grant)
+			if s.l.Downs != 0 {
+				in.act = shares
+				done := s.l.Downed
+				if done == 0 { // it may have taken effect at any time, or never, which is the same as at the end
+					done = s.ended
+				}
+				add(s.l.Proc, in, s.l.Downs, max(s.l.Downs, done))
+			}
+			in.act, in.how = ends, s.how
+			add(s.l.Proc+" ends", in, s.end, s.ended)
+		}
 	}
 	for _, a := range h.Failed {
 		to := a.End
@@ -286,6 +304,65 @@ func (h *History) operations(slack time.Duration) map[string][]porcupine.Operati
 		sort.SliceStable(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })
 	}
 	return names
+}
+
+// span is when a holding can have begun, between call and grant, and ended, between end and ended.
+type span struct {
+	l           *Holding
+	id          int
+	call, grant int64
+	end, ended  int64
+	how         string
+}
+
+// inOrder leaves holdings, which are in the order of their tokens, no other order to begin in, where that is possible.
+func inOrder(all []*span) {
+	for i := 1; i < len(all); i++ {
+		if from := all[i-1].call; from <= all[i].grant {
+			all[i].call = max(all[i].call, from)
+		}
+	}
+	for i := len(all) - 1; i > 0; i-- {
+		if by := all[i].grant; by >= all[i-1].call {
+			all[i-1].grant = min(all[i-1].grant, by)
+		}
+	}
+}
+
+// narrow cuts off what the tokens rule out. A holding begins after all with lower tokens that it excludes have ended, or
+// shared the name. So it leaves every order that the specification allows, and porcupine need not try the others, of which there are
+// very many where many wait at once. What is impossible is left as it is, to be refused.
+func narrow(all []*span) {
+	slices.SortStableFunc(all, func(a, b *span) int { return cmp.Compare(a.l.Token, b.l.Token) })
+	latest := make(map[Share]int64) // of the earliest moments at which holdings with lower tokens have ended
+	for _, s := range all {
+		for share, from := range latest {
+			if s.l.excludes(share) && from <= s.l.Grant {
+				s.call = max(s.call, from)
+			}
+		}
+		if s.l.Downs != 0 {
+			latest[s.l.Share] = max(latest[s.l.Share], s.l.Downs)
+			latest[Shared] = max(latest[Shared], s.end)
+			continue
+		}
+		latest[s.l.Share] = max(latest[s.l.Share], s.end)
+	}
+	earliest := make(map[Share]int64) // of the latest moments at which holdings with greater tokens have begun
+	for _, s := range slices.Backward(all) {
+		share := s.l.Share
+		if s.l.Downs != 0 {
+			share = Shared
+		}
+		for later, by := range earliest {
+			if later.excludes(share) && by >= s.end {
+				s.ended = min(s.ended, by)
+			}
+		}
+		if by, ok := earliest[s.l.Share]; !ok || s.l.Grant < by {
+			earliest[s.l.Share] = s.l.Grant
+		}
+	}
 }
 
 func (h *History) fenced() bool {

@@ -3,6 +3,7 @@ package history
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // mixed makes up the history of a name with claims of all kinds, each granted by the one rule: a queue that is
@@ -164,4 +165,17 @@ func TestBrokenKindsAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// So does one of a name that many clients want at once.
+func TestTenThousandHoldingsOfAllKinds(t *testing.T) {
+	h := mixed(rand.New(rand.NewPCG(5, 0)), 10_000)
+	for i, l := range h.Holdings { // each was asked for when the fortieth before it was
+		l.Call = h.Holdings[max(0, i-40)].Call
+	}
+	start := time.Now()
+	if v, bad := judge(t, h, ""); !v.Legal || len(bad) > 0 {
+		t.Fatalf("porcupine says legal: %v; the sweep: %v", v.Legal, bad)
+	}
+	t.Logf("legal after %v", time.Since(start).Round(time.Millisecond))
 }
