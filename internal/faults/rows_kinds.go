@@ -43,7 +43,7 @@ func readerKilled(x *Exam) {
 	x.Released(hb)
 	released := time.Now()
 	x.Released(hc)
-	x.Released(x.GoesOn(wait, released, time.Second+noise, "the last release"))
+	x.Released(x.GoesOn(wait, released, x.Backend.Death+2*time.Second, "the last release"))
 }
 
 // All readers are killed, one after the other, while a writer waits.
