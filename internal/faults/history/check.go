@@ -39,6 +39,7 @@ type input struct {
 	id    int // of the holding, from 1
 	token int64
 	share Share
+	place bool // it has the place of a holding that was passed on to it
 	who   string
 	how   string // in which way the holding ended, or the acquisition failed
 }
@@ -46,8 +47,8 @@ type input struct {
 // holder is one that holds a name, and greatest the greatest token that one with this share has had.
 type (
 	holder struct {
-		id     int
-		weight int32
+		id            int
+		weight, limit int32
 	}
 	greatest struct {
 		share Share
@@ -66,25 +67,23 @@ func (st state) equal(o state) bool {
 }
 
 // acquire returns the state with one holder more, if the rule allows that: its weight and those of all who hold are no more
-// than its limit. Its token, if there are tokens, is greater than those of all before that it could not overlap with.
+// than its limit. Its token, if there are tokens, is greater than those of all before that it could not overlap with. Who has a
+// place that was passed on to it may be ahead of some who hold.
 func (st state) acquire(op input, fenced bool) (bool, state) {
-	held := int64(0)
-	for _, h := range st.holders {
-		held += int64(h.weight)
-	}
-	if !op.share.fits(held) {
+	if !st.room(op) {
 		return false, st
 	}
 	known := -1
 	for i, g := range st.tokens {
-		if fenced && op.share.excludes(g.share) && op.token <= g.token {
+		apart := op.share.excludes(g.share) && (!op.place || g.share.excludes(op.share))
+		if fenced && apart && op.token <= g.token {
 			return false, st
 		}
 		if g.share == op.share {
 			known = i
 		}
 	}
-	next := state{append(slices.Clone(st.holders), holder{op.id, op.share.weight()}), slices.Clone(st.tokens)}
+	next := state{append(slices.Clone(st.holders), holder{op.id, op.share.weight(), op.share.limit()}), slices.Clone(st.tokens)}
 	slices.SortFunc(next.holders, func(a, b holder) int { return cmp.Compare(a.id, b.id) })
 	switch {
 	case known < 0:
@@ -98,6 +97,17 @@ func (st state) acquire(op input, fenced bool) (bool, state) {
 	return true, next
 }
 
+// room reports whether a claim may hold the name beside those who do.
+func (st state) room(op input) bool {
+	held := int64(0)
+	weights, limits := []int32{op.share.weight()}, []int32{op.share.limit()}
+	for _, h := range st.holders {
+		held += int64(h.weight)
+		weights, limits = append(weights, h.weight), append(limits, h.limit)
+	}
+	return op.share.fits(held) || op.place && feasible(weights, limits)
+}
+
 // change returns the state after a holder ends, or becomes one that shares.
 func (st state) change(op input) (bool, state) {
 	i := slices.IndexFunc(st.holders, func(h holder) bool { return h.id == op.id })
@@ -106,7 +116,7 @@ func (st state) change(op input) (bool, state) {
 	}
 	next := state{slices.Clone(st.holders), st.tokens}
 	if op.act == shares {
-		next.holders[i].weight = Shared.weight()
+		next.holders[i].weight, next.holders[i].limit = Shared.weight(), Shared.limit()
 	} else {
 		next.holders = slices.Delete(next.holders, i, i+1)
 	}
@@ -264,7 +274,9 @@ func (h *History) operations(slack time.Duration, likely bool) map[string][]porc
 		}
 		spans[l.Name] = append(spans[l.Name], &span{l: l, id: i + 1, call: l.Call, grant: l.Grant, end: from, ended: to, how: how})
 	}
+	byName := h.byName()
 	for name, all := range spans {
+		passed := passedOn(byName[name])
 		if h.fenced() {
 			narrow(all)
 			if likely {
@@ -272,7 +284,7 @@ func (h *History) operations(slack time.Duration, likely bool) map[string][]porc
 			}
 		}
 		for _, s := range all {
-			in := input{act: acquires, id: s.id, name: name, token: s.l.Token, share: s.l.Share, who: s.l.Proc}
+			in := input{act: acquires, id: s.id, name: name, token: s.l.Token, share: s.l.Share, place: passed[s.l], who: s.l.Proc}
 			add(s.l.Proc, in, s.call, s.grant)
 			if s.l.Downs != 0 {
 				in.act = shares

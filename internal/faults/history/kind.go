@@ -51,3 +51,42 @@ func (s Share) suffix() string {
 	}
 	return fmt.Sprintf(" %d of %d", s.Weight, s.Limit)
 }
+
+// feasible reports whether claims that hold a name together can have been granted in some order: of those whose limit is no more than
+// some one's, the last was granted with a weight of no more than that together.
+func feasible(weights, limits []int32) bool {
+	for _, most := range limits {
+		sum := int64(0)
+		for i, weight := range weights {
+			if limits[i] <= most {
+				sum += int64(weight)
+			}
+		}
+		if sum > int64(most) {
+			return false
+		}
+	}
+	return true
+}
+
+// passedOn returns those holdings, of one name, that another goroutine of their process has passed on to them: their tokens are one
+// more than those of an equal holding there. They have the place in the order that their lease got when it was granted, ahead
+// of all that were granted behind it since.
+func passedOn(ls []*Holding) map[*Holding]bool {
+	type key struct {
+		proc  string
+		share Share
+		token int64
+	}
+	known := make(map[key]bool)
+	for _, l := range ls {
+		known[key{l.Proc, l.Share, l.Token}] = true
+	}
+	passed := make(map[*Holding]bool)
+	for _, l := range ls {
+		if l.Token > 0 && known[key{l.Proc, l.Share, l.Token - 1}] {
+			passed[l] = true
+		}
+	}
+	return passed
+}

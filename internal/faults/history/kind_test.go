@@ -90,6 +90,10 @@ func TestKinds(t *testing.T) {
 		l.Downs, l.Downed = at*ms, at*ms+1
 		return l
 	}
+	by := func(proc string, l *Holding) *Holding {
+		l.Proc, l.Op = proc, int(l.Token)
+		return l
+	}
 	unsure := func(l *Holding) *Holding {
 		l.Downed = 0
 		return l
@@ -114,6 +118,9 @@ func TestKinds(t *testing.T) {
 		"a reader after a downgrade that may have been carried out": {true, []*Holding{unsure(down(holds(Share{}, 1, 1, 9), 3)), holds(Shared, 2, 4, 8)}},
 		"a reader before such a downgrade":                          {false, []*Holding{unsure(down(holds(Share{}, 1, 1, 9), 6)), holds(Shared, 2, 4, 5)}},
 		"a writer after such a downgrade":                           {false, []*Holding{unsure(down(holds(Share{}, 1, 1, 9), 3)), holds(Share{}, 2, 4, 8)}},
+		"a permit passed on behind which others came":               {true, []*Holding{by("P", holds(two, 1, 1, 3)), holds(Shared, 4, 2, 9), holds(Shared, 5, 2, 9), by("P", holds(two, 2, 4, 9))}},
+		"a permit granted behind too many":                          {false, []*Holding{by("P", holds(two, 1, 1, 3)), holds(Shared, 4, 2, 9), holds(Shared, 5, 2, 9), by("P", holds(two, 6, 4, 9))}},
+		"a name passed on under a reader":                           {false, []*Holding{by("P", holds(Share{}, 1, 1, 3)), holds(Shared, 4, 4, 9), by("P", holds(Share{}, 2, 5, 6))}},
 		"a writer after a downgrade":                                {false, []*Holding{down(holds(Share{}, 1, 1, 9), 3), holds(Share{}, 2, 4, 8)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,12 +129,15 @@ func TestKinds(t *testing.T) {
 			if v.Legal != c.legal {
 				t.Errorf("porcupine says legal: %v, want %v", v.Legal, c.legal)
 			}
-			if (len(bad) == 0) != c.legal {
+			if !ofOrder[name] && (len(bad) == 0) != c.legal {
 				t.Errorf("the sweep says %v, want legal: %v", bad, c.legal)
 			}
 		})
 	}
 }
+
+// ofOrder are those that only porcupine can refuse: who holds together may do so, but not in the order in which they came.
+var ofOrder = map[string]bool{"a permit granted behind too many": true}
 
 // What a broken lock would show in a long history is found in it.
 func TestBrokenKindsAreRefused(t *testing.T) {

@@ -138,9 +138,8 @@ func (h *History) sweepName(s *Swept, ls []*Holding) {
 	}
 }
 
-// sweepKinds does the same for a name of which there are claims of several kinds: at no moment do those who are
-// proven to hold, and whose limit is no more than some one's, weigh more than that together. Otherwise there is no order in which
-// they can have been granted.
+// sweepKinds does the same for a name of which there are claims of several kinds: at every moment there is an order in
+// which those who are proven to hold can have been granted.
 func (h *History) sweepKinds(s *Swept, ls []*Holding) {
 	var holding []*Holding
 	for _, l := range ls { // by Grant
@@ -157,25 +156,15 @@ func (h *History) sweepKinds(s *Swept, ls []*Holding) {
 
 // sweepTogether notes an overlap if l and those who hold already are too many.
 func (h *History) sweepTogether(s *Swept, holding []*Holding, l *Holding) {
-	all := append(slices.Clone(holding), l)
-	var longest *Holding // of those who are too many with l
-	for _, most := range all {
-		sum := int64(0)
-		var last *Holding
-		for _, o := range all {
-			if o.limit() > most.limit() {
-				continue
-			}
-			sum += int64(o.weightAt(l.Grant))
-			if o != l && (last == nil || o.Proven() > last.Proven()) {
-				last = o
-			}
-		}
-		if sum > int64(most.limit()) && last != nil {
-			longest = last
+	var weights, limits []int32
+	var longest *Holding
+	for _, o := range append(slices.Clone(holding), l) {
+		weights, limits = append(weights, o.weightAt(l.Grant)), append(limits, o.limit())
+		if o != l && (longest == nil || o.Proven() > longest.Proven()) {
+			longest = o
 		}
 	}
-	if longest == nil {
+	if longest == nil || feasible(weights, limits) {
 		return
 	}
 	o := Overlap{First: longest, Second: l, For: time.Duration(min(longest.Proven(), l.Proven()) - l.Grant)}
@@ -199,6 +188,7 @@ func (l *Holding) weightAt(t int64) int32 {
 // greater token.
 func sweepTokens(s *Swept, ls []*Holding) {
 	asked := slices.SortedStableFunc(slices.Values(ls), func(a, b *Holding) int { return cmp.Compare(a.Call, b.Call) })
+	passed := passedOn(ls)
 	greatest := map[Share]*Holding{}
 	granted := 0
 	for _, l := range asked {
@@ -208,7 +198,8 @@ func sweepTokens(s *Swept, ls []*Holding) {
 			}
 		}
 		for share, before := range greatest {
-			if l.excludes(share) && l.Token <= before.Token {
+			apart := l.excludes(share) && (!passed[l] || share.excludes(l.Share))
+			if apart && l.Token <= before.Token {
 				s.Disorders = append(s.Disorders, Disorder{before, l})
 			}
 		}
