@@ -98,6 +98,9 @@ func stall(x *Exam) {
 	x.Released(x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the servers went on"))
 }
 
+// deposed is how long a leader that has lost its majority may go on renewing before it notices: two election timeouts.
+const deposed = 2 * time.Second
+
 // The majority of the servers stops.
 func quorumLost(x *Exam) {
 	name := x.Lock()
@@ -112,7 +115,7 @@ func quorumLost(x *Exam) {
 	killed := time.Now()
 	x.mustEndByCtx(c, name, time.Second)
 	x.mustEndByCtx(c, x.Lock(), time.Second)
-	x.Told(ha, time.Until(killed.Add(x.Backend.TTL+noise)))
+	x.Told(ha, time.Until(killed.Add(deposed+x.Backend.TTL+noise)))
 	x.restartAll(some)
 	back := time.Now()
 	x.Released(x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the servers were back"))

@@ -58,6 +58,7 @@ func handOverLost(x *Exam) {
 	if err := hb.Work(); err != nil {
 		x.Errorf("the next holder's write: %v", err)
 	}
+	time.Sleep(200 * time.Millisecond) // who still believes in it is seen to
 	before := passed.Load()
 	cut.Store(false)
 	net.Heal()

@@ -70,7 +70,7 @@ func (x *Exam) Released(h *Holding) {
 // Soon asserts that a call returned by the end of its ctx and a second.
 func (x *Exam) Soon(what string, started time.Time, within time.Duration) {
 	x.Helper()
-	if took := time.Since(started); took > within+late {
+	if took := time.Since(started); took > within+late && took > within+late+pulse.pausedSince(started) {
 		x.Errorf("%s took %v, with %v to go by", what, took, within)
 	}
 }
@@ -152,9 +152,15 @@ func (x *Exam) Get(c <-chan Got) *Holding {
 // Told waits until the holder has been told of the loss.
 func (x *Exam) Told(h *Holding, within time.Duration) {
 	x.Helper()
+	start := time.Now()
 	select {
 	case <-h.Lost():
+		return
 	case <-time.After(within):
+	}
+	select {
+	case <-h.Lost():
+	case <-time.After(pulse.pausedSince(start)):
 		x.Errorf("the holder was not told within %v that the lock is lost", within)
 	}
 }
@@ -202,7 +208,7 @@ func (x *Exam) GoesOn(c <-chan Got, since time.Time, within time.Duration, what 
 	x.Helper()
 	h := x.Get(c)
 	took := time.Since(since)
-	if took > within {
+	if took > within && took > within+pulse.pausedSince(since) {
 		x.Errorf("the waiter had the lock %v after %s, want %v at the most", took, what, within)
 	} else {
 		x.Logf("the waiter had the lock %v after %s", took, what)

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,6 +16,13 @@ import (
 // nobody uses it.
 const dirPrefix = "locker-servers-"
 
+// parent is where that one is made: the folder that DirVariable names, or the one for temporary files.
+func parent() string { return cmp.Or(os.Getenv(DirVariable), os.TempDir()) }
+
+// DirVariable is the environment variable that names the folder in which servers keep their data. Tests have one in
+// memory: a disk that others use too may stand still for seconds.
+const DirVariable = "LOCKER_SERVERS_DIR"
+
 var root struct {
 	sync.Mutex
 	dir  string
@@ -28,7 +36,7 @@ func newDir(kind string) (string, error) {
 	defer root.Unlock()
 	if root.dir == "" {
 		sweep()
-		dir, err := os.MkdirTemp("", dirPrefix)
+		dir, err := os.MkdirTemp(parent(), dirPrefix)
 		if err != nil {
 			return "", err
 		}
@@ -43,7 +51,7 @@ func newDir(kind string) (string, error) {
 
 // sweep removes the folders of processes that ended without doing so.
 func sweep() {
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	dirs, _ := filepath.Glob(filepath.Join(parent(), dirPrefix+"*"))
 	for _, dir := range dirs {
 		// A young one may not be locked yet.
 		if st, err := os.Stat(dir); err != nil || time.Since(st.ModTime()) < time.Minute {
@@ -86,7 +94,7 @@ func forget(s *Server) {
 }
 
 // StopAll closes every server that was started here, the shared ones too, and removes
-// what this process has in the folder for temporary files. It is for the end of
+// what this process has on the disk or in memory. It is for the end of
 // TestMain or of a program; on Linux the servers also end without it.
 func StopAll() error {
 	root.Lock()

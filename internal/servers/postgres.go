@@ -38,6 +38,7 @@ type Postgres struct {
 var postgresSettings = []string{
 	"fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=500", "max_wal_senders=4",
 	"log_checkpoints=off", "shared_preload_libraries=pg_stat_statements",
+	"dynamic_shared_memory_type=mmap", // in its folder, which is removed also if the server was killed
 }
 
 // URL returns what a client connects with.

@@ -55,12 +55,12 @@ func run(rng *rand.Rand, names, perName int) *History {
 
 func judge(t *testing.T, h *History, folder string) (Verdict, []string) {
 	t.Helper()
-	v, err := h.Check(slack, 30*time.Second, folder)
+	v, err := h.Check(slack, 5*time.Minute, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v.Unsure {
-		t.Fatal("porcupine found no answer in 30 s")
+		t.Fatal("porcupine found no answer in five minutes")
 	}
 	return v, h.Sweep().Bad()
 }
