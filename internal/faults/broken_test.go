@@ -72,7 +72,7 @@ var (
 
 type slowClock struct{ driver.Clock }
 
-func (c *slowClock) Now() driver.Instant { return c.Clock.Now() / 3 }
+func (c *slowClock) Now() driver.Instant { return c.Clock.Now() / 10 }
 
 type double struct{ conformance.Client }
 
