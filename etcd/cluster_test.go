@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,20 +70,24 @@ func TestLeaderMoves(t *testing.T) {
 	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
 	c := dial(t, cluster.Addrs()...)
 	ctx, cancel := context.WithCancel(t.Context())
-	moved := make(chan int)
+	defer cancel()
+	var moved atomic.Int64
+	over := make(chan struct{})
 	go func() {
-		n := 0
-		for ; ctx.Err() == nil; n++ {
-			if err := cluster.MoveLeader(ctx, cluster.Members[n%3]); err != nil && ctx.Err() == nil {
+		defer close(over)
+		for ; ctx.Err() == nil; moved.Add(1) {
+			if err := cluster.MoveLeader(ctx, cluster.Members[moved.Load()%3]); err != nil && ctx.Err() == nil {
 				t.Error(err)
-				break
+				return
 			}
 		}
-		moved <- n
 	}()
 	a, b := newLocker(t, c), newLocker(t, c)
 	var last int64
-	for begun := time.Now(); time.Since(begun) < 5*time.Second; {
+	for begun := time.Now(); time.Since(begun) < 5*time.Second || moved.Load() < 3; {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("the leader moved only %d times", moved.Load())
+		}
 		for _, l := range []locker.Locker{a, b} {
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 			lock, err := l.Acquire(ctx, t.Name())
@@ -100,9 +105,7 @@ func TestLeaderMoves(t *testing.T) {
 		}
 	}
 	cancel()
-	if n := <-moved; n < 3 {
-		t.Errorf("the leader moved only %d times", n)
-	}
+	<-over
 }
 
 // TestLeaderStopped: the leader stands still for longer than the TTL, and goes on. There

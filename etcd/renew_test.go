@@ -79,7 +79,7 @@ func TestKeyDeleted(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			c := dial(t, servers.NewEtcd(t, servers.EtcdOptions{}).Addr())
-			b := driverOf(t, c)
+			b := driverOf(t, c, locker.WithTTL(5*time.Minute)) // nothing is renewed while so many are acquired
 			held := make([]*driver.Claim, n)
 			spread(n, func(i int) {
 				held[i] = claim(fmt.Sprintf("%04d", i)+strings.Repeat("\x00", escaped), true)
