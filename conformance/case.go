@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 // C is what a running case works with.
@@ -21,7 +22,7 @@ type C struct {
 	kind   *kind   // nil if it does not matter
 	own    options // of those whom the case is about
 	other  options // of the others who want the name
-	lag    *lag
+	late   *lateness.Meter
 	id     string
 	ctx    context.Context // ends before the watchdog barks
 	cancel context.CancelFunc
@@ -303,7 +304,7 @@ func (cl *client) queue(name string, opts ...locker.AcquireOption) *pending {
 // pass, only to be strict. Every other pause in a case is the length of a fault, of a holding,
 // or of a look at what must not happen, or a moment picked at random.
 func (c *C) settle() {
-	time.Sleep(60*time.Millisecond + min(2*c.lag.since(time.Now().Add(-time.Second)), 200*time.Millisecond))
+	time.Sleep(60*time.Millisecond + min(2*c.late.Worst(time.Now().Add(-time.Second)), 200*time.Millisecond))
 }
 
 func (p *pending) finished() bool {

@@ -130,7 +130,7 @@ func (c *C) takenFor(name string, d time.Duration, begun, acquired time.Time) {
 	if took := time.Since(begun); took < d {
 		c.errorf("%q was taken for %v only, want %v", name, took, d)
 	}
-	if took, limit := time.Since(acquired), d+time.Second+c.lag.slack(begun); took > limit {
+	if took, limit := time.Since(acquired), d+time.Second+c.late.Slack(begun); took > limit {
 		c.errorf("%q was taken for %v, want %v and a second more at most", name, took, d)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 var cheapCases = []*testCase{
@@ -128,7 +130,7 @@ var cheapCases = []*testCase{
 			}
 			slices.Sort(took)
 			// A poll every 50 ms would do; the promise is kept by far less.
-			if median, limit := took[len(took)/2], 250*time.Millisecond+c.lag.slack(start); median > limit {
+			if median, limit := took[len(took)/2], 250*time.Millisecond+c.late.Slack(start); median > limit {
 				c.errorf("a release reached the next waiter after %v (median), want at most %v", median, limit)
 			}
 		},
@@ -139,7 +141,7 @@ var cheapCases = []*testCase{
 // nothing for long look by themselves.
 func (c *C) tooMany(begun time.Time, format string, args ...any) {
 	c.tb.Helper()
-	if c.lag.since(begun) > lateStart {
+	if c.late.Worst(begun) > lateness.Limit {
 		c.tooSlow()
 		return
 	}

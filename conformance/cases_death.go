@@ -9,7 +9,7 @@ import (
 
 // afterDeath is the time within which the lock of a dead holder has to be free.
 func (c *C) afterDeath(since time.Time) time.Duration {
-	return c.b.TTL + time.Second + c.lag.slack(since)
+	return c.b.TTL + time.Second + c.late.Slack(since)
 }
 
 // freedBy fails the case unless the waiting Acquire got the lock in time.

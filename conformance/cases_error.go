@@ -243,7 +243,7 @@ func (c *C) misconfigured(what string, open func(context.Context, ...locker.Opti
 			}
 		}
 	}
-	if took := time.Since(start); took > limit+200*time.Millisecond+c.lag.slack(start) {
+	if took := time.Since(start); took > limit+200*time.Millisecond+c.late.Slack(start) {
 		c.errorf("%s: took %v with a ctx of %v", what, took, limit)
 	}
 	c.logf("%s: %v", what, err)

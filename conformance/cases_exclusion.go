@@ -175,7 +175,7 @@ func (c *C) whileLiving(broken func(ttl time.Duration) error) {
 		if err == nil {
 			return
 		}
-		if late := c.lag.since(start.Add(-time.Second)); late <= ttl/32 || c.ctx.Err() != nil {
+		if late := c.late.Worst(start.Add(-time.Second)); late <= ttl/32 || c.ctx.Err() != nil {
 			c.fatalf("TTL %v, this machine late by at most %v: %v", ttl, late, err)
 		}
 		c.mu.Lock()

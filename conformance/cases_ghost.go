@@ -22,7 +22,7 @@ func (c *C) exorcised(names ...string) {
 	l := c.open()
 	end := time.Now().Add(ghostBound)
 	for _, name := range names {
-		l.free(name, max(time.Until(end), time.Second)+c.lag.slack(end.Add(-ghostBound)))
+		l.free(name, max(time.Until(end), time.Second)+c.late.Slack(end.Add(-ghostBound)))
 	}
 	c.nothingLeft(ghostBound)
 }

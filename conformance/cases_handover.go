@@ -84,7 +84,7 @@ var handOverCases = []*testCase{
 				took = time.Since(start)
 				c.release(h)
 				// What the network and the server take is not promised; see Cheap/WokenByTheServer.
-				limit = d + holding + 250*time.Millisecond + c.lag.slack(start)
+				limit = d + holding + 250*time.Millisecond + c.late.Slack(start)
 				if took <= limit {
 					break
 				}

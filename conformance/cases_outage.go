@@ -213,7 +213,7 @@ func (c *C) waiterOutage(breakIt func(Link)) {
 	c.release(h)
 	got := p.held(longTTL + soon)
 	granted := time.Now()
-	if err := got.Release(c.ctx); err != nil && c.lag.since(granted.Add(-time.Second)) <= c.b.TTL/6 {
+	if err := got.Release(c.ctx); err != nil && c.late.Worst(granted.Add(-time.Second)) <= c.b.TTL/6 {
 		c.errorf("granted, and then not to be released: %v", err)
 	}
 }

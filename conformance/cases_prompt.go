@@ -37,7 +37,7 @@ func (c *C) prompt(what string, d time.Duration, cancelled bool, call func(ctx c
 			c.errorf("%s: %v, in which errors.Is does not find %q", what, err, over)
 			return
 		}
-		if limit = 100*time.Millisecond + c.lag.slack(start); late <= limit {
+		if limit = 100*time.Millisecond + c.late.Slack(start); late <= limit {
 			return
 		}
 	}

@@ -124,7 +124,7 @@ var severalCases = []*testCase{
 				l := c.openLocker()
 				wg.Go(func() {
 					for range 15 {
-						ctx, cancel := context.WithTimeout(c.ctx, soon)
+						ctx, cancel := context.WithTimeout(c.ctx, 4*soon)
 						locks, err := c.b.api.acquireAll(ctx, l.locker, set)
 						cancel()
 						if err != nil {

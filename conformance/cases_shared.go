@@ -230,7 +230,7 @@ var sharedCases = []*testCase{
 			released := time.Now()
 			c.release(h)
 			next := p.held(6*c.b.TTL + soon)
-			if took, limit := time.Since(released), 2*c.b.TTL+time.Second+c.lag.slack(released); took > limit {
+			if took, limit := time.Since(released), 2*c.b.TTL+time.Second+c.late.Slack(released); took > limit {
 				c.errorf("free %v after the release of the only reader alive, want at most %v", took, limit)
 			}
 			c.release(next)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 // A test that cannot fail is worth nothing. Here every case of the suite is shown
@@ -23,8 +24,8 @@ func TestDefects(t *testing.T) {
 		b := d.apply()
 		Run(t, b)
 	}
-	lag := newLag()
-	defer lag.start()()
+	late := lateness.Start(lateStep)
+	defer late.Stop()
 	var all, together sync.WaitGroup
 	var alone sync.Mutex
 	slots := make(chan struct{}, 64) // most of them wait
@@ -46,7 +47,7 @@ func TestDefects(t *testing.T) {
 			all.Go(func() {
 				defer leave()
 				t.Run(d.name+"/"+name, func(t *testing.T) {
-					if finds(t, &d, cs, k, lag, 7*time.Second) {
+					if finds(t, &d, cs, k, late, 7*time.Second) {
 						return
 					}
 					// On a machine under load the suite gives more time, to be fair, and may
@@ -55,11 +56,11 @@ func TestDefects(t *testing.T) {
 					together.Wait()
 					alone.Lock()
 					defer alone.Unlock()
-					if finds(t, &d, cs, k, lag, 12*time.Second) || finds(t, &d, cs, k, lag, 17*time.Second) {
+					if finds(t, &d, cs, k, late, 12*time.Second) || finds(t, &d, cs, k, late, 17*time.Second) {
 						return
 					}
-					if late := lag.since(time.Now().Add(-20 * time.Second)); late > tooLate {
-						t.Skipf("no verdict: this machine was late by %v", late)
+					if by := late.Worst(time.Now().Add(-20 * time.Second)); by > tooLate {
+						t.Skipf("no verdict: this machine was late by %v", by)
 					} else {
 						t.Errorf("%s passes although: %s", cs.name, d.name)
 					}
@@ -79,19 +80,19 @@ func TestDefects(t *testing.T) {
 const tooLate = 100 * time.Millisecond
 
 // finds runs the case against the defect and reports whether it failed.
-func finds(t *testing.T, d *defect, cs *testCase, k *kind, lag *lag, limit time.Duration) bool {
+func finds(t *testing.T, d *defect, cs *testCase, k *kind, late *lateness.Meter, limit time.Duration) bool {
 	b := d.apply()
 	b.RequireAll = false // a case that comes to no verdict has found nothing
 	b.check(t)
 	r := newRunner(&b)
-	r.lag, r.limit = lag, limit
+	r.late, r.limit = late, limit
 	rec := &recorder{TB: t}
 	r.run(rec, cs, k)
 	rec.clean()
 	text := rec.text()
 	switch {
 	case !rec.fail:
-		text = fmt.Sprintf("%s passes although: %s (late by %v) %s", cs.name, d.name, lag.since(time.Now().Add(-5*time.Second)), text)
+		text = fmt.Sprintf("%s passes although: %s (late by %v) %s", cs.name, d.name, late.Worst(time.Now().Add(-5*time.Second)), text)
 	case !strings.Contains(text, cs.says):
 		t.Errorf("the failure does not say what was broken:\n%s", text)
 	}
@@ -112,10 +113,10 @@ func TestSlowIsNotWrong(t *testing.T) {
 	if os.Getenv(childEnv) != "" {
 		Run(t, slow.apply())
 	}
-	lag := newLag()
-	defer lag.start()()
+	late := lateness.Start(lateStep)
+	defer late.Stop()
 	cs, k := caseNamed(t, slow.cases)
-	if finds(t, &slow, cs, k, lag, 30*time.Second) {
+	if finds(t, &slow, cs, k, late, 30*time.Second) {
 		t.Errorf("%s fails although every lock is free in time", slow.cases)
 	}
 }

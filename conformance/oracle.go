@@ -55,7 +55,7 @@ func (w *watch) lostWithin(d time.Duration, after string) {
 	select {
 	case <-w.ended:
 	case <-t.C:
-		late := c.lag.slack(start)
+		late := c.late.Slack(start)
 		select {
 		case <-w.ended:
 		case <-time.After(late):

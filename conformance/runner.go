@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 // testCase is one thing that a backend has to do.
@@ -36,14 +38,15 @@ func (cs *testCase) title(k *kind) string {
 }
 
 const (
-	atOnce    = 16               // cases running at the same time
-	caseLimit = 90 * time.Second // after which a case counts as hanging
-	maxAgain  = 3                // how often a case is run again that came to no verdict
+	atOnce    = 16                   // cases running at the same time
+	caseLimit = 90 * time.Second     // after which a case counts as hanging
+	lateStep  = 2 * time.Millisecond // see lateness.Meter
+	maxAgain  = 3                    // how often a case is run again that came to no verdict
 )
 
 type runner struct {
 	b     *Backend
-	lag   *lag
+	late  *lateness.Meter
 	limit time.Duration
 	cases []*testCase // those that are to be run
 
@@ -60,7 +63,7 @@ type undecided struct {
 }
 
 func newRunner(b *Backend) *runner {
-	r := &runner{b: b, lag: newLag(), limit: caseLimit, cases: cases, notRun: make(map[string][]string)}
+	r := &runner{b: b, limit: caseLimit, cases: cases, notRun: make(map[string][]string)}
 	if b.Variant && os.Getenv("LOCKER_CONFORMANCE") != "full" {
 		r.cases = variantCases(b)
 	}
@@ -91,8 +94,8 @@ func (cs *testCase) forVariants() bool {
 // all runs every case: those that bear company first, all at once.
 func (r *runner) all(t *testing.T) {
 	t.Helper()
-	stop := r.lag.start()
-	defer stop()
+	r.late = lateness.Start(lateStep)
+	defer r.late.Stop()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
 	for _, cs := range r.cases {
@@ -100,10 +103,10 @@ func (r *runner) all(t *testing.T) {
 			continue
 		}
 		kinds := cs.kindsOf(r.b)
+		r.late.Calm(func() bool { return len(slots) > 0 })
 		for range kinds {
 			slots <- struct{}{}
 		}
-		r.lag.calm()
 		wg.Go(func() { r.runKinds(t, cs, kinds, slots) })
 	}
 	wg.Wait()
@@ -116,7 +119,8 @@ func (r *runner) all(t *testing.T) {
 		again := r.again
 		r.again, r.last = nil, round == maxAgain
 		for _, u := range again { // with nothing beside it
-			r.lag.calm()
+			end := time.Now().Add(2 * time.Second)
+			r.late.Calm(func() bool { return time.Now().Before(end) })
 			t.Run(u.cs.title(u.k), func(t *testing.T) { r.run(t, u.cs, u.k) })
 		}
 	}
@@ -216,7 +220,7 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 		}
 		ctx, cancel := context.WithTimeout(labelled, r.limit-r.limit/8)
 		defer cancel()
-		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, lag: r.lag, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64()}
+		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64()}
 		if k != nil {
 			c.own, c.other = k.own, k.other
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,6 +185,7 @@ func TestSubscriptionsKilled(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	stop := make(chan struct{})
 	killed := make(chan int)
+	var turns atomic.Int64
 	go func() {
 		n := 0
 		for {
@@ -192,6 +194,11 @@ func TestSubscriptionsKilled(t *testing.T) {
 				killed <- n
 				return
 			case <-time.After(20 * time.Millisecond):
+				// A late machine needs longer to subscribe and to wait.
+				done := turns.Load()
+				for wait := time.Now().Add(time.Second); turns.Load() == done && time.Now().Before(wait); {
+					time.Sleep(time.Millisecond)
+				}
 				k, _ := admin.ClientKillByFilter(ctx, "TYPE", "pubsub").Result()
 				n += int(k)
 			}
@@ -214,6 +221,7 @@ func TestSubscriptionsKilled(t *testing.T) {
 		release(t, lock)
 		last = max(last, next.holds(t, 5*time.Second+slack).Token())
 		release(t, next.lock)
+		turns.Add(1)
 	}
 	close(stop)
 	if n := <-killed; n == 0 {

@@ -226,7 +226,7 @@ func TestHundredIdleWaiters(t *testing.T) {
 		wg.Wait()
 	})
 	t.Logf("%.2f requests for each waiter's turn", float64(got)/n)
-	if got > n*21/10 {
+	if got > n*3 { // two; a late machine looks now and then
 		t.Errorf("%d waiters had their turn with %d requests", n, got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 const envChild = "LOCKER_FAULTS_CHILD"
@@ -67,11 +68,14 @@ func codeOf(err error) string {
 	return ""
 }
 
+// pulse measures when this process does not run, because it is stopped or the machine has other things to do.
+var pulse *lateness.Meter
+
 // Child has to be called first thing in TestMain. In a process that was started to be a user
 // of a lock it never returns.
 func Child() {
 	spec := os.Getenv(envChild)
-	pulse.start()
+	pulse = lateness.Start(50 * time.Millisecond)
 	if spec == "" {
 		prepare()
 		return

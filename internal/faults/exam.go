@@ -50,9 +50,15 @@ var exams atomic.Int64
 // limit is how long one row may take.
 const limit = 3 * time.Minute
 
-// Examine runs a row on s.
+// underWay is how many rows are.
+var underWay atomic.Int64
+
+// Examine runs a row on s, if others are under way when the machine is not late.
 func Examine(t testing.TB, s *Servers, row func(x *Exam)) {
 	t.Helper()
+	pulse.Calm(func() bool { return underWay.Load() > 0 })
+	underWay.Add(1)
+	defer underWay.Add(-1)
 	x := newExam(t, s)
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("exam", x.label)))
 	defer pprof.SetGoroutineLabels(context.Background())

@@ -196,7 +196,7 @@ func (w *worker) judge(ctx context.Context, op string, err error) {
 		return
 	}
 	deadline, _ := ctx.Deadline()
-	if by := time.Since(deadline); by > late && by > late+pulse.pausedSince(deadline) {
+	if by := time.Since(deadline); by > late && by > late+pulse.Sum(deadline) {
 		w.count(func(t *Tally) { t.Late = append(t.Late, fmt.Sprintf("%s: %v after its ctx (%v)", op, by, err)) })
 	}
 }

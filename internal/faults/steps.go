@@ -70,7 +70,7 @@ func (x *Exam) Released(h *Holding) {
 // Soon asserts that a call returned by the end of its ctx and a second.
 func (x *Exam) Soon(what string, started time.Time, within time.Duration) {
 	x.Helper()
-	if took := time.Since(started); took > within+late && took > within+late+pulse.pausedSince(started) {
+	if took := time.Since(started); took > within+late && took > within+late+pulse.Sum(started) {
 		x.Errorf("%s took %v, with %v to go by", what, took, within)
 	}
 }
@@ -109,7 +109,7 @@ func (x *Exam) WaitsAs(p *Player, share history.Share, name string, d time.Durat
 		if n <= before && len(c) > 0 {
 			got := <-c
 			x.Fatalf("instead of waiting it got the lock (error: %v) after %v, in which this process stood still for %v",
-				got.Err, got.Took, pulse.pausedSince(time.Now().Add(-got.Took)))
+				got.Err, got.Took, pulse.Sum(time.Now().Add(-got.Took)))
 		}
 		return n > before
 	})
@@ -160,7 +160,7 @@ func (x *Exam) Told(h *Holding, within time.Duration) {
 	}
 	select {
 	case <-h.Lost():
-	case <-time.After(pulse.pausedSince(start)):
+	case <-time.After(pulse.Sum(start)):
 		x.Errorf("the holder was not told within %v that the lock is lost", within)
 	}
 }
@@ -208,7 +208,7 @@ func (x *Exam) GoesOn(c <-chan Got, since time.Time, within time.Duration, what 
 	x.Helper()
 	h := x.Get(c)
 	took := time.Since(since)
-	if took > within && took > within+pulse.pausedSince(since) {
+	if took > within && took > within+pulse.Sum(since) {
 		x.Errorf("the waiter had the lock %v after %s, want %v at the most", took, what, within)
 	} else {
 		x.Logf("the waiter had the lock %v after %s", took, what)

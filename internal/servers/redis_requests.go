@@ -38,14 +38,14 @@ func (p *redisProbe) do(c *respConn, args ...string) (any, error) {
 	p.ownAddr[c.LocalAddr().String()] = true
 	p.mu.Unlock()
 	v, err := c.do(args...)
-	if err == nil {
-		p.mu.Lock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil && p.ownCmd != nil { // the server may have been restarted meanwhile
 		name := strings.ToLower(args[0])
 		p.ownCmd[name]++
 		if len(args) > 1 {
 			p.ownCmd[name+"|"+strings.ToLower(args[1])]++ // CONFIG GET counts as config|get
 		}
-		p.mu.Unlock()
 	}
 	return v, err
 }

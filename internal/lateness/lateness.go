@@ -1,0 +1,108 @@
+// Package lateness measures by how much this machine is late in running a goroutine whose time has come. A limit on
+// time is only fair with that added, and a machine that is late should not be given more to do.
+package lateness
+
+import (
+	"sync"
+	"time"
+)
+
+// Meter measures all the while, from Start to Stop.
+type Meter struct {
+	step time.Duration
+	quit chan struct{}
+	done chan struct{}
+
+	mu      sync.Mutex
+	due     time.Time
+	samples []sample
+}
+
+type sample struct {
+	at time.Time
+	by time.Duration
+}
+
+// track is how many samples are kept: of a minute or more.
+const track = 30000
+
+// Start returns a Meter that looks every step. What is late by less does not count.
+func Start(step time.Duration) *Meter {
+	m := &Meter{step: step, quit: make(chan struct{}), done: make(chan struct{}), due: time.Now().Add(step)}
+	go func() {
+		defer close(m.done)
+		for {
+			select {
+			case <-m.quit:
+				return
+			case <-time.After(step):
+			}
+			// A second goroutine has to be woken as well, as in most calls.
+			woken := make(chan struct{})
+			go close(woken)
+			<-woken
+			m.sample()
+		}
+	}()
+	return m
+}
+
+// Stop ends the measuring.
+func (m *Meter) Stop() {
+	close(m.quit)
+	<-m.done
+}
+
+func (m *Meter) sample() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if by := now.Sub(m.due); by > m.step {
+		m.samples = append(m.samples, sample{now, by})
+		if len(m.samples) > track {
+			m.samples = append(m.samples[:0], m.samples[track/2:]...)
+		}
+	}
+	m.due = now.Add(m.step)
+}
+
+// Worst returns the greatest delay since t, also that of a goroutine that has not run yet.
+func (m *Meter) Worst(t time.Time) time.Duration {
+	worst := time.Duration(0)
+	m.each(t, func(d sample) { worst = max(worst, d.by) })
+	return worst
+}
+
+// Sum returns for how long, since t, a goroutine whose time had come did not run.
+func (m *Meter) Sum(t time.Time) time.Duration {
+	sum := time.Duration(0)
+	m.each(t, func(d sample) { sum += min(d.by, d.at.Sub(t)) })
+	return sum
+}
+
+// each calls f with every delay that ended after t.
+func (m *Meter) each(t time.Time, f func(sample)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	f(sample{now, max(now.Sub(m.due), 0)})
+	for i := len(m.samples) - 1; i >= 0 && m.samples[i].at.After(t); i-- {
+		f(m.samples[i])
+	}
+}
+
+// Slack is what has to be added to a limit for calls made since t.
+func (m *Meter) Slack(t time.Time) time.Duration {
+	return 3*m.Worst(t) + m.Sum(t) + 20*time.Millisecond
+}
+
+// Limit is a delay with which a machine should not be given more to do, or be judged by.
+const Limit = 50 * time.Millisecond
+
+// Calm waits until this machine has not been late for a second, as long as worth says that this is worth the time: while others
+// are under way, say, who may be the cause.
+func (m *Meter) Calm(worth func() bool) {
+	for m.Worst(time.Now().Add(-time.Second)) > Limit && worth() {
+		time.Sleep(100 * time.Millisecond)
+	}
+}

@@ -1,0 +1,54 @@
+package lateness
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Delays count from when they are due, also that of a goroutine that has not run yet, and only those after the moment
+// that is asked for.
+func TestMeter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const step, late = 2 * time.Millisecond, 60 * time.Millisecond
+		begin := time.Now()
+		m := &Meter{step: step, due: begin}
+		time.Sleep(late)
+		if got := m.Worst(begin); got != late {
+			t.Errorf("not run for %v: late by %v", late, got)
+		}
+		m.sample()
+		m.due = time.Now().Add(time.Hour)
+		if worst, sum := m.Worst(begin), m.Sum(begin); worst != late || sum != late {
+			t.Errorf("run after %v: late by %v, %v in all", late, worst, sum)
+		}
+		if worst, sum := m.Worst(begin.Add(late/2)), m.Sum(begin.Add(late/2)); worst != late || sum != late/2 {
+			t.Errorf("half of it after the moment: late by %v, %v in all", worst, sum)
+		}
+		if got := m.Slack(begin); got <= late {
+			t.Errorf("limits are widened by %v", got)
+		}
+		calm := time.Now()
+		m.Calm(func() bool { return false })
+		if waited := time.Since(calm); waited != 0 {
+			t.Errorf("waited %v for nobody", waited)
+		}
+		m.Calm(func() bool { return true })
+		if waited := time.Since(begin); waited < time.Second || waited > 2*time.Second {
+			t.Errorf("calm %v after it was late", waited)
+		}
+	})
+}
+
+// A machine that is never late is not found to be.
+func TestNeverLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := Start(2 * time.Millisecond)
+		defer m.Stop()
+		begin := time.Now()
+		time.Sleep(time.Second)
+		if got := m.Worst(begin); got > 2*time.Millisecond {
+			t.Errorf("late by %v", got)
+		}
+	})
+}
