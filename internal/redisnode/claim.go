@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/look"
+	"github.com/seed80cd6120/locker/internal/servertime"
 )
 
 const (
@@ -86,15 +87,13 @@ type Answer struct {
 func (a Answer) NextLook() time.Duration { return look.In(a.Left, a.Ahead == 0) }
 
 // After returns what the server says by the news e of a grant, after its answer a; not ok if the claim had
-// better ask. The server began to count when it sent the news: no earlier than the last request, plus the
-// time that its clock has measured since, and no later than the news came. News from before the last
-// answer is about a holding that has come and gone.
+// better ask.
 func (a Answer) After(e Event) (granted Answer, ok bool) {
-	if !e.Granted || a.Now == 0 || e.Now < a.Now {
+	began, ok := servertime.Began(a.Sent, a.Now, e.Now, e.Received)
+	if !ok || !e.Granted || a.Now == 0 {
 		return a, false
 	}
-	sent := min(a.Sent.Add(time.Duration(e.Now-a.Now)*time.Microsecond), e.Received)
-	return Answer{Sent: sent, Now: e.Now, Granted: true, Token: e.Token, Spare: e.Spare}, true
+	return Answer{Sent: began, Now: e.Now, Granted: true, Token: e.Token, Spare: e.Spare}, true
 }
 
 // Acquire asks for the name. Of a holder the time is counted anew. proposed is a token that the server gives

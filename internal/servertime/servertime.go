@@ -33,3 +33,11 @@ func (g *Guess) Learn(now int64, sent driver.Instant) {
 	ahead := max(g.ahead.Load(), now-micros(g.clock.Now()))
 	g.ahead.Store(min(ahead, now-micros(sent)))
 }
+
+// Began returns a moment before which the server had not begun to count the time of a holding that it granted at the time at, by
+// news that came at received. The last answer was for a request sent at sent, when the server's time was now: at is no
+// earlier than that request, plus the time that the server's clock has measured since. Not ok: the news is from before that
+// answer, of a holding that has come and gone.
+func Began(sent driver.Instant, now, at int64, received driver.Instant) (began driver.Instant, ok bool) {
+	return min(sent.Add(time.Duration(at-now)*time.Microsecond), received), at >= now
+}

@@ -32,3 +32,15 @@ func TestLearn(t *testing.T) {
 		}
 	}
 }
+
+// TestBegan: no earlier than the last request, plus the time since by the server's clock, no later than the news came, and not
+// at all by news from before the last answer.
+func TestBegan(t *testing.T) {
+	const second = driver.Instant(time.Second)
+	for at, want := range map[int64]driver.Instant{4_999_999: 0, 5_000_000: 100 * second, 6_000_000: 101 * second, 9_000_000: 103 * second} {
+		began, ok := Began(100*second, 5_000_000, at, 103*second)
+		if ok != (want != 0) || ok && began != want {
+			t.Errorf("at %d: %v %v, want %v", at, began, ok, want)
+		}
+	}
+}

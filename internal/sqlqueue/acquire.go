@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/look"
+	"github.com/seed80cd6120/locker/internal/servertime"
 )
 
 // minPause and maxPause are the times between attempts at something that fails.
@@ -144,17 +145,10 @@ func because(ctx context.Context, err, failed error) error {
 
 // told makes a grant of the news e for a waiter whose last answer from the server was a; not ok means that the
 // waiter had better ask.
-//
-// The server began to count when it granted the name: no earlier than the last request, plus the time that the
-// server's clock has measured since, and no later than the news came. News from before the last answer is about a
-// holding that has come and gone.
 func (q *Queue) told(c *Claim, a Answer, e Event) (driver.Grant, bool) {
-	if e.Now < a.Now {
-		return driver.Grant{}, false
-	}
-	began := a.Sent.Add(time.Duration(e.Now-a.Now) * time.Microsecond)
-	g := grant(c, e.Token, e.Spare, min(began, e.Received))
-	return g, g.Until.Sub(q.clock.Now()) > c.TTL/2
+	began, ok := servertime.Began(a.Sent, a.Now, e.Now, e.Received)
+	g := grant(c, e.Token, e.Spare, began)
+	return g, ok && g.Until.Sub(q.clock.Now()) > c.TTL/2
 }
 
 // grant is the answer to the core: the server began to count after began.
