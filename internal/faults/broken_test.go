@@ -24,6 +24,12 @@ func init() {
 		a.Kind, a.clock = "redis", &slowClock{locker.SystemClock()}
 		return Open(ctx, a)
 	})
+	// Every lock is lost at once.
+	Register("broken-lost", func(ctx context.Context, a Access) (conformance.Client, error) {
+		a.Kind = "redis"
+		c, err := Open(ctx, a)
+		return losing{c, a}, err
+	})
 	// Who wants a name alone shares it.
 	Register("broken-writer", func(ctx context.Context, a Access) (conformance.Client, error) {
 		a.Kind = "redis"
@@ -82,6 +88,25 @@ func (d double) Acquire(ctx context.Context, name string, opts ...locker.Acquire
 		return &invented{name: name, ctx: ctx, cancel: cancel, token: time.Now().UnixMicro()}, nil
 	}
 	return d.Client.Acquire(ctx, name, opts...)
+}
+
+type losing struct {
+	conformance.Client
+	a Access
+}
+
+func (l losing) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
+	h, err := l.Client.Acquire(ctx, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	c := RedisClient(l.a, l.a.Addrs[0])
+	defer c.Close()
+	if err := c.FlushAll(ctx).Err(); err != nil {
+		return nil, err
+	}
+	<-h.Context().Done()
+	return h, nil
 }
 
 type sharing struct{ conformance.Client }
@@ -221,6 +246,7 @@ func TestRowsFindBrokenLocks(t *testing.T) {
 		run  func(x *Exam)
 	}{
 		{"broken-late", "cut-off", "the holder was not told", func(x *Exam) { cutOff(x, (*Network).Freeze, false) }},
+		{"broken-lost", "cut-off", "lost the lock before anybody came to wait, again", func(x *Exam) { cutOff(x, (*Network).Freeze, false) }},
 		{"broken-file", "use", "after closing there are", use},
 		{"broken-goroutine", "use", "goroutines are left", use},
 		{"broken-key", "use", "left on the servers", func(x *Exam) {

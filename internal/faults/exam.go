@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime/pprof"
@@ -35,6 +36,7 @@ type Exam struct {
 	rec      *history.Recorder
 
 	complained atomic.Bool
+	tries      *atomic.Int32 // of the row, that failed for a reason that is not its question
 
 	mu      sync.Mutex
 	users   int
@@ -42,6 +44,7 @@ type Exam struct {
 	procs   []*Process
 	nets    []*Network
 	names   []string
+	granted map[string]*Holding // who got a lock last, in this process
 	checks  []func(h *history.History)
 }
 
@@ -56,20 +59,59 @@ var underWay atomic.Int64
 // Examine runs a row on s, if others are under way when the machine is not late.
 func Examine(t testing.TB, s *Servers, row func(x *Exam)) {
 	t.Helper()
+	var tries atomic.Int32
 	pulse.Calm(func() bool { return underWay.Load() > 0 })
 	underWay.Add(1)
 	defer underWay.Add(-1)
+	for attempt(t, s, &tries, row) {
+	}
+}
+
+// attempt runs a row, and reports whether to do so again.
+func attempt(t testing.TB, s *Servers, tries *atomic.Int32, row func(x *Exam)) (again bool) {
+	t.Helper()
 	x := newExam(t, s)
+	x.tries = tries
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("exam", x.label)))
 	defer pprof.SetGoroutineLabels(context.Background())
 	defer x.abort()
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case errAgain:
+			again = true
+		default:
+			panic(p)
+		}
+	}()
 	row(x)
 	x.finish()
+	return false
+}
+
+// errAgain is what a row panics with that could not come to its question.
+var errAgain = errors.New("again")
+
+// lostTooSoon begins the row again if the last who got the lock has lost it, which somebody was to wait for: a machine that is
+// late renews it too late. At the third time it is a defect.
+func (x *Exam) lostTooSoon(name string) {
+	x.Helper()
+	x.mu.Lock()
+	h := x.granted[name]
+	x.mu.Unlock()
+	if h == nil || h.LostAt() == 0 {
+		return
+	}
+	if x.tries.Add(1) > 2 {
+		x.Fatalf("%s lost the lock before anybody came to wait, again", h.p.Name)
+	}
+	x.Logf("%s lost the lock before anybody came to wait: the row begins again", h.p.Name)
+	panic(errAgain)
 }
 
 func newExam(t testing.TB, s *Servers) *Exam {
 	t.Helper()
-	x := &Exam{TB: t, Servers: *s, dir: t.TempDir(), res: fence.New(), label: strconv.FormatInt(exams.Add(1), 10), patience: 10 * time.Second}
+	x := &Exam{TB: t, Servers: *s, dir: t.TempDir(), res: fence.New(), label: strconv.FormatInt(exams.Add(1), 10), patience: 10 * time.Second, granted: make(map[string]*Holding)}
 	var cancel context.CancelFunc
 	x.Ctx, cancel = context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)

@@ -32,6 +32,9 @@ func (x *Exam) AcquiredAs(p *Player, share history.Share, name string, d time.Du
 	if err != nil {
 		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
 	}
+	x.mu.Lock()
+	x.granted[name] = h
+	x.mu.Unlock()
 	return h
 }
 
@@ -108,6 +111,7 @@ func (x *Exam) WaitsAs(p *Player, share history.Share, name string, d time.Durat
 		n, failed = x.waiting(name)
 		if n <= before && len(c) > 0 {
 			got := <-c
+			x.lostTooSoon(name)
 			x.Fatalf("instead of waiting it got the lock (error: %v) after %v, in which this process stood still for %v",
 				got.Err, got.Took, pulse.Sum(time.Now().Add(-got.Took)))
 		}
