@@ -10,5 +10,5 @@ import (
 func Benchmark(b *testing.B) {
 	server := servers.NewMariaDB(b, servers.MariaDBOptions{})
 	guarded := servers.NewMariaDB(b, servers.MariaDBOptions{Password: "secret"})
-	conformance.Benchmark(b, func(t testing.TB) *conformance.Harness { return setup{}.harness(t, server, guarded) })
+	conformance.Benchmark(b, setup{}.harness(b, server, guarded))
 }

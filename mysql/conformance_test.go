@@ -29,14 +29,29 @@ type setup struct {
 	poll    bool
 }
 
-func (s setup) open(dsn string, opts []locker.Option) (*owned, error) {
+// pool makes a pool of at most so many connections.
+func pool(dsn string, most int) (*sql.DB, error) {
 	db, err := sql.Open("mysql", dsn)
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(8)
-	db.SetMaxIdleConns(8)
-	l, err := New(db, append(append([]locker.Option{}, s.options...), opts...)...)
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(most)
+	return db, nil
+}
+
+// on makes a Locker on a pool.
+func (s setup) on(db *sql.DB, opts []locker.Option) (locker.Locker, error) {
+	return New(db, append(append([]locker.Option{}, s.options...), opts...)...)
+}
+
+// open makes a Locker that has a pool to itself.
+func (s setup) open(dsn string, opts []locker.Option) (*owned, error) {
+	db, err := pool(dsn, 8)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.on(db, opts)
 	return &owned{Locker: l, db: db}, err
 }
 
@@ -85,31 +100,24 @@ func conform(t *testing.T, s setup) {
 	if !conformance.InChild() {
 		server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 		guarded := servers.NewMariaDB(t, servers.MariaDBOptions{Password: "secret"})
-		b.New = func(t testing.TB) *conformance.Harness { return s.harness(t, server, guarded) }
+		b.New = s.harness(t, server, guarded)
 	}
 	conformance.Run(t, b)
 }
 
-func (s setup) harness(t testing.TB, server, guarded *servers.MariaDB) *conformance.Harness {
+// harness returns what makes the harness of a case. Lockers without a link share a pool, as they may in one program.
+func (s setup) harness(t testing.TB, server, guarded *servers.MariaDB) func(testing.TB) *conformance.Harness {
 	admin := newPool(t, server.DSN())
-	own := func(o *owned, err error) (locker.Locker, error) {
-		if o != nil {
-			t.Cleanup(func() { _ = o.db.Close() })
-		}
-		return o, err
+	shared, err := pool(server.DSN(), 64)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = shared.Close() })
 	var asked atomic.Int64 // by admin, of what Requests counts
-	return &conformance.Harness{
+	h := conformance.Harness{
 		Address: server.DSN(),
 		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-			return own(s.open(server.DSN(), opts))
-		},
-		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
-			p, dsn := front(t, server)
-			l, err := own(s.open(dsn, opts))
-			return l, conformance.Link{
-				Freeze: p.Freeze, Mute: p.FreezeDown, Cut: func() { p.Refuse(); p.Cut() }, Heal: p.Heal,
-			}, err
+			return s.on(shared, opts)
 		},
 		Requests: func(ctx context.Context) (int64, error) {
 			var name string
@@ -146,12 +154,25 @@ func (s setup) harness(t testing.TB, server, guarded *servers.MariaDB) *conforma
 			}
 			return all, rows.Err()
 		},
-		Misconfigured: misconfigured(t, s, server, guarded),
+		Misconfigured: misconfigured(t, s, admin, server, guarded),
+	}
+	return func(t testing.TB) *conformance.Harness {
+		one := h
+		one.OpenLink = func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
+			p, dsn := front(t, server)
+			o, err := s.open(dsn, opts)
+			if o != nil {
+				t.Cleanup(func() { _ = o.db.Close() })
+			}
+			link := conformance.Link{Freeze: p.Freeze, Mute: p.FreezeDown, Cut: func() { p.Refuse(); p.Cut() }, Heal: p.Heal}
+			return o, link, err
+		}
+		return &one
 	}
 }
 
 // misconfigured opens clients that cannot work, by what is wrong with them.
-func misconfigured(t testing.TB, s setup, server, guarded *servers.MariaDB) map[string]func(context.Context, ...locker.Option) (locker.Locker, error) {
+func misconfigured(t testing.TB, s setup, admin *sql.DB, server, guarded *servers.MariaDB) map[string]func(context.Context, ...locker.Option) (locker.Locker, error) {
 	with := func(dsn string) func(context.Context, ...locker.Option) (locker.Locker, error) {
 		return func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
 			o, err := s.open(dsn, opts)
@@ -159,7 +180,6 @@ func misconfigured(t testing.TB, s setup, server, guarded *servers.MariaDB) map[
 			return o, err
 		}
 	}
-	admin := newPool(t, server.DSN())
 	if _, err := admin.ExecContext(within(t, slack), "create user if not exists nobody@'127.0.0.1'"); err != nil {
 		t.Fatal(err)
 	}

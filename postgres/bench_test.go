@@ -10,7 +10,5 @@ import (
 func Benchmark(b *testing.B) {
 	server := servers.NewPostgres(b, servers.PostgresOptions{})
 	guarded := servers.NewPostgres(b, servers.PostgresOptions{Password: "secret"})
-	conformance.Benchmark(b, func(t testing.TB) *conformance.Harness {
-		return setup{}.harness(t, server, guarded, address{statements: server.URL(), listen: server.URL()})
-	})
+	conformance.Benchmark(b, setup{}.harness(b, server, guarded, address{statements: server.URL(), listen: server.URL()}))
 }

@@ -47,16 +47,18 @@ type address struct {
 	pooler             *servers.PgBouncer // in the process that started it
 }
 
-func (s setup) open(ctx context.Context, a address, opts []locker.Option) (*owned, error) {
+// pool makes a pool of at most so many connections.
+func (a address) pool(ctx context.Context, most int32) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(a.statements)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = 8
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
+	config.MaxConns = most
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// on makes a Locker on a pool.
+func (s setup) on(pool *pgxpool.Pool, a address, opts []locker.Option) (locker.Locker, error) {
 	all := append([]locker.Option{}, s.options...)
 	if s.listen {
 		direct, err := pgx.ParseConfig(a.listen)
@@ -65,7 +67,16 @@ func (s setup) open(ctx context.Context, a address, opts []locker.Option) (*owne
 		}
 		all = append(all, WithListen(direct))
 	}
-	l, err := New(pool, append(all, opts...)...)
+	return New(pool, append(all, opts...)...)
+}
+
+// open makes a Locker that has a pool to itself.
+func (s setup) open(ctx context.Context, a address, opts []locker.Option) (*owned, error) {
+	pool, err := a.pool(ctx, 8)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.on(pool, a, opts)
 	return &owned{Locker: l, pool: pool}, err
 }
 
@@ -121,7 +132,7 @@ func conform(t *testing.T, s setup) {
 			a.pooler = servers.NewPgBouncer(t, server)
 			a.statements = a.pooler.URL()
 		}
-		b.New = func(t testing.TB) *conformance.Harness { return s.harness(t, server, guarded, a) }
+		b.New = s.harness(t, server, guarded, a)
 	}
 	conformance.Run(t, b)
 }
@@ -134,26 +145,20 @@ func (s setup) schema() string {
 	return DefaultSchema
 }
 
-func (s setup) harness(t testing.TB, server, guarded *servers.Postgres, a address) *conformance.Harness {
+// harness returns what makes the harness of a case. Lockers without a link share a pool, as they may in one program: to
+// connect takes the server more than most cases do.
+func (s setup) harness(t testing.TB, server, guarded *servers.Postgres, a address) func(testing.TB) *conformance.Harness {
 	admin := newPool(t, server.URL())
-	own := func(o *owned, err error) (locker.Locker, error) {
-		if o != nil {
-			t.Cleanup(o.pool.Close)
-		}
-		return o, err
+	wrong := misconfigured(t, s, admin, server, guarded)
+	pool, err := a.pool(t.Context(), 64)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return &conformance.Harness{
+	t.Cleanup(pool.Close)
+	h := conformance.Harness{
 		Address: a.statements + " " + a.listen,
-		Open: func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
-			return own(s.open(ctx, a, opts))
-		},
-		OpenLink: func(ctx context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
-			_, rest, _ := strings.Cut(a.statements, "@")
-			addr, _, _ := strings.Cut(rest, "/")
-			one, statements := front(t, addr)
-			two, listen := front(t, server.Addr())
-			l, err := own(s.open(ctx, address{statements: statements, listen: listen}, opts))
-			return l, linkTo(one, two), err
+		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
+			return s.on(pool, a, opts)
 		},
 		Requests: func(ctx context.Context) (n int64, err error) {
 			if _, err = admin.Exec(ctx, "create extension if not exists pg_stat_statements"); err == nil {
@@ -193,7 +198,22 @@ func (s setup) harness(t testing.TB, server, guarded *servers.Postgres, a addres
 			}
 			return pgx.CollectRows(rows, pgx.RowTo[string])
 		},
-		Misconfigured: misconfigured(t, s, server, guarded),
+		Misconfigured: wrong,
+	}
+	return func(t testing.TB) *conformance.Harness {
+		one := h
+		one.OpenLink = func(ctx context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
+			_, rest, _ := strings.Cut(a.statements, "@")
+			addr, _, _ := strings.Cut(rest, "/")
+			first, statements := front(t, addr)
+			second, listen := front(t, server.Addr())
+			o, err := s.open(ctx, address{statements: statements, listen: listen}, opts)
+			if o != nil {
+				t.Cleanup(o.pool.Close)
+			}
+			return o, linkTo(first, second), err
+		}
+		return &one
 	}
 }
 
@@ -209,7 +229,7 @@ func answers(ctx context.Context, url string) bool {
 }
 
 // misconfigured opens clients that cannot work, by what is wrong with them.
-func misconfigured(t testing.TB, s setup, server, guarded *servers.Postgres) map[string]func(context.Context, ...locker.Option) (locker.Locker, error) {
+func misconfigured(t testing.TB, s setup, admin *pgxpool.Pool, server, guarded *servers.Postgres) map[string]func(context.Context, ...locker.Option) (locker.Locker, error) {
 	with := func(url string) func(context.Context, ...locker.Option) (locker.Locker, error) {
 		return func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
 			o, err := s.open(ctx, address{statements: url, listen: url}, opts)
@@ -217,7 +237,6 @@ func misconfigured(t testing.TB, s setup, server, guarded *servers.Postgres) map
 			return o, err
 		}
 	}
-	admin := newPool(t, server.URL())
 	if _, err := admin.Exec(within(t, slack), `do $$ begin create role nobody login; exception when duplicate_object or unique_violation then end $$`); err != nil {
 		t.Fatal(err)
 	}
