@@ -167,3 +167,6 @@ func TestFile(t *testing.T) {
 		start(t, "* * * * * *", New(l, 0, cron.DiscardLogger).Wrapper("job")(cron.FuncJob(run)))
 	})
 }
+
+// All of this is so with the newest release of cron, too.
+func TestNewest(t *testing.T) { replica.Newest(t) }

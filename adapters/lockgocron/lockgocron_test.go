@@ -288,3 +288,6 @@ func TestFile(t *testing.T) {
 		start(t, 10*time.Millisecond, task, []gocron.JobOption{once})
 	})
 }
+
+// All of this is so with the newest release of gocron, too.
+func TestNewest(t *testing.T) { replica.Newest(t) }

@@ -152,3 +152,6 @@ func TestUnlockAfterLoss(t *testing.T) {
 	}
 	replica.Free(t, other, "schema")
 }
+
+// All of this is so with the newest release of goose, too.
+func TestNewest(t *testing.T) { replica.Newest(t) }

@@ -170,3 +170,6 @@ func TestClose(t *testing.T) {
 	}
 	replica.Free(t, b, "schema")
 }
+
+// All of this is so with the newest release of golang-migrate, too.
+func TestNewest(t *testing.T) { replica.Newest(t) }
