@@ -21,7 +21,6 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/adapters/internal/replica"
-	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 )
 
@@ -83,9 +82,7 @@ func TestReplicas(t *testing.T) {
 	issuer := newAuthority(t, func() { time.Sleep(20 * time.Millisecond) }) // long enough for the others to come
 	var wg sync.WaitGroup
 	for i := range 4 {
-		l, err := file.New(locks)
-		replica.CloseAtEnd(t, l, err)
-		config := newConfig(t, New(&certmagic.FileStorage{Path: certificates}, l), issuer)
+		config := newConfig(t, New(&certmagic.FileStorage{Path: certificates}, replica.Files(t, locks)), issuer)
 		obtain := config.ObtainCertSync
 		if i%2 == 1 {
 			obtain = config.ObtainCertAsync // as in the background: the lease is renewed before each try
@@ -107,9 +104,7 @@ func TestReplicas(t *testing.T) {
 
 // A request to the authority that is cancelled has freed the name when certmagic returns.
 func TestCancelled(t *testing.T) {
-	store := memory.NewStore()
-	a, err := store.Locker()
-	replica.CloseAtEnd(t, a, err)
+	a := replica.New(t, memory.NewStore())
 	ctx, cancel := context.WithCancel(t.Context())
 	storage := New(&certmagic.FileStorage{Path: t.TempDir()}, a)
 	config := newConfig(t, storage, newAuthority(t, cancel))
@@ -125,10 +120,8 @@ func TestCancelled(t *testing.T) {
 func newStorage(t *testing.T) (a, b *Storage, link *memory.Link, store *memory.Store) {
 	t.Helper()
 	store = memory.NewStore(locker.WithTTL(200 * time.Millisecond))
-	la, link, err := store.Remote()
-	replica.CloseAtEnd(t, la, err)
-	lb, err := store.Locker()
-	replica.CloseAtEnd(t, lb, err)
+	la, link := replica.Remote(t, store)
+	lb := replica.New(t, store)
 	files := &certmagic.FileStorage{Path: t.TempDir()}
 	return New(files, la), New(files, lb), link, store
 }
@@ -231,3 +224,6 @@ func TestUnlockAfterLoss(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// All of this is so with the newest release of certmagic, too.
+func TestNewest(t *testing.T) { replica.Newest(t) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,17 +15,10 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/adapters/internal/replica"
-	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func newLocker(t *testing.T, s *memory.Store) locker.Locker {
-	t.Helper()
-	l, err := s.Locker()
-	return replica.CloseAtEnd(t, l, err)
-}
 
 // start runs one job until the test ends.
 func start(t *testing.T, schedule string, job cron.Job) {
@@ -72,19 +64,16 @@ func TestShortJob(t *testing.T) {
 	for _, c := range []struct {
 		atLeast time.Duration
 		wrapped bool
-		want    int32
+		want    int
 	}{{30 * time.Second, false, 60}, {30 * time.Second, true, 60}, {0, false, 120}, {0, true, 120}} {
 		t.Run(fmt.Sprint(c.atLeast, c.wrapped), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := memory.NewStore()
-				var runs atomic.Int32
 				var log lines
-				time.Sleep(30 * time.Second)
-				for i := range 2 {
-					jobs := New(newLocker(t, store), c.atLeast, &log)
-					job := jobs.Job(t.Context(), "job", func(context.Context, *locker.Lock) error { runs.Add(1); return nil })
+				runs := replica.RunsInAnHour(t, func(l locker.Locker, i int, count func()) {
+					jobs := New(l, c.atLeast, &log)
+					job := jobs.Job(t.Context(), "job", func(context.Context, *locker.Lock) error { count(); return nil })
 					if c.wrapped {
-						job = jobs.Wrapper("job")(cron.FuncJob(func() { runs.Add(1) }))
+						job = jobs.Wrapper("job")(cron.FuncJob(count))
 					}
 					schedule, err := cron.ParseStandard("* * * * *")
 					if err != nil {
@@ -94,10 +83,9 @@ func TestShortJob(t *testing.T) {
 					clock.Schedule(late{schedule, time.Duration(i) * 5 * time.Second}, job)
 					clock.Start()
 					t.Cleanup(func() { <-clock.Stop().Done() })
-				}
-				time.Sleep(time.Hour)
-				if n := runs.Load(); n != c.want {
-					t.Errorf("%d runs in an hour, want %d", n, c.want)
+				})
+				if runs != c.want {
+					t.Errorf("%d runs in an hour, want %d", runs, c.want)
 				}
 				if skipped := log.has("skip: the lock is taken[lock job]"); skipped != (c.atLeast > 0) {
 					t.Errorf("skipped: %v", skipped)
@@ -110,41 +98,21 @@ func TestShortJob(t *testing.T) {
 // The context of a job ends when the lock is lost, before another has it.
 func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore()
-		a, link, err := store.Remote()
-		replica.CloseAtEnd(t, a, err)
-		b := newLocker(t, store)
 		var log lines
-		var ended atomic.Bool
-		start(t, "0 1 * * * *", New(a, 0, &log).Job(t.Context(), "job", func(ctx context.Context, _ *locker.Lock) error {
-			link.Freeze()
-			<-ctx.Done()
-			ended.Store(true)
-			return context.Cause(ctx)
-		}))
-		time.Sleep(time.Minute + time.Second)
-		successor, err := b.Acquire(t.Context(), "job")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !ended.Load() {
-			t.Error("another has the lock, and the context of the job has not ended")
-		}
-		link.Heal()
-		synctest.Wait()
-		if !log.has(locker.ErrLost.Error()) || !log.has(" run[lock job]") {
-			t.Errorf("log: %v", log.text)
-		}
-		if err := successor.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		replica.LosesLock(t, func(l locker.Locker, job replica.Job) {
+			start(t, "0 1 * * * *", New(l, 0, &log).Job(t.Context(), "job", job))
+		}, func() {
+			synctest.Wait()
+			if !log.has(locker.ErrLost.Error()) || !log.has(" run[lock job]") {
+				t.Errorf("log: %v", log.text)
+			}
+		})
 	})
 }
 
 // A job under a context that ends stops, and the name is free.
 func TestCancelled(t *testing.T) {
-	store := memory.NewStore()
-	a, b := newLocker(t, store), newLocker(t, store)
+	a, b := replica.Two(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var log lines
 	jobs := New(a, 0, &log)
@@ -153,13 +121,7 @@ func TestCancelled(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}).Run()
-	lock, err := b.TryAcquire(t.Context(), "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lock.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	replica.Free(t, b, "job")
 	jobs.Job(ctx, "job", func(context.Context, *locker.Lock) error { t.Error("run"); return nil }).Run()
 	if len(log.text) != 1 || !log.has(context.Canceled.Error()) {
 		t.Errorf("log: %v", log.text)
@@ -168,28 +130,20 @@ func TestCancelled(t *testing.T) {
 
 // A job that panics frees the name, and what wraps it in the chain sees the panic.
 func TestPanic(t *testing.T) {
-	store := memory.NewStore()
-	a, b := newLocker(t, store), newLocker(t, store)
+	a, b := replica.Two(t)
 	var log lines
 	cron.NewChain(cron.Recover(&log), New(a, 0, &log).Wrapper("job")).Then(cron.FuncJob(func() { panic("out of paper") })).Run()
 	if !log.has("out of paper panic") {
 		t.Errorf("log: %v", log.text)
 	}
-	lock, err := b.TryAcquire(t.Context(), "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lock.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	replica.Free(t, b, "job")
 }
 
 // Servers that are away have a run skipped, with the reason in the log.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
-		l, link, err := store.Remote()
-		replica.CloseAtEnd(t, l, err)
+		l, link := replica.Remote(t, store)
 		var log lines
 		job := New(l, 0, &log).Wrapper("job")(cron.FuncJob(func() { t.Error("run") }))
 		store.Fail(errors.New("out of order"))
@@ -209,22 +163,10 @@ func TestOutage(t *testing.T) {
 
 // Two replicas whose locks are files: no two runs overlap.
 func TestFile(t *testing.T) {
-	dir := t.TempDir()
-	var inside atomic.Int32
-	enough := make(chan struct{}, 1000)
-	for range 2 {
-		l, err := file.New(dir)
-		replica.CloseAtEnd(t, l, err)
-		start(t, "* * * * * *", New(l, 0, cron.DiscardLogger).Wrapper("job")(cron.FuncJob(func() {
-			if inside.Add(1) != 1 {
-				t.Error("two runs at the same time")
-			}
-			time.Sleep(5 * time.Millisecond)
-			inside.Add(-1)
-			enough <- struct{}{}
-		})))
-	}
-	for range 2 {
-		<-enough
-	}
+	replica.NoOverlap(t, 2, func(l locker.Locker, run func()) {
+		start(t, "* * * * * *", New(l, 0, cron.DiscardLogger).Wrapper("job")(cron.FuncJob(run)))
+	})
 }
+
+// All of this is so with the newest release of cron, too.
+func TestNewest(t *testing.T) { replica.Newest(t) }

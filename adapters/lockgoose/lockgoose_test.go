@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/adapters/internal/replica"
-	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 )
 
@@ -42,38 +40,26 @@ func provider(t *testing.T, path string, fn func(ctx context.Context) error, opt
 
 // Of replicas that migrate one database at the same time one does the work, and all succeed.
 func TestReplicas(t *testing.T) {
-	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "db")
-	var runs, done atomic.Int32
-	var wg sync.WaitGroup
-	for range 4 {
-		l, err := file.New(dir)
-		replica.CloseAtEnd(t, l, err)
-		p := provider(t, path, func(context.Context) error {
-			runs.Add(1)
-			time.Sleep(20 * time.Millisecond) // long enough for the others to come
-			return nil
-		}, goose.WithLocker(New(l, "schema")))
-		wg.Go(func() {
+	path := filepath.Join(t.TempDir(), "db")
+	var done atomic.Int32
+	runs := replica.Migrate(t, func(l locker.Locker, run func()) func() {
+		p := provider(t, path, func(context.Context) error { run(); return nil }, goose.WithLocker(New(l, "schema")))
+		return func() {
 			results, err := p.Up(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
 			done.Add(int32(len(results)))
-		})
-	}
-	wg.Wait()
-	if runs.Load() != 1 || done.Load() != 2 {
-		t.Errorf("run %d times, %d migrations done; want 1 and 2", runs.Load(), done.Load())
+		}
+	})
+	if runs != 1 || done.Load() != 2 {
+		t.Errorf("run %d times, %d migrations done; want 1 and 2", runs, done.Load())
 	}
 }
 
 // A replica that waits gives up when its context ends.
 func TestWaitEnds(t *testing.T) {
-	store := memory.NewStore()
-	a, err := store.Locker()
-	replica.CloseAtEnd(t, a, err)
-	b, err := store.Locker()
-	replica.CloseAtEnd(t, b, err)
+	a, b := replica.Two(t)
 	lock, err := a.Acquire(t.Context(), "schema")
 	if err != nil {
 		t.Fatal(err)
@@ -91,11 +77,7 @@ func TestWaitEnds(t *testing.T) {
 
 // A migration that was cancelled has freed the name when Up returns.
 func TestCancelled(t *testing.T) {
-	store := memory.NewStore()
-	a, err := store.Locker()
-	replica.CloseAtEnd(t, a, err)
-	b, err := store.Locker()
-	replica.CloseAtEnd(t, b, err)
+	a, b := replica.Two(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	p := provider(t, filepath.Join(t.TempDir(), "db"), func(ctx context.Context) error {
 		cancel()
@@ -104,16 +86,12 @@ func TestCancelled(t *testing.T) {
 	if _, err := p.Up(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	free(t, b)
+	replica.Free(t, b, "schema")
 }
 
 // Unlock works with a context that has ended, and says when there is nothing to unlock.
 func TestUnlock(t *testing.T) {
-	store := memory.NewStore()
-	a, err := store.Locker()
-	replica.CloseAtEnd(t, a, err)
-	b, err := store.Locker()
-	replica.CloseAtEnd(t, b, err)
+	a, b := replica.Two(t)
 	l := New(a, "schema")
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := l.Lock(ctx, nil); err != nil {
@@ -123,53 +101,21 @@ func TestUnlock(t *testing.T) {
 	if err := l.Unlock(ctx, nil); err != nil {
 		t.Error(err)
 	}
-	free(t, b)
+	replica.Free(t, b, "schema")
 	if err := l.Unlock(ctx, nil); !errors.Is(err, ErrNotLocked) {
 		t.Error(err)
 	}
 }
 
-func free(t *testing.T, l locker.Locker) {
-	t.Helper()
-	lock, err := l.TryAcquire(context.Background(), "schema")
-	if err != nil {
-		t.Errorf("not free: %v", err)
-		return
-	}
-	if err := lock.Release(context.Background()); err != nil {
-		t.Error(err)
-	}
-}
-
-// cutOff returns a Locker, and a function that takes the name from it for another until the test ends.
-func cutOff(t *testing.T) (l locker.Locker, cut func()) {
-	t.Helper()
-	store := memory.NewStore(locker.WithTTL(200 * time.Millisecond))
-	l, link, err := store.Remote()
-	replica.CloseAtEnd(t, l, err)
-	other, err := store.Locker()
-	replica.CloseAtEnd(t, other, err)
-	return l, func() {
-		link.Freeze()
-		lock, err := other.Acquire(context.Background(), "schema")
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		link.Heal()
-		t.Cleanup(func() { _ = lock.Release(context.Background()) })
-	}
-}
-
 // Up says that the lock was lost; under locker.Do the migrations stop.
 func TestLoss(t *testing.T) {
-	l, cut := cutOff(t)
+	l, cut := replica.CutOff(t, "schema")
 	p := provider(t, filepath.Join(t.TempDir(), "db"), func(context.Context) error { cut(); return nil }, goose.WithLocker(New(l, "schema")))
 	if _, err := p.Up(t.Context()); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("with WithLocker: %v", err)
 	}
 
-	l, cut = cutOff(t)
+	l, cut = replica.CutOff(t, "schema")
 	p = provider(t, filepath.Join(t.TempDir(), "db"), func(ctx context.Context) error { cut(); return ctx.Err() })
 	err := locker.Do(t.Context(), l, "schema", func(ctx context.Context, _ *locker.Lock) error {
 		_, err := p.Up(ctx)
@@ -186,10 +132,7 @@ func TestLoss(t *testing.T) {
 // The Unlock that belongs to a lost lock does not release the lock that came after it.
 func TestUnlockAfterLoss(t *testing.T) {
 	store := memory.NewStore()
-	l, err := store.Locker()
-	replica.CloseAtEnd(t, l, err)
-	other, err := store.Locker()
-	replica.CloseAtEnd(t, other, err)
+	l, other := replica.New(t, store), replica.New(t, store)
 	locks := New(l, "schema")
 	if err := locks.Lock(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -207,5 +150,8 @@ func TestUnlockAfterLoss(t *testing.T) {
 	if err := locks.Unlock(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	free(t, other)
+	replica.Free(t, other, "schema")
 }
+
+// All of this is so with the newest release of goose, too.
+func TestNewest(t *testing.T) { replica.Newest(t) }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/adapters/internal/replica"
-	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 )
 
@@ -30,11 +29,7 @@ func path(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/") }
 func lockers(t *testing.T) (a, b locker.Locker, store *memory.Store) {
 	t.Helper()
 	store = memory.NewStore()
-	a, err := store.Locker()
-	replica.CloseAtEnd(t, a, err)
-	b, err = store.Locker()
-	replica.CloseAtEnd(t, b, err)
-	return a, b, store
+	return replica.New(t, store), replica.New(t, store), store
 }
 
 func request(ctx context.Context, h http.Handler, path string) *httptest.ResponseRecorder {
@@ -133,8 +128,7 @@ func TestRefusals(t *testing.T) {
 // A server of the locks that does not answer holds up no request for longer than the limit.
 func TestNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, link, err := memory.NewStore().Remote()
-		replica.CloseAtEnd(t, l, err)
+		l, link := replica.Remote(t, memory.NewStore())
 		link.Freeze()
 		begun := time.Now()
 		w := request(t.Context(), Middleware{Locker: l, Name: path}.Wrap(http.NotFoundHandler()), "/x")
@@ -164,10 +158,8 @@ func TestNoName(t *testing.T) {
 func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
-		a, link, err := store.Remote()
-		replica.CloseAtEnd(t, a, err)
-		b, err := store.Locker()
-		replica.CloseAtEnd(t, b, err)
+		a, link := replica.Remote(t, store)
+		b := replica.New(t, store)
 		w := request(t.Context(), Middleware{Locker: a, Name: path}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			link.Freeze()
 			successor, err := b.Acquire(context.Background(), "x")
@@ -202,7 +194,7 @@ func TestReleased(t *testing.T) {
 				t.Errorf("the cause is %v", cause)
 			}
 		})), "/x")
-		free(t, b, "x")
+		replica.Free(t, b, "x")
 
 		func() {
 			defer func() {
@@ -214,20 +206,8 @@ func TestReleased(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			})), "/x")
 		}()
-		free(t, b, "x")
+		replica.Free(t, b, "x")
 	})
-}
-
-func free(t *testing.T, l locker.Locker, name string) {
-	t.Helper()
-	lock, err := l.TryAcquire(context.Background(), name)
-	if err != nil {
-		t.Errorf("not free: %v", err)
-		return
-	}
-	if err := lock.Release(context.Background()); err != nil {
-		t.Error(err)
-	}
 }
 
 // Two replicas, whose locks are files, and clients that try again until they succeed.
@@ -236,9 +216,7 @@ func TestReplicas(t *testing.T) {
 	var inside, handled atomic.Int32
 	urls := make([]string, 2)
 	for i := range urls {
-		l, err := file.New(dir)
-		replica.CloseAtEnd(t, l, err)
-		m := Middleware{Locker: l, Name: path}
+		m := Middleware{Locker: replica.Files(t, dir), Name: path}
 		if i == 1 {
 			m.Wait = time.Minute
 		}

@@ -3,7 +3,7 @@ module github.com/seed80cd6120/locker/adapters/lockmigrate
 go 1.26.0
 
 require (
-	github.com/golang-migrate/migrate/v4 v4.18.1
+	github.com/golang-migrate/migrate/v4 v4.16.0
 	github.com/seed80cd6120/locker v0.0.0
 	go.uber.org/goleak v1.3.0
 )

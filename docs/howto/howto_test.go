@@ -26,26 +26,33 @@ func TestPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page, err := os.ReadFile(filepath.Dir(path) + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
 		_, code, _ := strings.Cut(string(program), "\npackage main")
-		if !strings.Contains(string(page), "```go\npackage main"+code+"```\n") {
-			t.Errorf("the program in %s.md is not that in %s", filepath.Dir(path), path)
+		if name := filepath.Dir(path); programOf(t, name) != "package main"+code {
+			t.Errorf("the program on the page %s is not that in %s", name, path)
 		}
 	}
+}
+
+// programOf returns the program on a page.
+func programOf(t *testing.T, name string) string {
+	t.Helper()
+	path := name + ".md"
+	if name == "readme" {
+		path = "../../README.md"
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```go\npackage main")
+	program, _, _ := strings.Cut(rest, "```\n")
+	return "package main" + program
 }
 
 // build does what a page says, in an empty folder, with its program; it returns where the program is then.
 func build(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(name + ".md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "```go\n")
-	program, _, _ := strings.Cut(rest, "```\n")
+	program := programOf(t, name)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -151,14 +158,40 @@ func TestOneLeader(t *testing.T) {
 	}
 }
 
-// This is the code in the README that stands in no other test.
-var _ = func(ctx context.Context, work func(context.Context, int64) error) error {
-	l, err := file.New("/run/myapp/locks", locker.WithTTL(5*time.Second))
+// The program in the README waits until the command, which has the same folder, releases the name.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	program, dir := build(t, "readme"), t.TempDir()
+	l, err := file.New(filepath.Join(dir, "locker"))
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	defer l.Close(ctx)
-	return locker.Do(ctx, l, "job", func(ctx context.Context, lock *locker.Lock) error {
-		return work(ctx, lock.Token()) // ctx ends if the lock is lost
+	defer func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	lock, err := l.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+dir)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	eventually.Within(t, time.Minute, "the program waits", func() bool {
+		positions, err := locker.Inspect(t.Context(), l, "job")
+		return err == nil && len(positions) == 2
 	})
+	if err := lock.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil || !strings.HasPrefix(out.String(), "mine, with token ") {
+		t.Errorf("%v, %q", err, out.String())
+	}
 }

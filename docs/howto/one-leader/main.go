@@ -30,7 +30,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer l.Close(context.WithoutCancel(ctx))
-	fmt.Println("campaigning")
+	fmt.Println("campaigning as process", os.Getpid())
 	return locker.Lead(ctx, l, "scheduler", lead)
 }
 

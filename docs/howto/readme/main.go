@@ -1,0 +1,28 @@
+// Command readme is the program in the README: it does its work while it holds a name.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	_ "github.com/seed80cd6120/locker/file" // for file://, which needs no server
+)
+
+func main() {
+	ctx := context.Background()
+	l, err := locker.Open(ctx, "file://", locker.WithTTL(5*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = locker.Do(ctx, l, "job", func(ctx context.Context, lock *locker.Lock) error {
+		fmt.Println("mine, with token", lock.Token())
+		return ctx.Err() // do the work under ctx, which ends if the lock is lost
+	})
+	l.Close(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+}
