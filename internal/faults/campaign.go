@@ -154,7 +154,7 @@ func (k *campaign) start(i int, access Access) {
 	k.x.procs = append(k.x.procs, p)
 	k.x.mu.Unlock()
 	load := Load{Seed: k.Seed + uint64(i), Names: k.names[slow:], Slow: k.names[:slow], Goroutines: k.Goroutines, TTL: k.x.Backend.TTL, Shares: k.x.Backend.Offers.shares()}
-	if _, err := p.do(order{Op: "load", Load: &load}); err != nil {
+	if _, err := p.do(Order{Op: "load", Load: &load}); err != nil {
 		k.x.Errorf("%s: %v", p.Name, err)
 	}
 	k.mu.Lock()
@@ -173,7 +173,7 @@ func (k *campaign) do(s Step) error {
 	switch s.Fault {
 	case kill:
 		p := k.process(s.Target)
-		a, err := p.do(order{Op: "count"})
+		a, err := p.do(Order{Op: "count"})
 		if err != nil {
 			return err
 		}

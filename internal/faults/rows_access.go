@@ -5,13 +5,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -63,49 +61,19 @@ func (x *Exam) refused(what string, change func(a *Access), hopeless bool, words
 	x.Helper()
 	_, access := x.network()
 	change(&access)
-	explains := func(op string, err error) {
-		x.Helper()
-		for _, word := range words {
-			if err != nil && strings.Contains(err.Error(), word) {
-				return
-			}
-		}
-		if err == nil || len(words) > 0 {
-			x.Errorf("%s: %s: %v, want an error that names %q", what, op, err, words)
-		}
-	}
 	const within = 2 * time.Second
 	start := time.Now()
 	c, err := Open(x.Within(within), access)
 	x.Soon("open", start, within)
 	if err != nil {
-		explains("open", err)
+		x.mustName(what+": open", err, words)
 		return
 	}
-	defer func() {
-		// What may have arrived has to be undone, where nobody listens: that goes on until the
-		// ctx ends.
-		if err := c.Close(x.Within(time.Second)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			x.Errorf("%s: close: %v", what, err)
-		}
-	}()
-	for op, take := range ways(c) {
-		start := time.Now()
-		h, err := take(x.Within(within), x.Lock())
-		x.Soon(op, start, within)
-		if took := time.Since(start); hopeless && took > within*3/4 {
-			x.Errorf("%s: no waiting mends that, and yet %s took %v", what, op, took)
-		}
-		if err == nil {
-			x.Errorf("%s: %s succeeded", what, op)
-			_ = h.Release(x.Ctx)
-			continue
-		}
-		explains(op, err)
-		var known *locker.Error
-		if !errors.As(err, &known) || errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
-			x.Errorf("%s: %s: %v is not about what happened", what, op, err)
-		}
+	x.Explains(what, c, hopeless, words...)
+	// What may have arrived has to be undone, where nobody listens: that goes on until the
+	// ctx ends.
+	if err := c.Close(x.Within(time.Second)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		x.Errorf("%s: close: %v", what, err)
 	}
 }
 

@@ -74,7 +74,7 @@ func outOfSpace(x *Exam) {
 			}
 		}
 	})
-	x.Explains(b, "space exceeded")
+	x.Explains("out of space", b.client, false, "space exceeded")
 	start := time.Now()
 	x.Released(ha)
 	x.Soon("release", start, time.Second)

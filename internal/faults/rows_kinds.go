@@ -25,9 +25,9 @@ func readerKilled(x *Exam) {
 	b, _ := x.Player("B")
 	c, _ := x.Player("C")
 	w, _ := x.Player("W")
-	x.TakenAs(a, history.Shared, name, 10*time.Second)
-	hb := x.AcquiredAs(b, history.Shared, name, 10*time.Second)
-	hc := x.AcquiredAs(c, history.Shared, name, 10*time.Second)
+	x.Taken(a, name, 10*time.Second, history.Shared)
+	hb := x.Acquired(b, name, 10*time.Second, history.Shared)
+	hc := x.Acquired(c, name, 10*time.Second, history.Shared)
 	wait := x.Waits(w, name, time.Minute)
 	x.Kill(a)
 	select {
@@ -53,7 +53,7 @@ func writerBehindDeadReaders(x *Exam) {
 	var readers []*Process
 	for range 3 {
 		p, _ := x.Process("A")
-		x.TakenAs(p, history.Shared, name, 10*time.Second)
+		x.Taken(p, name, 10*time.Second, history.Shared)
 		readers = append(readers, p)
 	}
 	wait := x.Waits(w, name, time.Minute)
@@ -81,13 +81,13 @@ func permitsAfterFailover(x *Exam) {
 	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
 	x.replicaStops(master, replica)
 
-	before := []*Holding{x.AcquiredAs(a, permit, name, 10*time.Second), x.AcquiredAs(a, permit, name, 10*time.Second)}
+	before := []*Holding{x.Acquired(a, name, 10*time.Second, permit), x.Acquired(a, name, 10*time.Second, permit)}
 	netA.Freeze() // or A hears of it before B has permits
 	x.Did("fail over to a replica that never saw the permits", true, "", func() error {
 		return errors.Join(master.Kill(), replica.Resume(), x.promote(x.Within(30*time.Second), replica, []*Network{netA, netB}))
 	})
 	x.replicaSawNothing(replica)
-	after := []*Holding{x.AcquiredAs(b, permit, name, 10*time.Second), x.AcquiredAs(b, permit, name, 10*time.Second)}
+	after := []*Holding{x.Acquired(b, name, 10*time.Second, permit), x.Acquired(b, name, 10*time.Second, permit)}
 	x.Until("more have been seen to hold than there are permits", 5*time.Second, func() bool {
 		return before[0].LostAt() != 0 || before[0].Alive() > after[1].grant
 	})

@@ -212,12 +212,7 @@ func releaseBeforeWatch(x *Exam) {
 	for i := range 16 {
 		name := x.Lock()
 		ha := x.Acquired(a, name, 10*time.Second)
-		got := make(chan Got, 1)
-		ctx := x.Within(10 * time.Second)
-		go func() {
-			h, err := b.Acquire(ctx, name)
-			got <- Got{Holding: h, Err: err}
-		}()
+		got := x.asks(b, name, 10*time.Second)
 		time.Sleep(time.Duration(i) * 20 * time.Millisecond)
 		x.Released(ha)
 		released := time.Now()

@@ -151,7 +151,7 @@ func outOfMemory(x *Exam) {
 	x.Warm(b)
 	x.config("maxmemory-policy", "noeviction")
 	x.config("maxmemory", "1")
-	x.Explains(b, "OOM")
+	x.Explains("out of memory", b.client, false, "OOM")
 	start := time.Now()
 	x.Released(ha)
 	x.Soon("release", start, time.Second)

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -56,32 +56,43 @@ func refusals(x *Exam) {
 			continue
 		}
 		end := r.begin(x)
-		x.Explains(a, r.word)
+		x.Explains(r.word, a.client, false, r.word)
 		end()
 		x.Warm(a)
 	}
 }
 
-// Explains asserts that both ways to take a lock say what the server said.
-func (x *Exam) Explains(p *Player, word string) {
+// Explains asserts that both ways to take a lock are refused, by the end of their ctx, with an error that names one
+// of the words. With hopeless it has to be told at once: no waiting mends it.
+func (x *Exam) Explains(what string, c conformance.Client, hopeless bool, words ...string) {
 	x.Helper()
 	const within = 2 * time.Second
-	for op, take := range map[string]func(context.Context, string) (*Holding, error){"acquire": p.Acquire, "try": p.Try} {
+	for op, take := range ways(c) {
 		start := time.Now()
 		h, err := take(x.Within(within), x.Lock())
 		x.Soon(op, start, within)
+		if took := time.Since(start); hopeless && took > within*3/4 {
+			x.Errorf("%s: no waiting mends that, and yet %s took %v", what, op, took)
+		}
 		if err == nil {
-			x.Errorf("%s succeeded on a server that says %s", op, word)
+			x.Errorf("%s: %s succeeded", what, op)
 			_ = h.Release(x.Ctx)
 			continue
 		}
+		x.mustName(what+": "+op, err, words)
 		var known *locker.Error
-		if !strings.Contains(err.Error(), word) || !errors.As(err, &known) {
-			x.Errorf("%s: %v, want an error that names %s", op, err, word)
+		if !errors.As(err, &known) || errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
+			x.Errorf("%s: %s: %v is not about what happened", what, op, err)
 		}
-		if errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
-			x.Errorf("%s: %v says more than is known", op, err)
-		}
+	}
+}
+
+// mustName asserts that an error names one of the words, if there are any.
+func (x *Exam) mustName(what string, err error, words []string) {
+	x.Helper()
+	named := func(word string) bool { return strings.Contains(err.Error(), word) }
+	if len(words) > 0 && !slices.ContainsFunc(words, named) {
+		x.Errorf("%s: %v, want an error that names %q", what, err, words)
 	}
 }
 

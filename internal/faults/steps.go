@@ -19,16 +19,10 @@ func (x *Exam) Within(d time.Duration) context.Context {
 	return ctx
 }
 
-// Acquired has p take the lock, which has to succeed within d.
-func (x *Exam) Acquired(p *Player, name string, d time.Duration) *Holding {
+// Acquired has p take the lock, or as much of it as share says, which has to succeed within d.
+func (x *Exam) Acquired(p *Player, name string, d time.Duration, share ...history.Share) *Holding {
 	x.Helper()
-	return x.AcquiredAs(p, history.Share{}, name, d)
-}
-
-// AcquiredAs is Acquired for as much of the lock.
-func (x *Exam) AcquiredAs(p *Player, share history.Share, name string, d time.Duration) *Holding {
-	x.Helper()
-	h, err := p.AcquireAs(x.Within(d), share, name)
+	h, err := p.Acquire(x.Within(d), name, share...)
 	if err != nil {
 		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
 	}
@@ -39,15 +33,9 @@ func (x *Exam) AcquiredAs(p *Player, share history.Share, name string, d time.Du
 }
 
 // Taken is Acquired for another process.
-func (x *Exam) Taken(p *Process, name string, d time.Duration) *Remote {
+func (x *Exam) Taken(p *Process, name string, d time.Duration, share ...history.Share) *Remote {
 	x.Helper()
-	return x.TakenAs(p, history.Share{}, name, d)
-}
-
-// TakenAs is Taken for as much of the lock.
-func (x *Exam) TakenAs(p *Process, share history.Share, name string, d time.Duration) *Remote {
-	x.Helper()
-	r, _, err := p.AcquireAs(d, share, name)
+	r, _, err := p.Acquire(d, name, share...)
 	if err != nil {
 		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
 	}
@@ -82,20 +70,8 @@ func (x *Exam) Soon(what string, started time.Time, within time.Duration) {
 // queue at the server (or, where nobody can tell, after a moment).
 func (x *Exam) Waits(p *Player, name string, d time.Duration) <-chan Got {
 	x.Helper()
-	return x.WaitsAs(p, history.Share{}, name, d)
-}
-
-// WaitsAs is Waits for as much of the lock.
-func (x *Exam) WaitsAs(p *Player, share history.Share, name string, d time.Duration) <-chan Got {
-	x.Helper()
 	before, _ := x.waiting(name)
-	c := make(chan Got, 1)
-	ctx := x.Within(d)
-	go func() {
-		start := time.Now()
-		h, err := p.AcquireAs(ctx, share, name)
-		c <- Got{h, err, time.Since(start), history.Now()}
-	}()
+	c := x.asks(p, name, d)
 	if x.Waiting == nil {
 		time.Sleep(200 * time.Millisecond)
 		return c
@@ -120,6 +96,18 @@ func (x *Exam) WaitsAs(p *Player, share history.Share, name string, d time.Durat
 	return c
 }
 
+// asks has p ask for the lock in the background.
+func (x *Exam) asks(p *Player, name string, d time.Duration) <-chan Got {
+	c := make(chan Got, 1)
+	ctx := x.Within(d)
+	go func() {
+		start := time.Now()
+		h, err := p.Acquire(ctx, name)
+		c <- Got{h, err, time.Since(start)}
+	}()
+	return c
+}
+
 // waiting is how many wait for the lock; none where nobody can tell.
 func (x *Exam) waiting(name string) (int, error) {
 	if x.Waiting == nil {
@@ -135,7 +123,6 @@ type Got struct {
 	Holding *Holding
 	Err     error
 	Took    time.Duration
-	At      int64
 }
 
 // Get waits for the end of a wait, which has to be a lock.

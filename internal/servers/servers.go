@@ -57,7 +57,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/child"
 )
+
+// BackgroundFunc is the name of the one function whose goroutine stays for the life of
+// the process, for goleak.IgnoreAnyFunction.
+const BackgroundFunc = child.BackgroundFunc
 
 var (
 	// ErrNotOurs is returned when something is to be done to a server that was not
