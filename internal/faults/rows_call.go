@@ -197,11 +197,7 @@ func twice(x *Exam) {
 	}
 	x.mustEndByCtx(a, name, 300*time.Millisecond)
 	got := x.asks(a, name, 10*time.Second)
-	select {
-	case g := <-got:
-		x.Fatalf("the second acquisition of one Locker did not wait: %v", g.Err)
-	case <-time.After(300 * time.Millisecond):
-	}
+	x.stillWaits(got, 300*time.Millisecond)
 	x.Released(ha)
 	x.Released(x.Get(got))
 }

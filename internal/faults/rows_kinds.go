@@ -30,11 +30,7 @@ func readerKilled(x *Exam) {
 	hc := x.Acquired(c, name, 10*time.Second, history.Shared)
 	wait := x.Waits(w, name, time.Minute)
 	x.Kill(a)
-	select {
-	case <-wait:
-		x.Fatalf("the wait of the writer ended while others read")
-	case <-time.After(x.Backend.Death):
-	}
+	x.stillWaits(wait, x.Backend.Death)
 	for _, h := range []*Holding{hb, hc} {
 		if err := h.Look(); err != nil {
 			x.Errorf("a reader who lives lost the lock: %v", err)

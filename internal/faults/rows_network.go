@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/proxy"
 )
 
@@ -22,9 +20,9 @@ var networkRows = []Row{
 		See: "lost at the holder's own deadline"},
 	{Number: 5, Shows: []int{3}, Name: "requests-lost", Run: func(x *Exam) { cutOff(x, (*Network).FreezeUp, false) },
 		See: "lost at the holder's own deadline"},
-	{Number: 6, Shows: []int{5}, Name: "acquired-unheard", Quick: true, Run: acquiredUnheard,
+	{Number: 6, Shows: []int{5}, Name: "acquired-unheard", Quick: true, Run: func(x *Exam) { acquiredUnheard(x, (*Network).Heal, 4*time.Second) },
 		See: "the error of the ctx; nothing stays; the next acquires at once"},
-	{Number: 7, Shows: []int{5}, Name: "acquired-unheard-recovery-cut", Run: acquiredUnheardAndCut,
+	{Number: 7, Shows: []int{5}, Name: "acquired-unheard-recovery-cut", Run: func(x *Exam) { acquiredUnheard(x, healAndCut, 6*time.Second) },
 		See: "what was left goes as soon as the server can be reached"},
 	{Number: 9, Shows: []int{6}, Name: "waiting-out-of-reach", Run: waitingOutOfReach,
 		See: "a wait returns by its ctx"},
@@ -40,19 +38,15 @@ var networkRows = []Row{
 
 // The holder is cut off while another waits. heard: the servers still hear of it.
 func cutOff(x *Exam, freeze func(n *Network), heard bool) {
-	name := x.Lock()
-	a, net := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, 30*time.Second)
+	two := x.holderAndWaiter(30 * time.Second)
 	var frozen time.Time
-	x.Did("freeze A", false, "", func() error { frozen = time.Now(); freeze(net); return nil })
+	x.Did("freeze A", false, "", func() error { frozen = time.Now(); freeze(two.netA); return nil })
 	if x.Backend.Offers.Lost {
-		x.Told(ha, time.Until(frozen.Add(x.Access.TTL+noise)))
+		x.Told(two.held, time.Until(frozen.Add(x.Access.TTL+noise)))
 	}
 	var hb *Holding
 	select {
-	case g := <-wait:
+	case g := <-two.wait:
 		x.Must(g.Err)
 		hb = g.Holding
 	case <-time.After(time.Until(frozen.Add(x.Access.TTL + time.Second + noise))):
@@ -62,17 +56,13 @@ func cutOff(x *Exam, freeze func(n *Network), heard bool) {
 		// The server still hears of the holder, who knows that the lock is lost but cannot
 		// know that it could be given back.
 		x.Logf("the lock was not free before the network was healed")
-		net.Heal()
-		hb = x.Get(wait)
+		two.netA.Heal()
+		hb = x.Get(two.wait)
 	}
 	_ = hb.Work()
-	if err := ha.Work(); x.Backend.Offers.Tokens && !errors.Is(err, fence.ErrStale) {
-		x.Errorf("the write of the first holder: %v, want it to be refused", err)
-	}
-	net.Heal()
-	if err := ha.Release(x.Within(10 * time.Second)); x.Backend.Offers.Late && !errors.Is(err, locker.ErrLost) {
-		x.Errorf("the release of the first holder: %v, want ErrLost", err)
-	}
+	write := two.held.Work()
+	two.netA.Heal()
+	x.tooLate(write, two.held.Release(x.Within(10*time.Second)))
 	if err := hb.Look(); err != nil {
 		x.Errorf("the second holder was disturbed: %v", err)
 	}
@@ -86,12 +76,8 @@ func manyCutOff(x *Exam) {
 	var cut []*Network
 	var waits []<-chan Got
 	for range n {
-		a, net := x.Player("A")
-		b, _ := x.Player("B")
-		name := x.Lock()
-		x.Acquired(a, name, 10*time.Second)
-		waits = append(waits, x.Waits(b, name, 30*time.Second))
-		cut = append(cut, net)
+		two := x.holderAndWaiter(30 * time.Second)
+		waits, cut = append(waits, two.wait), append(cut, two.netA)
 	}
 	for _, net := range cut {
 		net.Freeze()
@@ -144,7 +130,7 @@ func (x *Exam) AtOnce(p *Player, name string, within time.Duration) {
 
 // An acquisition arrives at the server, but the reply does not come back before the ctx
 // is over.
-func acquiredUnheard(x *Exam) {
+func acquiredUnheard(x *Exam, heal func(net *Network), within time.Duration) {
 	x.Access.TTL = long
 	name := x.Lock()
 	a, net := x.Player("A")
@@ -152,27 +138,19 @@ func acquiredUnheard(x *Exam) {
 	x.Warm(a, b)
 	net.FreezeDown()
 	x.mustEndByCtx(a, name, 700*time.Millisecond)
-	net.Heal()
-	x.AtOnce(b, name, 4*time.Second)
-	x.AtOnce(a, name, 4*time.Second)
+	heal(net)
+	x.AtOnce(b, name, within)
+	x.AtOnce(a, name, within)
 }
 
-// The same, and then the connection is cut again and again for three seconds.
-func acquiredUnheardAndCut(x *Exam) {
-	x.Access.TTL = long
-	name := x.Lock()
-	a, net := x.Player("A")
-	b, _ := x.Player("B")
-	x.Warm(a, b)
-	net.FreezeDown()
-	x.mustEndByCtx(a, name, 700*time.Millisecond)
+// healAndCut heals the network and then cuts all connections again and again for three seconds.
+func healAndCut(net *Network) {
 	net.Cut()
 	net.Heal()
 	for range 15 {
 		time.Sleep(200 * time.Millisecond)
 		net.Cut()
 	}
-	x.AtOnce(b, name, 6*time.Second)
 }
 
 // Somebody waits, or begins to, while the servers cannot be reached.

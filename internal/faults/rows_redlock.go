@@ -63,18 +63,14 @@ func nodeBlackHoled(x *Exam) {
 
 // Two of five nodes are dead.
 func twoNodesDead(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, 30*time.Second)
+	two := x.holderAndWaiter(30 * time.Second)
 	x.Did("kill two of five", false, "", func() error { return errors.Join(x.All[0].Kill(), x.All[4].Kill()) })
 	time.Sleep(2 * x.Backend.TTL) // it is to be kept for longer than it was taken for
-	if err := ha.Look(); err != nil {
+	if err := two.held.Look(); err != nil {
 		x.Errorf("the lock was lost with three of five nodes up: %v", err)
 	}
-	x.Released(ha)
-	x.Released(x.Get(wait))
+	x.Released(two.held)
+	x.Released(x.Get(two.wait))
 	x.restartAll([]*servers.Server{x.All[0], x.All[4]})
-	x.Warm(a, b)
+	x.Warm(two.a, two.b)
 }

@@ -27,20 +27,12 @@ var sessionRows = []Row{
 // What stands for the waiter at the server is taken away: its session, its lease, its
 // entry in the queue.
 func waitersSessionDies(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, 40*time.Second)
-	x.Did("end the waiter's session", false, "", func() error { return x.EndSession(x.Within(10*time.Second), name, true) })
-	select {
-	case g := <-wait:
-		x.Fatalf("the wait ended while the lock was held: %v", g.Err)
-	case <-time.After(1500 * time.Millisecond):
-	}
+	two := x.holderAndWaiter(40 * time.Second)
+	x.Did("end the waiter's session", false, "", func() error { return x.EndSession(x.Within(10*time.Second), two.name, true) })
+	x.stillWaits(two.wait, 1500*time.Millisecond)
 	released := time.Now()
-	x.Released(ha)
-	x.Released(x.GoesOn(wait, released, 22*time.Second, "the release"))
+	x.Released(two.held)
+	x.Released(x.GoesOn(two.wait, released, 22*time.Second, "the release"))
 }
 
 // An operator deletes what makes somebody the holder.
@@ -78,16 +70,12 @@ func (x *Exam) toldAfter(h *Holding, at int64, within time.Duration) {
 
 // The holder's session is ended by somebody else.
 func sessionClosed(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, 30*time.Second)
+	two := x.holderAndWaiter(30 * time.Second)
 	at := history.Now()
-	x.Did("end the holder's session", true, name, func() error { return x.EndSession(x.Within(10*time.Second), name, false) })
-	x.toldAfter(ha, at, 500*time.Millisecond)
-	x.Released(x.Get(wait))
-	x.Released(x.Acquired(a, name, 10*time.Second)) // in a new session
+	x.Did("end the holder's session", true, two.name, func() error { return x.EndSession(x.Within(10*time.Second), two.name, false) })
+	x.toldAfter(two.held, at, 500*time.Millisecond)
+	x.Released(x.Get(two.wait))
+	x.Released(x.Acquired(two.a, two.name, 10*time.Second)) // in a new session
 }
 
 // The clocks of enough servers jump forward: the lock's time is over there, not at the

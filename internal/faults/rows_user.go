@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
@@ -41,12 +40,7 @@ func paused(x *Exam) {
 	}
 	x.Must(a.Continue())
 	x.lostByNow(ra)
-	if err := ra.Work(); x.Backend.Offers.Tokens && !errors.Is(err, fence.ErrStale) {
-		x.Errorf("the late write of the first holder: %v, want it to be refused", err)
-	}
-	if err := ra.Release(5 * time.Second); x.Backend.Offers.Late && !errors.Is(err, locker.ErrLost) {
-		x.Errorf("the late release of the first holder: %v, want ErrLost", err)
-	}
+	x.tooLate(ra.Work(), ra.Release(5*time.Second))
 	if err := hb.Look(); err != nil {
 		x.Errorf("the second holder was disturbed: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
@@ -30,6 +31,26 @@ func (x *Exam) Acquired(p *Player, name string, d time.Duration, share ...histor
 	x.granted[name] = h
 	x.mu.Unlock()
 	return h
+}
+
+// two are A, who holds a name, and B, who waits for it.
+type two struct {
+	name       string
+	a, b       *Player
+	netA, netB *Network
+	held       *Holding   // A's
+	wait       <-chan Got // B's
+}
+
+// holderAndWaiter has A hold a name and B wait for it, for d at the most.
+func (x *Exam) holderAndWaiter(d time.Duration) *two {
+	x.Helper()
+	t := &two{name: x.Lock()}
+	t.a, t.netA = x.Player("A")
+	t.b, t.netB = x.Player("B")
+	t.held = x.Acquired(t.a, t.name, 10*time.Second)
+	t.wait = x.Waits(t.b, t.name, d)
+	return t
 }
 
 // Taken is Acquired for another process.
@@ -108,6 +129,16 @@ func (x *Exam) asks(p *Player, name string, d time.Duration) <-chan Got {
 	return c
 }
 
+// stillWaits asserts that a wait does not end within d, in which the lock is held.
+func (x *Exam) stillWaits(c <-chan Got, d time.Duration) {
+	x.Helper()
+	select {
+	case g := <-c:
+		x.Fatalf("a wait ended while the lock was held: %v", g.Err)
+	case <-time.After(d):
+	}
+}
+
 // waiting is how many wait for the lock; none where nobody can tell.
 func (x *Exam) waiting(name string) (int, error) {
 	if x.Waiting == nil {
@@ -153,6 +184,18 @@ func (x *Exam) Told(h *Holding, within time.Duration) {
 	case <-h.Lost():
 	case <-time.After(pulse.Sum(start)):
 		x.Errorf("the holder was not told within %v that the lock is lost", within)
+	}
+}
+
+// tooLate asserts that the resource refused the write of a holder that came after the loss, and that its release
+// said so.
+func (x *Exam) tooLate(write, release error) {
+	x.Helper()
+	if x.Backend.Offers.Tokens && !errors.Is(write, fence.ErrStale) {
+		x.Errorf("the late write of the first holder: %v, want it to be refused", write)
+	}
+	if x.Backend.Offers.Late && !errors.Is(release, locker.ErrLost) {
+		x.Errorf("the late release of the first holder: %v, want ErrLost", release)
 	}
 }
 
