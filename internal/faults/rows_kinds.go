@@ -2,10 +2,10 @@ package faults
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/faults/history"
-	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // What can happen to those who share a name.
@@ -74,15 +74,12 @@ func permitsAfterFailover(x *Exam) {
 	a, netA := x.Player("A")
 	b, netB := x.Player("B")
 	x.Warm(a, b)
-	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
-	x.replicaStops(master, replica)
-
+	x.replicaStops()
 	before := []*Holding{x.Acquired(a, name, 10*time.Second, permit), x.Acquired(a, name, 10*time.Second, permit)}
 	netA.Freeze() // or A hears of it before B has permits
 	x.Did("fail over to a replica that never saw the permits", true, "", func() error {
-		return errors.Join(master.Kill(), replica.Resume(), x.promote(x.Within(30*time.Second), replica, []*Network{netA, netB}))
+		return x.failOverUnseen([]*Network{netA, netB})
 	})
-	x.replicaSawNothing(replica)
 	after := []*Holding{x.Acquired(b, name, 10*time.Second, permit), x.Acquired(b, name, 10*time.Second, permit)}
 	x.Until("more have been seen to hold than there are permits", 5*time.Second, func() bool {
 		return before[0].LostAt() != 0 || before[0].Alive() > after[1].grant
@@ -102,31 +99,39 @@ func permitsAfterFailover(x *Exam) {
 		x.Told(h, long+noise)
 	}
 	x.Released(alone)
-	x.Must(master.Restart(x.Within(30 * time.Second)))
-	x.Litter = nil // the old master comes back with what it had, until its TTL
+	x.masterReturns()
 }
 
-// replicaStops has a replica see nothing of what its master is told from now on.
-func (x *Exam) replicaStops(master, replica *servers.Redis) {
+// replicaStops has the replica see nothing of what its master is told from now on.
+func (x *Exam) replicaStops() {
 	x.Helper()
-	do := func(r *servers.Redis, args ...string) any {
-		v, err := r.Do(x.Within(10*time.Second), args...)
-		x.Must(err)
-		return v
-	}
-	do(master, "SET", "control", "seen")
-	x.Until("the replica is in step", 10*time.Second, func() bool { return do(replica, "GET", "control") == "seen" })
+	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
+	x.redis(master, "SET", "control", "seen")
+	x.Until("the replica is in step", 10*time.Second, func() bool { return x.redis(replica, "GET", "control") == "seen" })
 	x.Must(replica.Pause())
-	do(master, "CLIENT", "KILL", "TYPE", "replica") // what is on the wire would still arrive
-	do(master, "SET", "control", "unseen")
+	x.redis(master, "CLIENT", "KILL", "TYPE", "replica") // what is on the wire would still arrive
+	x.redis(master, "SET", "control", "unseen")
 }
 
-// replicaSawNothing asserts that a replica has what was there when it stopped, and nothing later.
-func (x *Exam) replicaSawNothing(replica *servers.Redis) {
-	x.Helper()
-	v, err := replica.Do(x.Within(10*time.Second), "GET", "control")
-	x.Must(err)
-	if v != "seen" {
-		x.Fatalf("the replica has %v, want what was there before it was stopped, and nothing later", v)
+// failOverUnseen has the replica that was stopped take its master's place. It has what was there when it stopped, and
+// nothing later.
+func (x *Exam) failOverUnseen(nets []*Network) error {
+	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
+	if err := errors.Join(master.Kill(), replica.Resume()); err != nil {
+		return err
 	}
+	if err := x.promote(x.Within(30*time.Second), replica, nets); err != nil {
+		return err
+	}
+	if v := x.redis(replica, "GET", "control"); v != "seen" {
+		return fmt.Errorf("the replica has %v, want what was there before it was stopped, and nothing later", v)
+	}
+	return nil
+}
+
+// masterReturns starts the master again that was killed. It comes back with the locks that it had, until their TTL.
+func (x *Exam) masterReturns() {
+	x.Helper()
+	x.Must(x.Replicated.Master.Restart(x.Within(30 * time.Second)))
+	x.Litter = nil
 }

@@ -19,26 +19,19 @@ var redlockRows = []Row{
 
 // A lock is held on exactly three of five nodes, one of which forgets it.
 func nodeRestartsEmpty(x *Exam) {
-	x.TwoHold = true
-	x.Access.TTL = believing
-	name := x.Lock()
-	a, netA := x.Player("A")
-	b, _ := x.Player("B")
-	x.Warm(b)
-	for _, p := range netA.Proxies[3:] {
-		p.Refuse()
-		p.Cut()
-	}
-	ha := x.Acquired(a, name, 10*time.Second)
-	x.Did("one node restarts empty", true, "", func() error {
-		netA.Freeze() // or A hears of it before B has the lock
-		return errors.Join(x.All[2].Kill(), x.All[2].RestartEmpty(x.Within(30*time.Second)))
+	x.secondHolder(forgotten{
+		ttl: believing,
+		how: "one node restarts empty",
+		prepare: func(a *Network) {
+			for _, p := range a.Proxies[3:] {
+				p.Refuse()
+				p.Cut()
+			}
+		},
+		forget: func(string, []*Network) error {
+			return errors.Join(x.All[2].Kill(), x.All[2].RestartEmpty(x.Within(30*time.Second)))
+		},
 	})
-	hb := x.Acquired(b, name, believing)
-	x.ToldApart(ha, hb)
-	netA.Heal()
-	x.Released(hb)
-	_ = ha.Release(x.Within(10 * time.Second))
 }
 
 // One of five nodes accepts connections and never answers.

@@ -38,8 +38,7 @@ var refusalKinds = []refusal{
 		x.all("REPLICAOF", "127.0.0.1", "1") // nobody there
 		return func() {
 			for _, r := range all {
-				_, err := r.Do(x.Within(20*time.Second), "REPLICAOF", "NO", "ONE")
-				x.Must(err)
+				x.redis(r, "REPLICAOF", "NO", "ONE")
 			}
 		}
 	}},
@@ -102,9 +101,7 @@ func misconf(x *Exam) func() {
 	x.config("save", "3600 1000000")
 	var inTheWay []string
 	for _, r := range x.masters() {
-		v, err := r.Do(x.Within(10*time.Second), "CONFIG", "GET", "dir")
-		x.Must(err)
-		dir := filepath.Join(fmt.Sprint(v.([]any)[1]), "dump.rdb")
+		dir := filepath.Join(fmt.Sprint(x.redis(r, "CONFIG", "GET", "dir").([]any)[1]), "dump.rdb")
 		_ = os.Remove(dir) // a replica's master has one
 		x.Must(os.MkdirAll(filepath.Join(dir, "x"), 0o700))
 		inTheWay = append(inTheWay, dir)
@@ -144,8 +141,7 @@ func busy(x *Exam) func() {
 	}
 	return func() {
 		for _, r := range all() {
-			_, err := r.Do(x.Within(20*time.Second), "SCRIPT", "KILL")
-			x.Must(err)
+			x.redis(r, "SCRIPT", "KILL")
 		}
 		scripts.Wait()
 	}
@@ -155,21 +151,15 @@ func busy(x *Exam) func() {
 func loading(x *Exam) func() {
 	all := x.masters()
 	for _, r := range all {
-		for _, args := range [][]string{
-			{"EVAL", "for i = 1, 20000 do redis.call('SET', 'data' .. i, i) end", "0"},
-			{"SAVE"},
-		} {
-			_, err := r.Do(x.Within(20*time.Second), args...)
-			x.Must(err)
-		}
+		x.redis(r, "EVAL", "for i = 1, 20000 do redis.call('SET', 'data' .. i, i) end", "0")
+		x.redis(r, "SAVE")
 		x.Must(r.Kill())
 		r.SetArgs("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
 		x.Must(r.RestartNoWait(x.Within(time.Minute)))
 	}
 	return func() {
 		for _, r := range all {
-			_, err := r.Do(x.Within(20*time.Second), "CONFIG", "SET", "key-load-delay", "0")
-			x.Must(err)
+			x.redis(r, "CONFIG", "SET", "key-load-delay", "0")
 			x.Must(r.WaitReady(x.Within(time.Minute)))
 		}
 	}

@@ -81,20 +81,9 @@ func sessionClosed(x *Exam) {
 // The clocks of enough servers jump forward: the lock's time is over there, not at the
 // holder.
 func clockJump(x *Exam) {
-	x.TwoHold = true
-	x.Access.TTL = believing
-	name := x.Lock()
-	a, net := x.Player("A")
-	b, _ := x.Player("B")
-	x.Warm(b)
-	ha := x.Acquired(a, name, 10*time.Second)
-	net.Freeze() // or A hears of it before B has the lock
-	x.Did("clock jump", true, name, func() error { return x.Expire(x.Within(10*time.Second), name) })
-	hb := x.Acquired(b, name, believing)
-	x.ToldApart(ha, hb)
-	net.Heal()
-	x.Told(ha, believing+noise)
-	x.Released(hb)
+	x.secondHolder(forgotten{ttl: believing, how: "clock jump", forget: func(name string, _ []*Network) error {
+		return x.Expire(x.Within(10*time.Second), name)
+	}})
 }
 
 // A lock that is gone is renewed all the same.

@@ -237,6 +237,37 @@ func (x *Exam) ToldApart(first, second *Holding) {
 	x.Fenced(first, second)
 }
 
+// forgotten is how servers come to forget a lock.
+type forgotten struct {
+	ttl     time.Duration // of the lock
+	how     string
+	prepare func(a *Network) // before A has the lock; may be nil
+	forget  func(name string, nets []*Network) error
+}
+
+// secondHolder has A hold a lock, the servers forget it, and B take it too: nothing can prevent that, and their tokens
+// tell the two apart.
+func (x *Exam) secondHolder(f forgotten) {
+	x.Helper()
+	x.TwoHold = true
+	x.Access.TTL = f.ttl
+	name := x.Lock()
+	a, netA := x.Player("A")
+	b, netB := x.Player("B")
+	x.Warm(a, b)
+	if f.prepare != nil {
+		f.prepare(netA)
+	}
+	first := x.Acquired(a, name, 10*time.Second)
+	netA.Freeze() // or A hears of it before B has the lock
+	x.Did(f.how, true, name, func() error { return f.forget(name, []*Network{netA, netB}) })
+	second := x.Acquired(b, name, min(f.ttl, 10*time.Second))
+	x.ToldApart(first, second)
+	netA.Heal()
+	x.Told(first, f.ttl+noise)
+	x.Released(second)
+}
+
 // GoesOn is Get for a wait that has to end within some time since something happened.
 func (x *Exam) GoesOn(c <-chan Got, since time.Time, within time.Duration, what string) *Holding {
 	x.Helper()
