@@ -114,7 +114,7 @@ func (c Campaign) run(x *Exam, r *Report) {
 	}
 	x.Must(x.WaitReady(x.Ctx))
 	time.Sleep(x.Backend.TTL) // undisturbed
-	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(start) < 3*c.Length {
+	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(start) < 3*c.Length+pulse.Slack(start) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	r.Tally = x.unload(k.procs...)

@@ -88,9 +88,6 @@ func (a *Answer) err() error {
 	return nil
 }
 
-// pulse measures when this process does not run, because it is stopped or the machine has other things to do.
-var pulse *lateness.Meter
-
 // Child has to be called first thing in TestMain. In a process that was started to be a user
 // of a lock it never returns.
 func Child() {

@@ -89,25 +89,8 @@ func attempt(t testing.TB, s *Servers, tries *atomic.Int32, row func(x *Exam)) (
 	return false
 }
 
-// errAgain is what a row panics with that could not come to its question.
+// errAgain is what a row panics with that could not come to its question; see again.
 var errAgain = errors.New("again")
-
-// lostTooSoon begins the row again if the last who got the lock has lost it, which somebody was to wait for: a machine that is
-// late renews it too late. At the third time it is a defect.
-func (x *Exam) lostTooSoon(name string) {
-	x.Helper()
-	x.mu.Lock()
-	h := x.granted[name]
-	x.mu.Unlock()
-	if h == nil || h.LostAt() == 0 {
-		return
-	}
-	if x.tries.Add(1) > 2 {
-		x.Fatalf("%s lost the lock before anybody came to wait, again", h.p.Name)
-	}
-	x.Logf("%s lost the lock before anybody came to wait: the row begins again", h.p.Name)
-	panic(errAgain)
-}
 
 func newExam(t testing.TB, s *Servers) *Exam {
 	t.Helper()
@@ -120,6 +103,11 @@ func newExam(t testing.TB, s *Servers) *Exam {
 	x.Must(err)
 	x.rec, err = history.NewRecorder(filepath.Join(x.dir, "exam.jsonl"), "exam")
 	x.Must(err)
+	for _, server := range s.All {
+		if !server.Given() && server.PID() == 0 { // a row that began again had killed it
+			x.Must(server.Restart(x.Ctx))
+		}
+	}
 	x.Must(s.WaitReady(x.Ctx))
 	return x
 }

@@ -51,10 +51,6 @@ func (t *Tally) add(o Tally) {
 	t.Wrong = append(t.Wrong, o.Wrong...)
 }
 
-// late is how long after the end of its ctx a call may return on a loaded machine. The
-// promise is 100 ms; conformance tests that, on a machine that is quiet.
-const late = time.Second
-
 type worker struct {
 	player *Player
 	load   Load
@@ -196,7 +192,7 @@ func (w *worker) judge(ctx context.Context, op string, err error) {
 		return
 	}
 	deadline, _ := ctx.Deadline()
-	if by := time.Since(deadline); by > late && by > late+pulse.Sum(deadline) {
+	if by := time.Since(deadline); !inTime(by, late, deadline) {
 		w.count(func(t *Tally) { t.Late = append(t.Late, fmt.Sprintf("%s: %v after its ctx (%v)", op, by, err)) })
 	}
 }

@@ -197,7 +197,7 @@ func twice(x *Exam) {
 	}
 	x.mustEndByCtx(a, name, 300*time.Millisecond)
 	got := x.asks(a, name, 10*time.Second)
-	x.stillWaits(got, 300*time.Millisecond)
+	x.stillWaits(got, ha, 300*time.Millisecond)
 	x.Released(ha)
 	x.Released(x.Get(got))
 }

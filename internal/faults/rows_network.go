@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -44,12 +45,10 @@ func cutOff(x *Exam, freeze func(n *Network), heard bool) {
 	if x.Backend.Offers.Lost {
 		x.Told(two.held, time.Until(frozen.Add(x.Access.TTL+noise)))
 	}
-	var hb *Holding
-	select {
-	case g := <-two.wait:
-		x.Must(g.Err)
-		hb = g.Holding
-	case <-time.After(time.Until(frozen.Add(x.Access.TTL + time.Second + noise))):
+	g, free := receive(two.wait, time.Until(frozen.Add(x.Access.TTL+time.Second+noise)))
+	x.Must(g.Err)
+	hb := g.Holding
+	if !free {
 		if !heard {
 			x.Errorf("the next holder does not have the lock %v after the holder was cut off", time.Since(frozen))
 		}
@@ -63,9 +62,7 @@ func cutOff(x *Exam, freeze func(n *Network), heard bool) {
 	write := two.held.Work()
 	two.netA.Heal()
 	x.tooLate(write, two.held.Release(x.Within(10*time.Second)))
-	if err := hb.Look(); err != nil {
-		x.Errorf("the second holder was disturbed: %v", err)
-	}
+	x.StillHolds(hb, "the second holder")
 	x.Released(hb)
 }
 
@@ -122,9 +119,7 @@ func (x *Exam) AtOnce(p *Player, name string, within time.Duration) {
 	x.Helper()
 	start := time.Now()
 	h := x.Acquired(p, name, 20*time.Second)
-	if took := time.Since(start); took > within {
-		x.Errorf("the next acquisition took %v, want %v at the most: something of the one before was left", took, within)
-	}
+	x.InTime("the next acquisition, if nothing of the one before was left,", start, within)
 	x.Released(h)
 }
 
@@ -161,19 +156,17 @@ func waitingOutOfReach(x *Exam) {
 	b, _ := x.Player("B")
 	x.Warm(a)
 	hb := x.Acquired(b, name, 10*time.Second)
+	began := time.Now()
 	wait := x.Waits(a, name, 2*time.Second)
 	net.Freeze()
-	select {
-	case g := <-wait:
-		if !errors.Is(g.Err, context.DeadlineExceeded) {
-			x.Errorf("the wait ended with %v, want the error of the ctx", g.Err)
-		}
-		if g.Took > 2*time.Second+late {
-			x.Errorf("a wait of 2s took %v", g.Took)
-		}
-	case <-time.After(15 * time.Second):
+	g, ended := receive(wait, 15*time.Second)
+	if !ended {
 		x.Fatalf("a wait of 2s has not returned after 15s")
 	}
+	if !errors.Is(g.Err, context.DeadlineExceeded) {
+		x.Errorf("the wait ended with %v, want the error of the ctx", g.Err)
+	}
+	x.Soon("a wait", began, 2*time.Second)
 	x.mustEndByCtx(a, name, time.Second)
 	net.Heal()
 	x.Released(hb)
@@ -195,9 +188,7 @@ func releaseBeforeWatch(x *Exam) {
 		x.Released(ha)
 		released := time.Now()
 		hb := x.Get(got)
-		if took := time.Since(released); took > 3*time.Second {
-			x.Errorf("a release %d ms after the call was noticed %v later", 20*i, took)
-		}
+		x.InTime(fmt.Sprintf("to notice a release %d ms after the call", 20*i), released, 3*time.Second)
 		x.Released(hb)
 	}
 }

@@ -70,8 +70,8 @@ func (x *Exam) Explains(what string, c conformance.Client, hopeless bool, words 
 		start := time.Now()
 		h, err := take(x.Within(within), x.Lock())
 		x.Soon(op, start, within)
-		if took := time.Since(start); hopeless && took > within*3/4 {
-			x.Errorf("%s: no waiting mends that, and yet %s took %v", what, op, took)
+		if hopeless {
+			x.InTime(what+", which no waiting mends: "+op, start, within*3/4)
 		}
 		if err == nil {
 			x.Errorf("%s: %s succeeded", what, op)

@@ -132,13 +132,11 @@ func leaderDeposed(x *Exam) {
 	}
 	next := func(leads <-chan *Holding, within time.Duration) *Holding {
 		x.Helper()
-		select {
-		case h := <-leads:
-			return h
-		case <-time.After(within):
+		h, came := receive(leads, within)
+		if !came {
 			x.Fatalf("nobody leads after %v", within)
-			return nil
 		}
+		return h
 	}
 	waits := func() {
 		x.Helper()
@@ -161,9 +159,7 @@ func leaderDeposed(x *Exam) {
 	x.Told(hb, noise)
 	netB.Heal()
 	waits()
-	if err := ha.Look(); err != nil {
-		x.Errorf("the leader was disturbed: %v", err)
-	}
+	x.StillHolds(ha, "the leader")
 	stop()
 	over.Wait()
 }
@@ -198,13 +194,12 @@ func oneOfSeveralLost(x *Exam) {
 		return err == nil && len(seen) == 2
 	})
 	x.Did("delete by hand", true, names[0], func() error { return x.Destroy(x.Within(10*time.Second), names[0]) })
-	select {
-	case err := <-failed:
-		if !errors.Is(err, locker.ErrLost) {
-			x.Errorf("several names, of which one was lost: %v, want ErrLost", err)
-		}
-	case <-time.After(time.Second + noise):
+	err, ended := receive(failed, time.Second+noise)
+	if !ended {
 		x.Fatalf("the loss of a name does not end the wait for others")
+	}
+	if !errors.Is(err, locker.ErrLost) {
+		x.Errorf("several names, of which one was lost: %v, want ErrLost", err)
 	}
 	for _, name := range names[:2] {
 		x.Released(x.Acquired(b, name, 10*time.Second))

@@ -84,7 +84,7 @@ func foreignChildren(x *Exam) {
 	}
 	wait := x.Waits(b, name, 10*time.Second)
 	x.Released(ha)
-	x.stillWaits(wait, 500*time.Millisecond) // behind nodes of an unknown form
+	x.stillWaits(wait, ha, 500*time.Millisecond) // behind nodes of an unknown form
 	for _, child := range ahead {
 		x.Must(c.Delete(queue+child, -1))
 	}
@@ -155,7 +155,7 @@ func numbersUsedUp(x *Exam) {
 			got <- Got{Holding: h, Err: err}
 		}()
 	}
-	x.stillWaits(got, time.Second)
+	x.stillWaits(got, h, time.Second)
 	x.Released(h)
 	for range cap(got) {
 		h := x.Get(got)

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed80cd6120/locker"
@@ -53,6 +54,13 @@ func (x *Exam) holderAndWaiter(d time.Duration) *two {
 	return t
 }
 
+// lastGranted is the last holding of a name in this process, nil if there is none.
+func (x *Exam) lastGranted(name string) *Holding {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.granted[name]
+}
+
 // Taken is Acquired for another process.
 func (x *Exam) Taken(p *Process, name string, d time.Duration, share ...history.Share) *Remote {
 	x.Helper()
@@ -74,16 +82,11 @@ func (x *Exam) Close(p *Player) {
 // Released has h given back, which has to succeed.
 func (x *Exam) Released(h *Holding) {
 	x.Helper()
-	if err := h.Release(x.Within(10 * time.Second)); err != nil {
+	err := h.Release(x.Within(10 * time.Second))
+	if errors.Is(err, locker.ErrLost) {
+		x.lost(h, fmt.Sprintf("release: %v", err))
+	} else if err != nil {
 		x.Errorf("release: %v", err)
-	}
-}
-
-// Soon asserts that a call returned by the end of its ctx and a second.
-func (x *Exam) Soon(what string, started time.Time, within time.Duration) {
-	x.Helper()
-	if took := time.Since(started); took > within+late && took > within+late+pulse.Sum(started) {
-		x.Errorf("%s took %v, with %v to go by", what, took, within)
 	}
 }
 
@@ -108,7 +111,7 @@ func (x *Exam) Waits(p *Player, name string, d time.Duration) <-chan Got {
 		n, failed = x.waiting(name)
 		if n <= before && len(c) > 0 {
 			got := <-c
-			x.lostTooSoon(name)
+			x.lostTooSoon(x.lastGranted(name))
 			x.Fatalf("instead of waiting it got the lock (error: %v) after %v, in which this process stood still for %v",
 				got.Err, got.Took, pulse.Sum(time.Now().Add(-got.Took)))
 		}
@@ -129,11 +132,12 @@ func (x *Exam) asks(p *Player, name string, d time.Duration) <-chan Got {
 	return c
 }
 
-// stillWaits asserts that a wait does not end within d, in which the lock is held.
-func (x *Exam) stillWaits(c <-chan Got, d time.Duration) {
+// stillWaits asserts that a wait does not end within d, in which h holds the lock.
+func (x *Exam) stillWaits(c <-chan Got, h *Holding, d time.Duration) {
 	x.Helper()
 	select {
 	case g := <-c:
+		x.StillHolds(h, "who is waited for")
 		x.Fatalf("a wait ended while the lock was held: %v", g.Err)
 	case <-time.After(d):
 	}
@@ -174,15 +178,7 @@ func (x *Exam) Get(c <-chan Got) *Holding {
 // Told waits until the holder has been told of the loss.
 func (x *Exam) Told(h *Holding, within time.Duration) {
 	x.Helper()
-	start := time.Now()
-	select {
-	case <-h.Lost():
-		return
-	case <-time.After(within):
-	}
-	select {
-	case <-h.Lost():
-	case <-time.After(pulse.Sum(start)):
+	if _, told := receive(h.Lost(), within); !told {
 		x.Errorf("the holder was not told within %v that the lock is lost", within)
 	}
 }
@@ -262,6 +258,9 @@ func (x *Exam) secondHolder(f forgotten) {
 	netA.Freeze() // or A hears of it before B has the lock
 	x.Did(f.how, true, name, func() error { return f.forget(name, []*Network{netA, netB}) })
 	second := x.Acquired(b, name, min(f.ttl, 10*time.Second))
+	if x.Replicated == nil { // else the servers are not what they were
+		x.lostTooSoon(first)
+	}
 	x.ToldApart(first, second)
 	netA.Heal()
 	x.Told(first, f.ttl+noise)
@@ -273,7 +272,7 @@ func (x *Exam) GoesOn(c <-chan Got, since time.Time, within time.Duration, what 
 	x.Helper()
 	h := x.Get(c)
 	took := time.Since(since)
-	if took > within && took > within+pulse.Sum(since) {
+	if !inTime(took, within, since) {
 		x.Errorf("the waiter had the lock %v after %s, want %v at the most", took, what, within)
 	} else {
 		x.Logf("the waiter had the lock %v after %s", took, what)

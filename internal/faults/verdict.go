@@ -117,7 +117,7 @@ func (x *Exam) judge() *history.History {
 	if x.Backend.Offers.Lost {
 		x.some("history", swept.Bad())
 	}
-	v, err := h.Check(x.Backend.Death+2*time.Second, 20*time.Second, keepFolder())
+	v, err := h.Check(x.Backend.Death+2*time.Second, time.Minute, keepFolder())
 	x.Must(err)
 	if !v.Legal && x.Backend.Offers.Lost {
 		x.Errorf("porcupine refuses the history; see %s", v.Picture)
