@@ -151,3 +151,22 @@ func tlsToPlain(x *Exam) {
 		a.tls = func(string) *tls.Config { return &tls.Config{ServerName: "localhost", MinVersion: tls.VersionTLS12} }
 	}, false)
 }
+
+// behindTLS has a row run on servers in front of which something ends TLS.
+func behindTLS(b Backend) Backend {
+	start := b.Start
+	b.Start = func(t testing.TB) *Servers {
+		s := start(t)
+		cert, client, err := servers.Certificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Access.Via = make(map[string]string)
+		for _, addr := range s.reached() {
+			s.Access.Via[addr] = servers.EndTLS(t, cert, addr)
+		}
+		s.Access.tls = func(string) *tls.Config { return client }
+		return s
+	}
+	return b
+}

@@ -106,7 +106,7 @@ func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 	if err != nil || from == to {
 		return err
 	}
-	_, id, err := to.role(ctx)
+	id, err := to.id(ctx)
 	if err != nil {
 		return err
 	}
