@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -36,6 +37,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	binary = filepath.Join(dir, "locker")
+	// A signal that was ignored would remain so in all programs that are started here.
+	for _, sig := range passed {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 	defer servers.StopAll()
 	servers.AtOnce(16)
 	return m.Run()

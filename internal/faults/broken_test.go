@@ -254,7 +254,10 @@ func TestRowsFindBrokenLocks(t *testing.T) {
 			use(x)
 		}},
 		{"broken-writer", "reader-killed", "instead of waiting it got the lock", readerKilled},
-		{"broken-late", "hand-over", "both held for", handOverLost},
+		{"broken-late", "hand-over", "both held for", func(x *Exam) {
+			x.Access.TTL = believing
+			handOverLost(x)
+		}},
 		{"broken-late", "leader-deposed", "the holder was not told", leaderDeposed},
 		{"redis", "evicted-too-late", "release: ", func(x *Exam) {
 			deletion = x.Destroy

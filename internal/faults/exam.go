@@ -44,7 +44,7 @@ type Exam struct {
 	procs   []*Process
 	nets    []*Network
 	names   []string
-	granted map[string]*Holding // who got a lock last, in this process
+	granted map[string]holder // who got a lock last
 	checks  []func(h *history.History)
 }
 
@@ -94,7 +94,7 @@ var errAgain = errors.New("again")
 
 func newExam(t testing.TB, s *Servers) *Exam {
 	t.Helper()
-	x := &Exam{TB: t, Servers: *s, dir: t.TempDir(), res: fence.New(), label: strconv.FormatInt(exams.Add(1), 10), patience: 10 * time.Second, granted: make(map[string]*Holding)}
+	x := &Exam{TB: t, Servers: *s, dir: t.TempDir(), res: fence.New(), label: strconv.FormatInt(exams.Add(1), 10), patience: 10 * time.Second, granted: make(map[string]holder)}
 	var cancel context.CancelFunc
 	x.Ctx, cancel = context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)

@@ -40,6 +40,7 @@ func handOverLost(x *Exam) {
 				if err != nil {
 					continue
 				}
+				x.grants(name, h)
 				_ = h.Work()
 				time.Sleep(10 * time.Millisecond) // slowly: a lease has tokens for so many only
 				if cut.Load() {
@@ -166,6 +167,7 @@ func leaderDeposed(x *Exam) {
 
 // Somebody holds several names; one of them is deleted by hand. Then the same while the last is waited for.
 func oneOfSeveralLost(x *Exam) {
+	x.Access.TTL = long // the others are to be held until they are given back
 	names := []string{x.Lock(), x.Lock(), x.Lock()}
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")

@@ -1,8 +1,10 @@
 package faults
 
 import (
+	"errors"
 	"time"
 
+	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/faults/history"
 	"github.com/seed80cd6120/locker/internal/lateness"
 )
@@ -78,13 +80,35 @@ func (x *Exam) again(why string) {
 	panic(errAgain)
 }
 
-// lostTooSoon begins the row again if the lock was lost that somebody was to wait for, or to hold for longer: a machine that is
+// lostTooSoon begins the row again if the last holder of a name has lost it, which somebody was to wait for: a machine that is
 // late renews it too late.
-func (x *Exam) lostTooSoon(h *Holding) {
+func (x *Exam) lostTooSoon(name string) {
 	x.Helper()
-	if h != nil && h.Look() != nil {
-		x.again(h.p.Name + " lost the lock before anybody came to wait")
+	x.mu.Lock()
+	h := x.granted[name]
+	x.mu.Unlock()
+	if h != nil && h.hasLost() {
+		x.again(h.user() + " lost the lock before anybody came to wait")
 	}
+}
+
+// holder is a Holding or a Remote.
+type holder interface {
+	user() string
+	hasLost() bool
+}
+
+func (h *Holding) user() string { return h.p.Name }
+func (r *Remote) user() string  { return r.p.Name }
+
+func (h *Holding) hasLost() bool { h.lookForLoss(); return h.LostAt() != 0 }
+func (r *Remote) hasLost() bool  { return errors.Is(r.Look(), locker.ErrLost) }
+
+// grants notes who holds a name, for lostTooSoon.
+func (x *Exam) grants(name string, h holder) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.granted[name] = h
 }
 
 // StillHolds asserts that a holder was not disturbed. Where the machine has been late since it got the lock, and so

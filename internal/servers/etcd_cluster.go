@@ -118,7 +118,7 @@ func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 	if _, err := from.http(ctx, http.MethodPost, "/v3/maintenance/transfer-leadership", token, body); err != nil {
 		return fmt.Errorf("move the leader: %w", err)
 	}
-	return poll(ctx, func(ctx context.Context) error {
+	return Poll(ctx, func(ctx context.Context) error {
 		is, err := to.leads(ctx)
 		if err == nil && !is {
 			err = errors.New("it does not lead yet")

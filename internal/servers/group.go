@@ -60,7 +60,7 @@ type leading interface {
 
 // leaderOf returns the member that leads now. It waits for one until ctx ends.
 func leaderOf[T leading](ctx context.Context, members []T) (leader T, err error) {
-	err = poll(ctx, func(ctx context.Context) error {
+	err = Poll(ctx, func(ctx context.Context) error {
 		errs := []error{errors.New("no member leads")}
 		for _, m := range members {
 			if !m.Given() && m.PID() == 0 {

@@ -123,7 +123,7 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	killed = true
-	err = poll(within(t, 10*time.Second), func(context.Context) error {
+	err = Poll(within(t, 10*time.Second), func(context.Context) error {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()

@@ -177,7 +177,7 @@ func pollRedis(ctx context.Context, what string, all []*Redis, try func(ctx cont
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	for _, r := range all {
-		if err := poll(ctx, func(ctx context.Context) error { return try(ctx, r) }); err != nil {
+		if err := Poll(ctx, func(ctx context.Context) error { return try(ctx, r) }); err != nil {
 			return fmt.Errorf("%s at %s: %w", what, r.Addr(), err)
 		}
 	}

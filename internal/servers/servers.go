@@ -205,7 +205,7 @@ func (s *Server) SetArgs(args ...string) {
 func (s *Server) WaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
-	err := poll(ctx, func(ctx context.Context) error {
+	err := Poll(ctx, func(ctx context.Context) error {
 		if !s.given && s.PID() == 0 {
 			return final(fmt.Errorf("it is down; its log ends:\n%s", s.Log()))
 		}
