@@ -125,13 +125,7 @@ func (x *Exam) Must(err error) {
 func (x *Exam) Check(check func(h *history.History)) { x.checks = append(x.checks, check) }
 
 // Lock returns a name for a lock that nobody else uses.
-func (x *Exam) Lock() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	name := fmt.Sprintf("exam-%s-%d", x.label, len(x.names)+1)
-	x.names = append(x.names, name)
-	return name
-}
+func (x *Exam) Lock() string { return x.use(fmt.Sprintf("exam-%s-%d", x.label, len(x.names)+1)) }
 
 // use has a name of the row's own choosing looked after.
 func (x *Exam) use(name string) string {
@@ -167,9 +161,7 @@ func (x *Exam) Player(who string) (*Player, *Network) {
 func (x *Exam) player(who string, access Access) *Player {
 	x.Helper()
 	name := x.name(who)
-	ctx, cancel := context.WithTimeout(x.Ctx, 30*time.Second)
-	defer cancel()
-	c, err := Open(ctx, access)
+	c, err := Open(x.Within(30*time.Second), access)
 	x.Must(err)
 	rec, err := history.NewRecorder(filepath.Join(x.dir, name+".jsonl"), name)
 	x.Must(err)
@@ -184,14 +176,20 @@ func (x *Exam) player(who string, access Access) *Player {
 func (x *Exam) Process(who string) (*Process, *Network) {
 	x.Helper()
 	net, access := x.network()
-	ctx, cancel := context.WithTimeout(x.Ctx, time.Minute)
-	defer cancel()
-	p, err := startProcess(ctx, role{Name: x.name(who), Access: access, Folder: x.dir, Fence: x.fence.Addr()})
+	p, err := x.start(who, access)
 	x.Must(err)
-	x.mu.Lock()
-	x.procs = append(x.procs, p)
-	x.mu.Unlock()
 	return p, net
+}
+
+func (x *Exam) start(who string, access Access) (*Process, error) {
+	p, err := startProcess(x.Within(time.Minute), role{Name: x.name(who), Access: access, Folder: x.dir, Fence: x.fence.Addr()})
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.procs = append(x.procs, p)
+	return p, nil
 }
 
 // Kill kills a process and says so in the history.

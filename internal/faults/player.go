@@ -56,17 +56,10 @@ func options(share history.Share) []locker.AcquireOption {
 
 // Locker is what the player uses, if that is a Locker of ours.
 func (p *Player) Locker() locker.Locker {
-	c := p.client
-	for {
-		switch x := c.(type) {
-		case lived:
-			c = x.Client
-		case client:
-			return x.Locker
-		default:
-			return nil
-		}
+	if c, ours := p.client.(client); ours {
+		return c.Locker
 	}
+	return nil
 }
 
 func (p *Player) take(ctx context.Context, acquire way, name string, share history.Share) (*Holding, error) {

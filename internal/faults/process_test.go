@@ -18,8 +18,8 @@ import (
 // A lock that needs no server, to test processes with.
 func init() {
 	Register("memory", func(_ context.Context, a Access) (conformance.Client, error) {
-		l, err := memory.New(a.options()...)
-		return of(l, err, nil)
+		l, err := memory.New(a.Options()...)
+		return ClientOf(l, err, nil)
 	})
 }
 
