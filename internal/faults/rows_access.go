@@ -66,7 +66,9 @@ func (x *Exam) refused(what string, change func(a *Access), hopeless bool, words
 	c, err := Open(x.Within(within), access)
 	x.Soon("open", start, within)
 	if err != nil {
-		x.mustName(what+": open", err, words)
+		if !named(err, words) {
+			x.Errorf("%s: open: %v, want an error that names %q", what, err, words)
+		}
 		return
 	}
 	x.Explains(what, c, hopeless, words...)
