@@ -147,7 +147,10 @@ func (k *campaign) start(i int, access Access) {
 		k.x.Errorf("%v", err)
 		return
 	}
-	load := Load{Seed: k.Seed + uint64(i), Names: k.names[slow:], Slow: k.names[:slow], Goroutines: k.Goroutines, TTL: k.x.Backend.TTL, Shares: k.x.Backend.Offers.shares()}
+	load := Load{
+		Seed: k.Seed + uint64(i), Names: k.names[slow:], Slow: k.names[:slow],
+		Goroutines: k.Goroutines, TTL: k.x.Backend.TTL, Shares: k.x.Backend.Offers.shares(),
+	}
 	if _, err := p.do(Order{Op: "load", Load: &load}); err != nil {
 		k.x.Errorf("%s: %v", p.Name, err)
 	}

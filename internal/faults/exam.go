@@ -94,7 +94,10 @@ var errAgain = errors.New("again")
 
 func newExam(t testing.TB, s *Servers) *Exam {
 	t.Helper()
-	x := &Exam{TB: t, Servers: *s, dir: t.TempDir(), res: fence.New(), label: strconv.FormatInt(exams.Add(1), 10), patience: 10 * time.Second, granted: make(map[string]holder)}
+	x := &Exam{
+		TB: t, Servers: *s, label: strconv.FormatInt(exams.Add(1), 10), dir: t.TempDir(), patience: 10 * time.Second,
+		res: fence.New(), granted: make(map[string]holder),
+	}
 	var cancel context.CancelFunc
 	x.Ctx, cancel = context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)

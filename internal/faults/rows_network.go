@@ -42,9 +42,7 @@ func cutOff(x *Exam, freeze func(n *Network), heard bool) {
 	two := x.holderAndWaiter(30 * time.Second)
 	var frozen time.Time
 	x.Did("freeze A", false, "", func() error { frozen = time.Now(); freeze(two.netA); return nil })
-	if x.Backend.Offers.Lost {
-		x.Told(two.held, time.Until(frozen.Add(x.Access.TTL+noise)))
-	}
+	x.Told(two.held, time.Until(frozen.Add(x.Access.TTL+noise)))
 	g, free := receive(two.wait, time.Until(frozen.Add(x.Access.TTL+time.Second+noise)))
 	x.Must(g.Err)
 	hb := g.Holding

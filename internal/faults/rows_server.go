@@ -82,9 +82,7 @@ func stall(x *Exam) {
 	two := x.holderAndWaiter(time.Minute)
 	start := time.Now()
 	x.Did("stall all servers", false, "", func() error { return together(x.All, (*servers.Server).Pause) })
-	if x.Backend.Offers.Lost {
-		x.Told(two.held, x.Backend.TTL+noise)
-	}
+	x.Told(two.held, x.Backend.TTL+noise)
 	time.Sleep(time.Until(start.Add(x.Backend.TTL + time.Second)))
 	x.Must(together(x.All, (*servers.Server).Resume))
 	x.Must(x.WaitReady(x.Ctx))

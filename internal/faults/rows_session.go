@@ -93,9 +93,7 @@ func nothingBack(x *Exam) {
 	other := x.Acquired(a, x.Lock(), 10*time.Second) // so that there is something to renew
 	ha := x.Acquired(a, name, 10*time.Second)
 	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(10*time.Second), name) })
-	if x.Backend.Offers.Lost {
-		x.Told(ha, x.Backend.TTL+noise)
-	}
+	x.Told(ha, x.Backend.TTL+noise)
 	for range 8 {
 		time.Sleep(x.Backend.TTL / 8)
 		h, err := b.Try(x.Within(5*time.Second), name)

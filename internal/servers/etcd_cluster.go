@@ -32,10 +32,7 @@ func StartEtcdCluster(ctx context.Context, n int, opts EtcdOptions) (*EtcdCluste
 	}
 	return retryPorts(func() (*EtcdCluster, error) {
 		c := &EtcdCluster{}
-		if err := c.start(ctx, n, bin, opts); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		return c, nil
+		return orClose(c, c.start(ctx, n, bin, opts))
 	})
 }
 

@@ -28,6 +28,15 @@ func closeAll(all []*Server) error {
 	return errors.Join(errs...)
 }
 
+// orClose returns a group that has been started, or closes what there is of it if err is not nil.
+func orClose[T interface{ Close() error }](group T, err error) (T, error) {
+	if err != nil {
+		var none T
+		return none, errors.Join(err, group.Close())
+	}
+	return group, nil
+}
+
 func addrsOf(all []*Server) []string {
 	var addrs []string
 	for _, s := range all {

@@ -74,10 +74,7 @@ func startRedis(ctx context.Context, opts RedisOptions, conf func(*Redis) []stri
 			return nil, err
 		}
 		r := &Redis{Server: s, password: opts.Password}
-		if err := r.launch(ctx, bin, opts, conf); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		return r, nil
+		return orClose(r, r.launch(ctx, bin, opts, conf))
 	})
 }
 
