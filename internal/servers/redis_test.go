@@ -138,7 +138,7 @@ func TestRedisRequests(t *testing.T) {
 func TestRedisSecrets(t *testing.T) {
 	r := NewRedis(t, RedisOptions{Password: "secret", TLS: true, ClientCert: true})
 	mustDo(t, r, "PING")
-	ctx := within(t, 5*time.Second)
+	ctx := within(t, time.Minute)
 
 	without := r.TLSConfig()
 	without.Certificates = nil
