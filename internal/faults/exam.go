@@ -108,7 +108,7 @@ func newExam(t testing.TB, s *Servers) *Exam {
 	x.Must(err)
 	for _, server := range s.All {
 		if !server.Given() && server.PID() == 0 { // a row that began again had killed it
-			x.Must(server.Restart(x.Ctx))
+			x.Must(server.RestartNoWait(x.Ctx))
 		}
 	}
 	x.Must(s.WaitReady(x.Ctx))
