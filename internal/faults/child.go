@@ -58,7 +58,6 @@ var sentinels = []struct {
 }{
 	{"stale", fence.ErrStale},
 	{"lost", locker.ErrLost},
-	{"taken", locker.ErrNotAcquired},
 	{"closed", locker.ErrClosed},
 	{"deadline", context.DeadlineExceeded},
 	{"canceled", context.Canceled},
@@ -170,12 +169,8 @@ func (u *user) obey(ctx context.Context, o Order, a *Answer) error {
 	switch o.Op {
 	case "ready":
 		return nil
-	case "acquire", "try":
-		take := u.player.Acquire
-		if o.Op == "try" {
-			take = u.player.Try
-		}
-		h, err := take(ctx, o.Name, o.Share)
+	case "acquire":
+		h, err := u.player.Acquire(ctx, o.Name, o.Share)
 		if err != nil {
 			return err
 		}
@@ -209,13 +204,6 @@ func (u *user) obey(ctx context.Context, o Order, a *Answer) error {
 			return context.Cause(h.Lock.Context())
 		}
 		return nil
-	case "await":
-		select {
-		case <-h.Lost():
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	case "work":
 		return h.Work()
 	case "release":

@@ -121,16 +121,7 @@ type Remote struct {
 // Acquire waits for the lock, or for as much of it as share says, as long as within. took is how long the call
 // lasted by the process's own clock.
 func (p *Process) Acquire(within time.Duration, name string, share ...history.Share) (r *Remote, took time.Duration, err error) {
-	return p.take(Order{Op: "acquire", Share: one(share), Name: name, Within: within})
-}
-
-// Try takes the lock if it is free.
-func (p *Process) Try(within time.Duration, name string) (r *Remote, took time.Duration, err error) {
-	return p.take(Order{Op: "try", Name: name, Within: within})
-}
-
-func (p *Process) take(o Order) (*Remote, time.Duration, error) {
-	a, err := p.do(o)
+	a, err := p.do(Order{Op: "acquire", Share: one(share), Name: name, Within: within})
 	if err != nil {
 		return nil, a.Took, err
 	}
@@ -142,9 +133,6 @@ func (r *Remote) Look() error { return r.do("look", 0) }
 
 // Work writes to the protected resource without looking first.
 func (r *Remote) Work() error { return r.do("work", 0) }
-
-// AwaitLoss waits until the holder was told that the lock is lost.
-func (r *Remote) AwaitLoss(within time.Duration) error { return r.do("await", within) }
 
 // Release gives the lock back.
 func (r *Remote) Release(within time.Duration) error { return r.do("release", within) }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
@@ -58,9 +57,6 @@ func TestProcessObeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := p.Try(soon, "x"); !errors.Is(err, locker.ErrNotAcquired) {
-		t.Errorf("try of what is held: %v", err)
-	}
 	if _, took, err := p.Acquire(50*time.Millisecond, "x"); !errors.Is(err, context.DeadlineExceeded) || took < 50*time.Millisecond {
 		t.Errorf("a wait of 50ms: %v after %v", err, took)
 	}
@@ -69,9 +65,6 @@ func TestProcessObeys(t *testing.T) {
 	}
 	if n := res.Tally("x").Writes; n != 1 {
 		t.Errorf("%d writes came to the resource", n)
-	}
-	if err := r.AwaitLoss(50 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it was told of a loss: %v", err)
 	}
 	if err := r.Release(soon); err != nil {
 		t.Error(err)
@@ -86,7 +79,7 @@ func TestProcessObeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(h.Holdings) != 1 || len(h.Failed) != 2 || h.Holdings[0].Token != r.Token || !h.Holdings[0].Freed {
+	if len(h.Holdings) != 1 || len(h.Failed) != 1 || h.Holdings[0].Token != r.Token || !h.Holdings[0].Freed {
 		t.Errorf("%d holdings and %d failures were recorded: %+v", len(h.Holdings), len(h.Failed), h.Holdings)
 	}
 }
@@ -102,7 +95,7 @@ func TestProcessStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	var a Answer
-	call := p.send(Order{Op: "try", Name: "x", Within: soon}, &a)
+	call := p.send(Order{Op: "acquire", Name: "x", Within: soon}, &a)
 	select {
 	case <-call:
 		t.Errorf("a process that is stopped has answered: %+v", a)
@@ -143,8 +136,8 @@ func TestProcessDies(t *testing.T) {
 	if p.cmd.ProcessState == nil {
 		t.Error("it was not waited for")
 	}
-	if _, _, err := p.Try(soon, "x"); !errors.Is(err, errEnded) {
-		t.Errorf("try: %v, want %v", err, errEnded)
+	if _, _, err := p.Acquire(soon, "x"); !errors.Is(err, errEnded) {
+		t.Errorf("acquire: %v, want %v", err, errEnded)
 	}
 	if err := p.Close(soon); err != nil {
 		t.Errorf("close: %v", err)
