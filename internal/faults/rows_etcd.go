@@ -46,6 +46,7 @@ func compaction(x *Exam) {
 
 // The quota of the database is used up.
 func outOfSpace(x *Exam) {
+	x.Access.TTL = long // the lock is to be held until there is no room
 	name := x.Lock()
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")

@@ -120,6 +120,7 @@ func (x *Exam) config(name, value string) { x.Helper(); x.all("CONFIG", "SET", n
 
 // There is no room, and nothing may be thrown away.
 func outOfMemory(x *Exam) {
+	x.Access.TTL = long // the lock is to be held until there is no room
 	name := x.Lock()
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")
