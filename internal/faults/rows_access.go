@@ -61,9 +61,14 @@ func (x *Exam) refused(what string, change func(a *Access), hopeless bool, words
 	x.Helper()
 	_, access := x.network()
 	change(&access)
-	const within = 2 * time.Second
+	within := patience
 	start := time.Now()
 	c, err := Open(x.Within(within), access)
+	for outOfTime(err, words) && within < mostPatience {
+		within *= 2
+		start = time.Now()
+		c, err = Open(x.Within(within), access)
+	}
 	x.Soon("open", start, within)
 	if err != nil {
 		if !named(err, words) {

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
-	"github.com/seed80cd6120/locker/internal/lateness"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -66,15 +66,13 @@ func refusals(x *Exam) {
 // of the words. With hopeless it has to be told at once: no waiting mends it.
 func (x *Exam) Explains(what string, c conformance.Client, hopeless bool, words ...string) {
 	x.Helper()
-	const within = 2 * time.Second
 	for op, take := range ways(c) {
+		within := patience
 		start := time.Now()
 		h, err := take(x.Within(within), x.Lock())
-		for range 2 {
-			if err == nil || named(err, words) || pulse.Worst(start) < lateness.Limit {
-				break
-			}
-			start = time.Now() // the ctx may have ended before the answer came to a machine that is late
+		for outOfTime(err, words) && within < mostPatience {
+			within *= 2
+			start = time.Now()
 			h, err = take(x.Within(within), x.Lock())
 		}
 		x.Soon(op, start, within)
@@ -94,6 +92,14 @@ func (x *Exam) Explains(what string, c conformance.Client, hopeless bool, words 
 			x.Errorf("%s: %s: %v is not about what happened", what, op, err)
 		}
 	}
+}
+
+// patience is the time for an answer, and mostPatience that on a machine on which a client did not get one in the first.
+const patience, mostPatience = 2 * time.Second, 16 * time.Second
+
+// outOfTime reports whether the ctx ended before there was an error that names one of the words.
+func outOfTime(err error, words []string) bool {
+	return errors.Is(err, context.DeadlineExceeded) && !named(err, words)
 }
 
 // named reports whether an error names one of the words, if there are any.
