@@ -8,14 +8,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -163,33 +160,8 @@ func endTLS(t *testing.T, addr string) (front, caFile string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	t.Cleanup(func() { _ = listener.Close(); all.Wait() })
-	all.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", addr)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
-				all.Go(func() {
-					_, _ = io.Copy(to, from)
-					_ = to.Close()
-				})
-			}
-		}
-	})
 	caFile, _ = pemFiles(t, cert)
-	return listener.Addr().String(), caFile
+	return servers.EndTLS(t, cert, addr), caFile
 }
 
 func write(t *testing.T, file string, text []byte) {

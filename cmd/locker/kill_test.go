@@ -198,7 +198,7 @@ func TestStopOfServer(t *testing.T) {
 			t.Parallel()
 			server, url := newRedis(t)
 			b := newBeats(t)
-			p := start(t, url, "run", "x", "--ttl", "4s", "--grace", "1s", "-c", b.line(c.first))
+			p := start(t, url, "run", "x", "--ttl", "8s", "--grace", "4s", "-c", b.line(c.first))
 			p.pid("pid ")
 			b.beat(t)
 			if err := server.Pause(); err != nil {

@@ -3,16 +3,19 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -28,12 +31,18 @@ func run(m *testing.M) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", dir, ".")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n%s", build, err, out)
 		return 1
 	}
 	binary = filepath.Join(dir, "locker")
+	// A signal that was ignored would remain so in all programs that are started here.
+	for _, sig := range passed {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 	defer servers.StopAll()
 	servers.AtOnce(16)
 	return m.Run()
@@ -143,6 +152,9 @@ func (p *process) pid(word string) int {
 
 // alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
 	out, err := exec.Command("ps", "-o", "stat=", "-p", fmt.Sprint(pid)).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(out)), "Z")
 }
@@ -173,17 +185,39 @@ func inspect(t *testing.T, url, name string) queue {
 // waitsFor waits until so many wait for the name.
 func waitsFor(t *testing.T, url, name string, waiters int) {
 	t.Helper()
-	eventually.Within(t, bound, fmt.Sprintf("%d wait for %s", waiters, name), func() bool {
-		return len(inspect(t, url, name).Waiters) == waiters
+	until(t, url, name, fmt.Sprintf("%d wait for %s", waiters, name), func(queue []locker.Position) bool {
+		n := 0
+		for _, p := range queue {
+			if !p.Held {
+				n++
+			}
+		}
+		return n == waiters
 	})
 }
 
 // isFree waits until nobody holds the name or waits for it.
 func isFree(t *testing.T, url, name string) {
 	t.Helper()
-	eventually.Within(t, bound, name+" is free", func() bool {
-		q := inspect(t, url, name)
-		return len(q.Holders)+len(q.Waiters) == 0
+	until(t, url, name, name+" is free", func(queue []locker.Position) bool { return len(queue) == 0 })
+}
+
+// until looks at the queue of a name, without a process of its own for each look, until it is so.
+func until(t *testing.T, url, name, what string, so func(queue []locker.Position) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	l, err := locker.Open(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(ctx)
+	eventually.Within(t, bound, what, func() bool {
+		queue, err := locker.Inspect(ctx, l, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return so(queue)
 	})
 }
 

@@ -12,12 +12,14 @@ func Is(t testing.TB, what string, so func() bool) {
 	Within(t, time.Minute, what, so)
 }
 
-// Within is Is with another patience.
+// Within is Is with another patience. It looks less often the longer it has waited.
 func Within(t testing.TB, d time.Duration, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(d); !so(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
+	for began := time.Now(); !so(); {
+		waited := time.Since(began)
+		if waited > d {
 			t.Fatalf("not within %v: %s", d, what)
 		}
+		time.Sleep(min(max(2*time.Millisecond, waited/8), 50*time.Millisecond))
 	}
 }

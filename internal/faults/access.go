@@ -38,13 +38,13 @@ type Access struct {
 
 	clock  driver.Clock                  // takes the place of the system's
 	tls    func(addr string) *tls.Config // how the server at addr is spoken to
-	life   context.Context               // of the client that Open makes
+	life   context.Context               // of the client that is made
 	logger *slog.Logger                  // where Lockers report to
 }
 
-// options are those of every Locker of ours.
-func (a Access) options(more ...locker.Option) []locker.Option {
-	opts := append([]locker.Option{locker.WithTTL(a.TTL)}, more...)
+// Options are those of every Locker that an Opener makes.
+func (a Access) Options() []locker.Option {
+	opts := []locker.Option{locker.WithTTL(a.TTL)}
 	if a.HandOver > 0 {
 		opts = append(opts, locker.WithHandOver(a.HandOver))
 	}
@@ -80,25 +80,7 @@ func Open(ctx context.Context, a Access) (conformance.Client, error) {
 	if !ok {
 		return nil, fmt.Errorf("faults: nobody registered clients of kind %q", a.Kind)
 	}
-	var end context.CancelFunc
-	a.life, end = context.WithCancel(context.Background())
-	c, err := open.(Opener)(ctx, a)
-	if err != nil {
-		end()
-		return nil, err
-	}
-	return lived{c, end}, nil
-}
-
-// lived is a client that Open has made.
-type lived struct {
-	conformance.Client
-	end context.CancelFunc // of its life
-}
-
-func (c lived) Close(ctx context.Context) error {
-	defer c.end()
-	return c.Client.Close(ctx)
+	return open.(Opener)(ctx, a)
 }
 
 // client is a Locker of ours with the connections that were opened for it.
@@ -107,9 +89,9 @@ type client struct {
 	end func() error // harmless when called again
 }
 
-// of makes a client of what a constructor of ours returned. end closes the
+// ClientOf makes a client of what a constructor of ours returned. end closes the
 // connections.
-func of(l locker.Locker, err error, end func() error) (conformance.Client, error) {
+func ClientOf(l locker.Locker, err error, end func() error) (conformance.Client, error) {
 	if err != nil {
 		if end != nil {
 			_ = end()
@@ -123,15 +105,15 @@ func of(l locker.Locker, err error, end func() error) (conformance.Client, error
 }
 
 func (c client) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
-	l, err := c.Locker.Acquire(ctx, name, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
+	return holding(c.Locker.Acquire(ctx, name, opts...))
 }
 
 func (c client) TryAcquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
-	l, err := c.Locker.TryAcquire(ctx, name, opts...)
+	return holding(c.Locker.TryAcquire(ctx, name, opts...))
+}
+
+// holding leaves no nil lock in the interface.
+func holding(l *locker.Lock, err error) (conformance.Holding, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -205,7 +205,7 @@ func TestCampaignsFindBrokenLocks(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			found := accused(t, working, kind, func(t testing.TB, s *Servers) {
-				Campaign{Seed: 5, Processes: 8, Goroutines: 2, Names: 2, Length: 4 * time.Second}.Run(t, s)
+				Campaign{Seed: 5, Processes: 4, Goroutines: 2, Names: 2, Length: 3 * time.Second}.Run(t, s)
 			})
 			if !strings.Contains(found, want) || !strings.Contains(found, "porcupine refuses") {
 				t.Errorf("want %q, and a picture", want)
@@ -254,7 +254,10 @@ func TestRowsFindBrokenLocks(t *testing.T) {
 			use(x)
 		}},
 		{"broken-writer", "reader-killed", "instead of waiting it got the lock", readerKilled},
-		{"broken-late", "hand-over", "both held for", handOverLost},
+		{"broken-late", "hand-over", "both held for", func(x *Exam) {
+			x.Access.TTL = believing
+			handOverLost(x)
+		}},
 		{"broken-late", "leader-deposed", "the holder was not told", leaderDeposed},
 		{"redis", "evicted-too-late", "release: ", func(x *Exam) {
 			deletion = x.Destroy

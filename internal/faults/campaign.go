@@ -3,6 +3,8 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +35,7 @@ type Report struct {
 
 func (r Report) String() string {
 	var faults []string
-	for _, f := range sorted(r.Faults) {
+	for _, f := range slices.Sorted(maps.Keys(r.Faults)) {
 		faults = append(faults, fmt.Sprintf("%d × %s", r.Faults[f], f))
 	}
 	return fmt.Sprintf("seed %d: %d acquisitions, %d found taken, %d failed, %d lost in %v; %s", r.Seed,
@@ -91,13 +93,12 @@ func (c Campaign) run(x *Exam, r *Report) {
 		byLane[s.lane()] = append(byLane[s.lane()], s)
 		r.Faults[s.Fault]++
 	}
-	errs := make(chan error, len(byLane))
 	for _, lane := range byLane {
 		lanes.Go(func() {
 			for _, s := range lane {
 				time.Sleep(time.Until(start.Add(s.At)))
 				if err := k.do(s); err != nil {
-					errs <- fmt.Errorf("%v: %w", s, err)
+					x.Errorf("%v: %v", s, err)
 					return
 				}
 			}
@@ -107,14 +108,12 @@ func (c Campaign) run(x *Exam, r *Report) {
 	for _, n := range k.nets {
 		n.Heal()
 	}
-	select {
-	case err := <-errs:
-		x.Fatal(err)
-	default:
+	if x.Failed() {
+		x.FailNow()
 	}
 	x.Must(x.WaitReady(x.Ctx))
 	time.Sleep(x.Backend.TTL) // undisturbed
-	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(start) < 3*c.Length {
+	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(start) < 3*c.Length+pulse.Slack(start) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	r.Tally = x.unload(k.procs...)
@@ -143,18 +142,16 @@ func (s Step) lane() string {
 
 // start starts the process in place i, through the network that belongs there.
 func (k *campaign) start(i int, access Access) {
-	p, err := startProcess(k.x.Within(time.Minute), role{
-		Name: k.x.name(fmt.Sprintf("P%d.", i)), Access: access, Folder: k.x.dir, Fence: k.x.fence.Addr(),
-	})
+	p, err := k.x.start(fmt.Sprintf("P%d.", i), access)
 	if err != nil {
 		k.x.Errorf("%v", err)
 		return
 	}
-	k.x.mu.Lock()
-	k.x.procs = append(k.x.procs, p)
-	k.x.mu.Unlock()
-	load := Load{Seed: k.Seed + uint64(i), Names: k.names[slow:], Slow: k.names[:slow], Goroutines: k.Goroutines, TTL: k.x.Backend.TTL, Shares: k.x.Backend.Offers.shares()}
-	if _, err := p.do(order{Op: "load", Load: &load}); err != nil {
+	load := Load{
+		Seed: k.Seed + uint64(i), Names: k.names[slow:], Slow: k.names[:slow],
+		Goroutines: k.Goroutines, TTL: k.x.Backend.TTL, Shares: k.x.Backend.Offers.shares(),
+	}
+	if _, err := p.do(Order{Op: "load", Load: &load}); err != nil {
 		k.x.Errorf("%s: %v", p.Name, err)
 	}
 	k.mu.Lock()
@@ -173,7 +170,7 @@ func (k *campaign) do(s Step) error {
 	switch s.Fault {
 	case kill:
 		p := k.process(s.Target)
-		a, err := p.do(order{Op: "count"})
+		a, err := p.do(Order{Op: "count"})
 		if err != nil {
 			return err
 		}

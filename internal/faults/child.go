@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/rpc"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/child"
 	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
 	"github.com/seed80cd6120/locker/internal/lateness"
@@ -28,9 +31,8 @@ type role struct {
 	Fence  string // address of the resource
 }
 
-// order is one line from the parent, answer one to it.
-type order struct {
-	ID     int
+// Order is a call of the parent, Answer what a child answers.
+type Order struct {
 	Op     string // see obey
 	Name   string
 	Share  history.Share
@@ -39,8 +41,8 @@ type order struct {
 	Load   *Load
 }
 
-type answer struct {
-	ID     int
+// Answer is what has come of an Order.
+type Answer struct {
 	Handle int
 	Token  int64
 	Err    string
@@ -49,27 +51,41 @@ type answer struct {
 	Tally  Tally
 }
 
-var sentinels = map[string]error{
-	"taken":    locker.ErrNotAcquired,
-	"lost":     locker.ErrLost,
-	"closed":   locker.ErrClosed,
-	"deadline": context.DeadlineExceeded,
-	"canceled": context.Canceled,
-	"stale":    fence.ErrStale,
+// sentinels are the errors that are recognised in the parent; the first says most.
+var sentinels = []struct {
+	code string
+	err  error
+}{
+	{"stale", fence.ErrStale},
+	{"lost", locker.ErrLost},
+	{"closed", locker.ErrClosed},
+	{"deadline", context.DeadlineExceeded},
+	{"canceled", context.Canceled},
 }
 
-// codeOf prefers the sentinel that says most.
-func codeOf(err error) string {
-	for _, code := range []string{"stale", "lost", "taken", "closed", "deadline", "canceled"} {
-		if errors.Is(err, sentinels[code]) {
-			return code
+// fails notes an error.
+func (a *Answer) fails(err error) {
+	a.Err = err.Error()
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			a.Code = s.code
+			return
 		}
 	}
-	return ""
 }
 
-// pulse measures when this process does not run, because it is stopped or the machine has other things to do.
-var pulse *lateness.Meter
+// err returns the error that was noted.
+func (a *Answer) err() error {
+	for _, s := range sentinels {
+		if a.Code == s.code {
+			return fmt.Errorf("%w (%s)", s.err, a.Err)
+		}
+	}
+	if a.Err != "" {
+		return errors.New(a.Err)
+	}
+	return nil
+}
 
 // Child has to be called first thing in TestMain. In a process that was started to be a user
 // of a lock it never returns.
@@ -77,13 +93,13 @@ func Child() {
 	spec := os.Getenv(envChild)
 	pulse = lateness.Start(50 * time.Millisecond)
 	if spec == "" {
-		prepare()
+		child.Prepare()
 		return
 	}
 	var r role
 	err := json.Unmarshal([]byte(spec), &r)
 	if err == nil {
-		err = r.play(os.Stdin, os.Stdout)
+		err = r.play(pipes{os.Stdin, os.Stdout})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
@@ -92,17 +108,19 @@ func Child() {
 	os.Exit(0)
 }
 
-// actor carries out orders.
-type actor struct {
+// user carries out orders.
+type user struct {
 	player *Player
-	mu     sync.Mutex // guards out and holdings
-	out    *json.Encoder
-	held   map[int]*Holding
 	load   *worker
 	before stock // what the process had before it had a client
+	closed atomic.Bool
+
+	mu   sync.Mutex
+	held map[int]*Holding
 }
 
-func (r role) play(in io.Reader, out io.Writer) error {
+// play carries out what the parent orders, until it closes the pipe.
+func (r role) play(parent io.ReadWriteCloser) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	rec, err := history.NewRecorder(filepath.Join(r.Folder, r.Name+".jsonl"), r.Name)
@@ -118,81 +136,65 @@ func (r role) play(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	a := &actor{
-		player: &Player{Name: r.Name, client: c, rec: rec, res: res},
-		out:    json.NewEncoder(out),
-		held:   make(map[int]*Holding),
-		before: before,
-	}
-	if err := a.reply(answer{}); err != nil { // ready
+	u := &user{player: &Player{Name: r.Name, client: c, rec: rec, res: res}, held: make(map[int]*Holding), before: before}
+	calls := rpc.NewServer()
+	if err := calls.RegisterName("user", u); err != nil {
 		return err
 	}
-	for orders := json.NewDecoder(in); ; {
-		var o order
-		if err := orders.Decode(&o); err != nil {
-			return err // the parent is gone
-		}
-		if o.Op == "close" {
-			return a.reply(a.do(o))
-		}
-		go func() { _ = a.reply(a.do(o)) }()
+	calls.ServeConn(parent)
+	if !u.closed.Load() {
+		return fmt.Errorf("the parent is gone: %w", io.EOF)
 	}
+	return nil
 }
 
-func (a *actor) reply(ans answer) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.out.Encode(ans)
-}
-
-func (a *actor) do(o order) answer {
+// Do carries out one order; what goes wrong is in the answer.
+func (u *user) Do(o Order, a *Answer) error {
 	ctx := context.Background()
 	if o.Within > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Within)
 		defer cancel()
 	}
-	ans := answer{ID: o.ID}
 	start := time.Now()
-	err := a.obey(ctx, o, &ans)
-	ans.Took = time.Since(start)
+	err := u.obey(ctx, o, a)
+	a.Took = time.Since(start)
 	if err != nil {
-		ans.Err, ans.Code = err.Error(), codeOf(err)
+		a.fails(err)
 	}
-	return ans
+	return nil
 }
 
-func (a *actor) obey(ctx context.Context, o order, ans *answer) error {
+func (u *user) obey(ctx context.Context, o Order, a *Answer) error {
 	switch o.Op {
-	case "acquire", "try":
-		take := a.player.AcquireAs
-		if o.Op == "try" {
-			take = a.player.TryAs
-		}
-		h, err := take(ctx, o.Share, o.Name)
+	case "ready":
+		return nil
+	case "acquire":
+		h, err := u.player.Acquire(ctx, o.Name, o.Share)
 		if err != nil {
 			return err
 		}
-		ans.Handle, ans.Token = h.Op, h.Lock.Token()
-		a.mu.Lock()
-		a.held[h.Op] = h
-		a.mu.Unlock()
+		a.Handle, a.Token = h.Op, h.Lock.Token()
+		u.mu.Lock()
+		u.held[h.Op] = h
+		u.mu.Unlock()
 		return nil
 	case "load":
-		a.load = o.Load.start(a.player)
+		u.load = o.Load.start(u.player)
 		return nil
 	case "count":
-		ans.Tally = a.load.soFar()
+		a.Tally = u.load.soFar()
 		return nil
 	case "stop":
-		ans.Tally = a.load.stop()
+		a.Tally = u.load.stop()
 		return nil
 	case "close":
-		return errors.Join(a.player.client.Close(ctx), a.before.left(), a.player.rec.Close())
+		defer u.closed.Store(true)
+		return errors.Join(u.player.client.Close(ctx), u.before.left(), u.player.rec.Close())
 	}
-	a.mu.Lock()
-	h := a.held[o.Handle]
-	a.mu.Unlock()
+	u.mu.Lock()
+	h := u.held[o.Handle]
+	u.mu.Unlock()
 	if h == nil {
 		return fmt.Errorf("%s: there is no holding %d", o.Op, o.Handle)
 	}
@@ -202,13 +204,6 @@ func (a *actor) obey(ctx context.Context, o order, ans *answer) error {
 			return context.Cause(h.Lock.Context())
 		}
 		return nil
-	case "await":
-		select {
-		case <-h.Lost():
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	case "work":
 		return h.Work()
 	case "release":
@@ -225,12 +220,12 @@ func takeStock() stock {
 	return stock{len(fds), runtime.NumGoroutine()}
 }
 
-// left waits until there is no more than before, and says what there is if it does not
-// come to that.
+// left waits until there is no more than before, but for the goroutine of this call, and says what there is if it
+// does not come to that.
 func (before stock) left() error {
 	var now stock
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if now = takeStock(); now.files <= before.files && now.goroutines <= before.goroutines {
+		if now = takeStock(); now.files <= before.files && now.goroutines <= before.goroutines+1 {
 			return nil
 		}
 	}

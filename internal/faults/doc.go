@@ -3,7 +3,7 @@
 // killed, stalled, restarted empty, failed over. It is run by its tests:
 //
 //	go test ./internal/faults                          a part of it, in some minutes
-//	LOCKER_FAULTS=full go test -v ./faults    everything ("make faults")
+//	LOCKER_FAULTS=full go test -v ./internal/faults    everything ("make faults")
 //	go test ./internal/faults -run 'TestRows/etcd-3/14' -v
 //
 // # Rows

@@ -44,7 +44,7 @@ type Exam struct {
 	procs   []*Process
 	nets    []*Network
 	names   []string
-	granted map[string]*Holding // who got a lock last, in this process
+	granted map[string]holder // who got a lock last
 	checks  []func(h *history.History)
 }
 
@@ -89,29 +89,15 @@ func attempt(t testing.TB, s *Servers, tries *atomic.Int32, row func(x *Exam)) (
 	return false
 }
 
-// errAgain is what a row panics with that could not come to its question.
+// errAgain is what a row panics with that could not come to its question; see again.
 var errAgain = errors.New("again")
-
-// lostTooSoon begins the row again if the last who got the lock has lost it, which somebody was to wait for: a machine that is
-// late renews it too late. At the third time it is a defect.
-func (x *Exam) lostTooSoon(name string) {
-	x.Helper()
-	x.mu.Lock()
-	h := x.granted[name]
-	x.mu.Unlock()
-	if h == nil || h.LostAt() == 0 {
-		return
-	}
-	if x.tries.Add(1) > 2 {
-		x.Fatalf("%s lost the lock before anybody came to wait, again", h.p.Name)
-	}
-	x.Logf("%s lost the lock before anybody came to wait: the row begins again", h.p.Name)
-	panic(errAgain)
-}
 
 func newExam(t testing.TB, s *Servers) *Exam {
 	t.Helper()
-	x := &Exam{TB: t, Servers: *s, dir: t.TempDir(), res: fence.New(), label: strconv.FormatInt(exams.Add(1), 10), patience: 10 * time.Second, granted: make(map[string]*Holding)}
+	x := &Exam{
+		TB: t, Servers: *s, label: strconv.FormatInt(exams.Add(1), 10), dir: t.TempDir(), patience: 10 * time.Second,
+		res: fence.New(), granted: make(map[string]holder),
+	}
 	var cancel context.CancelFunc
 	x.Ctx, cancel = context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
@@ -120,6 +106,11 @@ func newExam(t testing.TB, s *Servers) *Exam {
 	x.Must(err)
 	x.rec, err = history.NewRecorder(filepath.Join(x.dir, "exam.jsonl"), "exam")
 	x.Must(err)
+	for _, server := range s.All {
+		if !server.Given() && server.PID() == 0 { // a row that began again had killed it
+			x.Must(server.RestartNoWait(x.Ctx))
+		}
+	}
 	x.Must(s.WaitReady(x.Ctx))
 	return x
 }
@@ -137,13 +128,7 @@ func (x *Exam) Must(err error) {
 func (x *Exam) Check(check func(h *history.History)) { x.checks = append(x.checks, check) }
 
 // Lock returns a name for a lock that nobody else uses.
-func (x *Exam) Lock() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	name := fmt.Sprintf("exam-%s-%d", x.label, len(x.names)+1)
-	x.names = append(x.names, name)
-	return name
-}
+func (x *Exam) Lock() string { return x.use(fmt.Sprintf("exam-%s-%d", x.label, len(x.names)+1)) }
 
 // use has a name of the row's own choosing looked after.
 func (x *Exam) use(name string) string {
@@ -179,9 +164,7 @@ func (x *Exam) Player(who string) (*Player, *Network) {
 func (x *Exam) player(who string, access Access) *Player {
 	x.Helper()
 	name := x.name(who)
-	ctx, cancel := context.WithTimeout(x.Ctx, 30*time.Second)
-	defer cancel()
-	c, err := Open(ctx, access)
+	c, err := Open(x.Within(30*time.Second), access)
 	x.Must(err)
 	rec, err := history.NewRecorder(filepath.Join(x.dir, name+".jsonl"), name)
 	x.Must(err)
@@ -196,14 +179,20 @@ func (x *Exam) player(who string, access Access) *Player {
 func (x *Exam) Process(who string) (*Process, *Network) {
 	x.Helper()
 	net, access := x.network()
-	ctx, cancel := context.WithTimeout(x.Ctx, time.Minute)
-	defer cancel()
-	p, err := startProcess(ctx, role{Name: x.name(who), Access: access, Folder: x.dir, Fence: x.fence.Addr()})
+	p, err := x.start(who, access)
 	x.Must(err)
-	x.mu.Lock()
-	x.procs = append(x.procs, p)
-	x.mu.Unlock()
 	return p, net
+}
+
+func (x *Exam) start(who string, access Access) (*Process, error) {
+	p, err := startProcess(x.Within(time.Minute), role{Name: x.name(who), Access: access, Folder: x.dir, Fence: x.fence.Addr()})
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.procs = append(x.procs, p)
+	return p, nil
 }
 
 // Kill kills a process and says so in the history.

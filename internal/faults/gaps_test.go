@@ -53,7 +53,7 @@ func TestSpread(t *testing.T) {
 	if got, want := spread(d), (Spread{N: 11, Min: 0, P10: 1, P50: 5, P90: 9, Max: 10}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	page := Table(map[string]map[string]Spread{"etcd-1": {"lost": spread(d)}, "redis-1": {"death": spread(d[:1])}, "none": {}})
+	page := table(map[string]map[string]Spread{"etcd-1": {"lost": spread(d)}, "redis-1": {"death": spread(d[:1])}, "none": {}})
 	lost, death, _ := strings.Cut(page, "from the death")
 	if !strings.Contains(lost, "etcd-1") || strings.Contains(lost, "redis-1") || !strings.Contains(death, "redis-1") || strings.Contains(page, "none") {
 		t.Errorf("the table is\n%s", page)

@@ -51,10 +51,6 @@ func (t *Tally) add(o Tally) {
 	t.Wrong = append(t.Wrong, o.Wrong...)
 }
 
-// late is how long after the end of its ctx a call may return on a loaded machine. The
-// promise is 100 ms; conformance tests that, on a machine that is quiet.
-const late = time.Second
-
 type worker struct {
 	player *Player
 	load   Load
@@ -131,11 +127,11 @@ func (w *worker) turn(rng *rand.Rand, share history.Share, down bool, name strin
 
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	take := w.player.AcquireAs
+	take := w.player.Acquire
 	if try {
-		take = w.player.TryAs
+		take = w.player.Try
 	}
-	h, err := take(ctx, share, name)
+	h, err := take(ctx, name, share)
 	w.judge(ctx, "acquire", err)
 	switch {
 	case errors.Is(err, locker.ErrNotAcquired):
@@ -196,7 +192,7 @@ func (w *worker) judge(ctx context.Context, op string, err error) {
 		return
 	}
 	deadline, _ := ctx.Deadline()
-	if by := time.Since(deadline); by > late && by > late+pulse.Sum(deadline) {
+	if by := time.Since(deadline); !inTime(by, late, deadline) {
 		w.count(func(t *Tally) { t.Late = append(t.Late, fmt.Sprintf("%s: %v after its ctx (%v)", op, by, err)) })
 	}
 }
@@ -206,7 +202,7 @@ func pause(ns int64) { time.Sleep(time.Duration(ns)) }
 // load has a process begin to work.
 func (x *Exam) load(p *Process, l Load) {
 	x.Helper()
-	_, err := p.do(order{Op: "load", Load: &l})
+	_, err := p.do(Order{Op: "load", Load: &l})
 	x.Must(err)
 }
 
@@ -214,7 +210,7 @@ func (x *Exam) load(p *Process, l Load) {
 func (x *Exam) acquired(procs []*Process) (n int) {
 	x.Helper()
 	for _, p := range procs {
-		a, err := p.do(order{Op: "count"})
+		a, err := p.do(Order{Op: "count"})
 		if err != nil {
 			x.Fatalf("%s: %v", p.Name, err)
 		}
@@ -226,21 +222,20 @@ func (x *Exam) acquired(procs []*Process) (n int) {
 // unload ends the work of processes, and asserts that nothing was late or wrong.
 func (x *Exam) unload(procs ...*Process) (sum Tally) {
 	x.Helper()
-	answers := make([]<-chan answer, len(procs))
-	for i, p := range procs {
-		answers[i] = p.send(order{Op: "stop"})
-	}
-	for i, c := range answers {
-		select {
-		case a, ok := <-c:
-			if !ok {
-				x.Fatalf("%s has ended: %v\n%s", procs[i].Name, procs[i].err, procs[i].stderr)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, p := range procs {
+		all.Go(func() {
+			a, err := p.do(Order{Op: "stop", Within: 4 * x.Backend.TTL})
+			if err != nil {
+				x.Errorf("%s does not stop its work: %v", p.Name, err)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			sum.add(a.Tally)
-		case <-time.After(30*time.Second + 4*x.Backend.TTL):
-			x.Fatalf("%s is stuck", procs[i].Name)
-		}
+		})
 	}
+	all.Wait()
 	for _, l := range sum.Late {
 		x.Errorf("late: %s", l)
 	}

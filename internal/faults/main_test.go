@@ -1,11 +1,9 @@
 package faults
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,12 +18,9 @@ func TestMain(m *testing.M) {
 	Child()
 	servers.AtOnce(64) // how many run is said by waiting and working
 	code := m.Run()
-	if len(Measured()) > 0 {
-		fmt.Print(Table(Measured()))
-		if err := keep(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
+	if err := report(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
 	servers.StopAll()
 	for _, line := range Failures() {
@@ -95,25 +90,4 @@ func TestRows(t *testing.T) {
 			}
 		})
 	}
-}
-
-// keep writes what was measured to results/lateness.json, in a full run of everything.
-func keep() error {
-	if !full || flag.Lookup("test.run").Value.String() != "" || len(Measured()) == 0 {
-		return nil
-	}
-	text, err := json.MarshalIndent(map[string]any{
-		"unit":  "ms",
-		"lost":  "from the signal that a lock is lost to the next grant",
-		"death": "from the death of a holder to the next grant",
-		"ttl":   "2 s, but for the rows that say otherwise",
-		"gaps":  Measured(),
-	}, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll("results", 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join("results", "lateness.json"), append(text, '\n'), 0o644)
 }

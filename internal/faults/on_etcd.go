@@ -10,9 +10,22 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/etcd"
 	"github.com/seed80cd6120/locker/internal/names"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
+
+func init() {
+	Register("etcd", func(_ context.Context, a Access) (conformance.Client, error) {
+		c, err := EtcdClient(a)
+		if err != nil {
+			return nil, err
+		}
+		l, err := etcd.New(c, a.Options()...)
+		return ClientOf(l, err, c.Close)
+	})
+}
 
 // EtcdClient makes an etcd client that reaches the servers as a says.
 func EtcdClient(a Access) (*clientv3.Client, error) {
@@ -48,7 +61,7 @@ var etcdMembers = map[string]int{"etcd-1": 1, "etcd-3": 3}
 
 func onEtcd(name string) Backend {
 	return Backend{
-		Name: name, Family: etcdFamily, TTL: etcdTTL, Death: etcdTTL + time.Second, Offers: everything,
+		Name: name, Family: etcdFamily, TTL: etcdTTL, Death: etcdTTL + time.Second, Offers: Everything,
 		Start: func(t testing.TB) *Servers { return etcdServers(t, etcdMembers[name], servers.EtcdOptions{}) },
 	}
 }

@@ -17,32 +17,32 @@ import (
 )
 
 func init() {
-	Register("redis", func(_ context.Context, a Access) (conformance.Client, error) {
-		return onRedis(a, RedisClient(a, a.Addrs[0]))
+	register := func(kind string, connect func(a Access) goredis.UniversalClient) {
+		Register(kind, func(_ context.Context, a Access) (conformance.Client, error) {
+			a, end := a.alive()
+			c := connect(a)
+			l, err := redis.New(c, a.Options()...)
+			return ClientOf(l, err, func() error { end(); return c.Close() })
+		})
+	}
+	register("redis", func(a Access) goredis.UniversalClient { return RedisClient(a, a.Addrs[0]) })
+	register("redis-sentinel", func(a Access) goredis.UniversalClient {
+		return goredis.NewFailoverClient(&goredis.FailoverOptions{
+			MasterName: a.Master, SentinelAddrs: a.Addrs, Dialer: a.dial, Username: a.User, Password: a.Password,
+		})
 	})
-	Register("redis-sentinel", func(_ context.Context, a Access) (conformance.Client, error) {
-		return onRedis(a, goredis.NewFailoverClient(&goredis.FailoverOptions{
-			MasterName:    a.Master,
-			SentinelAddrs: a.Addrs,
-			Dialer:        a.dial,
-			Username:      a.User,
-			Password:      a.Password,
-		}))
-	})
-	Register("redis-cluster", func(_ context.Context, a Access) (conformance.Client, error) {
-		return onRedis(a, goredis.NewClusterClient(&goredis.ClusterOptions{
-			Addrs:                    a.Addrs,
-			Dialer:                   a.dial,
-			Username:                 a.User,
-			Password:                 a.Password,
-			MaintNotificationsConfig: noNotifications(),
-		}))
+	register("redis-cluster", func(a Access) goredis.UniversalClient {
+		return goredis.NewClusterClient(&goredis.ClusterOptions{
+			Addrs: a.Addrs, Dialer: a.dial, Username: a.User, Password: a.Password, MaintNotificationsConfig: noNotifications(),
+		})
 	})
 }
 
-func onRedis(a Access, c goredis.UniversalClient) (conformance.Client, error) {
-	l, err := redis.New(c, a.options()...)
-	return of(l, err, c.Close)
+// alive returns a for a client that dials until end is called: go-redis goes on dialling for one that has been closed, for half a
+// minute if nobody answers.
+func (a Access) alive() (_ Access, end context.CancelFunc) {
+	a.life, end = context.WithCancel(context.Background())
+	return a, end
 }
 
 // RedisClient makes a go-redis client with its defaults, but for the maintenance
@@ -60,8 +60,6 @@ func noNotifications() *maintnotifications.Config {
 
 func (a Access) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if a.life != nil {
-		// go-redis goes on dialling for a client that has been closed, for half a minute if
-		// nobody answers.
 		within, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(a.life, cancel)()
@@ -122,7 +120,7 @@ var redisSetups = map[string]func(t testing.TB, o servers.RedisOptions) *Servers
 
 // onSetup is a kind of Redis whose servers keep their data.
 func onSetup(name, family string) Backend {
-	offers := everything
+	offers := Everything
 	offers.Permits = family != redlockFamily
 	return Backend{
 		Name: name, Family: family, TTL: redisTTL, Death: redisTTL + time.Second, Offers: offers,
@@ -155,6 +153,6 @@ var (
 
 // RedisEmpty is one Redis server that is empty after a restart.
 var RedisEmpty = Backend{
-	Name: "redis-empty", Family: redisFamily, TTL: redisTTL, Death: redisTTL + time.Second, Offers: everything,
+	Name: "redis-empty", Family: redisFamily, TTL: redisTTL, Death: redisTTL + time.Second, Offers: Everything,
 	Start: func(t testing.TB) *Servers { return redisSetups["redis-1"](t, servers.RedisOptions{}) },
 }

@@ -13,12 +13,14 @@ import (
 
 func init() {
 	Register("redlock", func(_ context.Context, a Access) (conformance.Client, error) {
+		a, end := a.alive()
 		var clients []goredis.UniversalClient
 		for _, addr := range a.Addrs {
 			clients = append(clients, RedisClient(a, addr))
 		}
-		l, err := redlock.New(clients, a.options()...)
-		return of(l, err, func() error {
+		l, err := redlock.New(clients, a.Options()...)
+		return ClientOf(l, err, func() error {
+			end()
 			var errs []error
 			for _, c := range clients {
 				errs = append(errs, c.Close())

@@ -23,7 +23,7 @@ func init() {
 		for _, addr := range a.Addrs {
 			addrs = append(addrs, a.Through(addr))
 		}
-		opts := a.options()
+		opts := a.Options()
 		if a.User != "" {
 			opts = append(opts, zookeeper.WithDigest(a.User, a.Password))
 		}
@@ -31,7 +31,7 @@ func init() {
 			opts = append(opts, zookeeper.WithTLS(a.tls(a.Addrs[0])))
 		}
 		l, err := zookeeper.Connect(ctx, addrs, opts...)
-		return of(l, err, nil)
+		return ClientOf(l, err, nil)
 	})
 }
 
@@ -69,7 +69,7 @@ var zkSetups = map[string]func(t testing.TB, o servers.ZooKeeperOptions) *Server
 
 func onZooKeeper(name string) Backend {
 	return Backend{
-		Name: name, Family: zooKeeperFamily, TTL: zkTTL, Death: zkTTL + time.Second, Offers: everything,
+		Name: name, Family: zooKeeperFamily, TTL: zkTTL, Death: zkTTL + time.Second, Offers: Everything,
 		Start: func(t testing.TB) *Servers { return zkSetups[name](t, zkOptions) },
 	}
 }

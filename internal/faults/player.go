@@ -27,25 +27,21 @@ type Player struct {
 	res    protected
 }
 
-// Acquire waits for the lock.
-func (p *Player) Acquire(ctx context.Context, name string) (*Holding, error) {
-	return p.AcquireAs(ctx, history.Share{}, name)
+// Acquire waits for the lock, or for as much of it as share says.
+func (p *Player) Acquire(ctx context.Context, name string, share ...history.Share) (*Holding, error) {
+	return p.take(ctx, p.client.Acquire, name, one(share))
 }
 
-// AcquireAs waits for as much of the lock.
-func (p *Player) AcquireAs(ctx context.Context, share history.Share, name string) (*Holding, error) {
-	return p.take(share, name, func() (conformance.Holding, error) { return p.client.Acquire(ctx, name, options(share)...) })
+// Try takes the lock, or as much of it as share says, if that is free.
+func (p *Player) Try(ctx context.Context, name string, share ...history.Share) (*Holding, error) {
+	return p.take(ctx, p.client.TryAcquire, name, one(share))
 }
 
-// Try takes the lock if it is free.
-func (p *Player) Try(ctx context.Context, name string) (*Holding, error) {
-	return p.TryAs(ctx, history.Share{}, name)
-}
+// one returns the share that is asked for: all of the name, if there is none.
+func one(share []history.Share) history.Share { return append(share, history.Share{})[0] }
 
-// TryAs takes as much of the lock if that is free.
-func (p *Player) TryAs(ctx context.Context, share history.Share, name string) (*Holding, error) {
-	return p.take(share, name, func() (conformance.Holding, error) { return p.client.TryAcquire(ctx, name, options(share)...) })
-}
+// way is a way to take a lock.
+type way = func(context.Context, string, ...locker.AcquireOption) (conformance.Holding, error)
 
 // options are those by which as much of a name is asked for.
 func options(share history.Share) []locker.AcquireOption {
@@ -60,22 +56,15 @@ func options(share history.Share) []locker.AcquireOption {
 
 // Locker is what the player uses, if that is a Locker of ours.
 func (p *Player) Locker() locker.Locker {
-	c := p.client
-	for {
-		switch x := c.(type) {
-		case lived:
-			c = x.Client
-		case client:
-			return x.Locker
-		default:
-			return nil
-		}
+	if c, ours := p.client.(client); ours {
+		return c.Locker
 	}
+	return nil
 }
 
-func (p *Player) take(share history.Share, name string, acquire func() (conformance.Holding, error)) (*Holding, error) {
+func (p *Player) take(ctx context.Context, acquire way, name string, share history.Share) (*Holding, error) {
 	op := p.calls(share, name)
-	lock, err := acquire()
+	lock, err := acquire(ctx, name, options(share)...)
 	if err != nil {
 		p.refused(op, err)
 		return nil, err

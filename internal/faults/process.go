@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/rpc"
 	"os"
 	"os/exec"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/child"
 	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
@@ -22,17 +24,21 @@ type Process struct {
 	Name string
 
 	cmd    *exec.Cmd
-	in     io.WriteCloser
-	stderr *bytes.Buffer // to be read when the process has ended
+	calls  *rpc.Client
+	stderr bytes.Buffer  // to be read when the process has ended
 	ended  chan struct{} // closed when it has
 	err    error         // how
-
-	mu      sync.Mutex
-	orders  *json.Encoder
-	id      int
-	pending map[int]chan answer // nil once the process has ended
-	killed  bool                // on purpose
+	killed atomic.Bool   // on purpose
 }
+
+// pipes are the two ends by which processes talk.
+type pipes struct {
+	io.ReadCloser
+	out io.WriteCloser
+}
+
+func (p pipes) Write(b []byte) (int, error) { return p.out.Write(b) }
+func (p pipes) Close() error                { return errors.Join(p.out.Close(), p.ReadCloser.Close()) }
 
 // startProcess starts this test binary again, to play r.
 func startProcess(ctx context.Context, r role) (*Process, error) {
@@ -44,35 +50,34 @@ func startProcess(ctx context.Context, r role) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{
-		Name:    r.Name,
-		cmd:     exec.Command(self),
-		stderr:  new(bytes.Buffer),
-		ended:   make(chan struct{}),
-		pending: map[int]chan answer{},
-	}
+	p := &Process{Name: r.Name, cmd: exec.Command(self), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), envChild+"="+string(spec))
-	p.cmd.SysProcAttr = childAttr()
-	p.cmd.Stderr = p.stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
+	p.cmd.SysProcAttr = child.Attributes()
+	p.cmd.Stderr = &p.stderr
+	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	p.orders = json.NewEncoder(p.in)
-	ready := make(chan answer, 1)
-	p.pending[0] = ready
-	if err := startOnThread(p.cmd); err != nil {
+	answers, out, err := os.Pipe()
+	if err != nil {
 		return nil, err
 	}
-	go p.read(out)
+	p.cmd.Stdout = out
+	err = child.Start(p.cmd.Start)
+	out.Close()
+	if err != nil {
+		return nil, errors.Join(err, answers.Close())
+	}
+	p.calls = rpc.NewClient(pipes{answers, in})
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
 	select {
-	case _, ok := <-ready:
-		if !ok {
+	case ready := <-p.send(Order{Op: "ready"}, &Answer{}):
+		if ready.Error != nil {
 			<-p.ended
-			return nil, fmt.Errorf("process %s did not come up: %w\n%s", p.Name, p.err, p.stderr)
+			return nil, fmt.Errorf("process %s did not come up: %w\n%s", p.Name, p.err, &p.stderr)
 		}
 		return p, nil
 	case <-ctx.Done():
@@ -81,72 +86,28 @@ func startProcess(ctx context.Context, r role) (*Process, error) {
 	}
 }
 
-func (p *Process) read(out io.Reader) {
-	for answers := json.NewDecoder(out); ; {
-		var a answer
-		if answers.Decode(&a) != nil {
-			break
-		}
-		p.mu.Lock()
-		c := p.pending[a.ID]
-		delete(p.pending, a.ID)
-		p.mu.Unlock()
-		if c != nil {
-			c <- a
-		}
-	}
-	p.err = p.cmd.Wait()
-	p.mu.Lock()
-	for _, c := range p.pending {
-		close(c)
-	}
-	p.pending = nil
-	p.mu.Unlock()
-	close(p.ended)
-}
-
 // errEnded is what calls to a process give that has ended before it answered.
 var errEnded = errors.New("the process has ended")
 
-// send gives an order; the channel is closed without an answer if the process ends.
-func (p *Process) send(o order) <-chan answer {
-	c := make(chan answer, 1)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pending == nil {
-		close(c)
-		return c
-	}
-	p.id++
-	o.ID = p.id
-	p.pending[o.ID] = c
-	_ = p.orders.Encode(o) // if it fails the process ends, and c is closed
-	return c
-}
-
-func (a answer) err() error {
-	switch {
-	case a.Code != "":
-		return fmt.Errorf("%w (%s)", sentinels[a.Code], a.Err)
-	case a.Err != "":
-		return errors.New(a.Err)
-	}
-	return nil
+// send gives an order. The call has an error, and no answer, if the process ends.
+func (p *Process) send(o Order, a *Answer) <-chan *rpc.Call {
+	return p.calls.Go("user.Do", o, a, make(chan *rpc.Call, 1)).Done
 }
 
 // do gives an order and waits for the answer. A process that is stopped does not give
 // any: the wait ends some time after what the order may take.
-func (p *Process) do(o order) (answer, error) {
+func (p *Process) do(o Order) (Answer, error) {
 	patience := time.NewTimer(o.Within + 30*time.Second)
 	defer patience.Stop()
+	var a Answer
 	select {
-	case a, ok := <-p.send(o):
-		if !ok {
-			return a, errEnded
+	case call := <-p.send(o, &a):
+		if call.Error != nil {
+			return Answer{}, fmt.Errorf("%w: %v", errEnded, call.Error)
 		}
 		return a, a.err()
 	case <-patience.C:
-		return answer{}, fmt.Errorf("process %s has not answered to %s", p.Name, o.Op)
+		return Answer{}, fmt.Errorf("process %s has not answered to %s", p.Name, o.Op)
 	}
 }
 
@@ -157,24 +118,10 @@ type Remote struct {
 	handle int
 }
 
-// Acquire waits for the lock as long as within. took is how long the call lasted by
-// the process's own clock.
-func (p *Process) Acquire(within time.Duration, name string) (r *Remote, took time.Duration, err error) {
-	return p.AcquireAs(within, history.Share{}, name)
-}
-
-// AcquireAs waits for as much of the lock.
-func (p *Process) AcquireAs(within time.Duration, share history.Share, name string) (r *Remote, took time.Duration, err error) {
-	return p.take(order{Op: "acquire", Share: share, Name: name, Within: within})
-}
-
-// Try takes the lock if it is free.
-func (p *Process) Try(within time.Duration, name string) (r *Remote, took time.Duration, err error) {
-	return p.take(order{Op: "try", Name: name, Within: within})
-}
-
-func (p *Process) take(o order) (*Remote, time.Duration, error) {
-	a, err := p.do(o)
+// Acquire waits for the lock, or for as much of it as share says, as long as within. took is how long the call
+// lasted by the process's own clock.
+func (p *Process) Acquire(within time.Duration, name string, share ...history.Share) (r *Remote, took time.Duration, err error) {
+	a, err := p.do(Order{Op: "acquire", Share: one(share), Name: name, Within: within})
 	if err != nil {
 		return nil, a.Took, err
 	}
@@ -187,14 +134,11 @@ func (r *Remote) Look() error { return r.do("look", 0) }
 // Work writes to the protected resource without looking first.
 func (r *Remote) Work() error { return r.do("work", 0) }
 
-// AwaitLoss waits until the holder was told that the lock is lost.
-func (r *Remote) AwaitLoss(within time.Duration) error { return r.do("await", within) }
-
 // Release gives the lock back.
 func (r *Remote) Release(within time.Duration) error { return r.do("release", within) }
 
 func (r *Remote) do(op string, within time.Duration) error {
-	_, err := r.p.do(order{Op: op, Handle: r.handle, Within: within})
+	_, err := r.p.do(Order{Op: op, Handle: r.handle, Within: within})
 	return err
 }
 
@@ -204,24 +148,20 @@ func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT
 
 // Kill ends the process with SIGKILL and returns when it is gone.
 func (p *Process) Kill() {
-	p.mu.Lock()
-	p.killed = true
-	p.mu.Unlock()
+	p.killed.Store(true)
 	_ = p.cmd.Process.Kill()
 	<-p.ended
+	_ = p.calls.Close()
 }
 
 // Close has the process close its client and end. Anything but a clean end is an
 // error, a data race that it found included.
 func (p *Process) Close(within time.Duration) error {
-	p.mu.Lock()
-	killed := p.killed
-	p.mu.Unlock()
-	if killed {
+	if p.killed.Load() {
 		return nil
 	}
-	_, err := p.do(order{Op: "close", Within: within})
-	_ = p.in.Close()
+	_, err := p.do(Order{Op: "close", Within: within})
+	_ = p.calls.Close()
 	select {
 	case <-p.ended:
 	case <-time.After(20 * time.Second):
@@ -232,7 +172,7 @@ func (p *Process) Close(within time.Duration) error {
 		err = nil // what follows says more
 	}
 	if p.err != nil {
-		err = errors.Join(err, fmt.Errorf("process %s: %w\n%s", p.Name, p.err, p.stderr))
+		err = errors.Join(err, fmt.Errorf("process %s: %w\n%s", p.Name, p.err, &p.stderr))
 	}
 	return err
 }

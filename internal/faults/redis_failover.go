@@ -57,32 +57,24 @@ func (s *Servers) promote(ctx context.Context, replica *servers.Redis, nets []*N
 
 // becomesMaster waits until the Sentinels have made one the master of whom it is true.
 func (s *Servers) becomesMaster(ctx context.Context, is func(now *servers.Redis) bool) error {
-	for {
+	return servers.Poll(ctx, func(ctx context.Context) error {
 		now, err := s.Sentinel.CurrentMaster(ctx)
-		if err == nil && is(now) {
-			return nil
+		if err == nil && !is(now) {
+			err = errors.New("the Sentinels have not failed over")
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return errors.Join(errors.New("the Sentinels have not failed over"), err, ctx.Err())
-		}
-	}
+		return err
+	})
 }
 
 // inStep waits until a replica has its master's data.
 func (s *Servers) inStep(ctx context.Context, replica *servers.Redis) error {
-	for {
+	return servers.Poll(ctx, func(ctx context.Context) error {
 		v, err := replica.Do(ctx, "INFO", "replication")
-		if text, _ := v.(string); err == nil && strings.Contains(text, "master_link_status:up") {
-			return nil
+		if text, _ := v.(string); err == nil && !strings.Contains(text, "master_link_status:up") {
+			err = fmt.Errorf("the replica at %s has not reached its master", replica.Addr())
 		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("the replica at %s has not reached its master", replica.Addr()), err, ctx.Err())
-		}
-	}
+		return err
+	})
 }
 
 // roles returns who is the master, and who is not.
@@ -124,21 +116,27 @@ func (s *Servers) sentinelFailOver(ctx context.Context, _ []*Network) (rejoin fu
 // and has been for longer than the Sentinels need to find something wrong with that.
 func (s *Servers) oneMaster(ctx context.Context) error {
 	var since time.Time
-	for {
+	var replica *servers.Redis
+	err := servers.Poll(ctx, func(ctx context.Context) error {
 		master, err := s.Sentinel.CurrentMaster(ctx)
-		is, replica, err2 := s.roles(ctx)
-		switch {
-		case err != nil || err2 != nil || master != is:
+		var is *servers.Redis
+		if err == nil {
+			is, replica, err = s.roles(ctx)
+		}
+		if err != nil || master != is {
 			since = time.Time{}
-		case since.IsZero():
+			return errors.Join(errors.New("there is not one master"), err)
+		}
+		if since.IsZero() {
 			since = time.Now()
-		case time.Since(since) > 1500*time.Millisecond:
-			return s.inStep(ctx, replica)
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return errors.Join(errors.New("there is not one master"), err, err2, ctx.Err())
+		if time.Since(since) < 1500*time.Millisecond {
+			return errors.New("there has not been one master for long")
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	return s.inStep(ctx, replica)
 }

@@ -10,7 +10,8 @@ import (
 
 // What is done to the keys of locks on Redis.
 
-var everything = Offers{Tokens: true, Lost: true, Late: true, Tidy: true, Shared: true, Permits: true}
+// Everything is what a backend of ours offers.
+var Everything = Offers{Tokens: true, Lost: true, Late: true, Tidy: true, Shared: true, Permits: true}
 
 func redisServers(kind string, all []*servers.Redis) *Servers { return OnRedis(kind, "*lock:", all) }
 

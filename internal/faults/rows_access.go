@@ -5,13 +5,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -63,49 +61,26 @@ func (x *Exam) refused(what string, change func(a *Access), hopeless bool, words
 	x.Helper()
 	_, access := x.network()
 	change(&access)
-	explains := func(op string, err error) {
-		x.Helper()
-		for _, word := range words {
-			if err != nil && strings.Contains(err.Error(), word) {
-				return
-			}
-		}
-		if err == nil || len(words) > 0 {
-			x.Errorf("%s: %s: %v, want an error that names %q", what, op, err, words)
-		}
-	}
-	const within = 2 * time.Second
+	within := patience
 	start := time.Now()
 	c, err := Open(x.Within(within), access)
+	for outOfTime(err, words) && within < mostPatience {
+		within *= 2
+		start = time.Now()
+		c, err = Open(x.Within(within), access)
+	}
 	x.Soon("open", start, within)
 	if err != nil {
-		explains("open", err)
+		if !named(err, words) {
+			x.Errorf("%s: open: %v, want an error that names %q", what, err, words)
+		}
 		return
 	}
-	defer func() {
-		// What may have arrived has to be undone, where nobody listens: that goes on until the
-		// ctx ends.
-		if err := c.Close(x.Within(time.Second)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			x.Errorf("%s: close: %v", what, err)
-		}
-	}()
-	for op, take := range ways(c) {
-		start := time.Now()
-		h, err := take(x.Within(within), x.Lock())
-		x.Soon(op, start, within)
-		if took := time.Since(start); hopeless && took > within*3/4 {
-			x.Errorf("%s: no waiting mends that, and yet %s took %v", what, op, took)
-		}
-		if err == nil {
-			x.Errorf("%s: %s succeeded", what, op)
-			_ = h.Release(x.Ctx)
-			continue
-		}
-		explains(op, err)
-		var known *locker.Error
-		if !errors.As(err, &known) || errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
-			x.Errorf("%s: %s: %v is not about what happened", what, op, err)
-		}
+	x.Explains(what, c, hopeless, words...)
+	// What may have arrived has to be undone, where nobody listens: that goes on until the
+	// ctx ends.
+	if err := c.Close(x.Within(time.Second)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		x.Errorf("%s: close: %v", what, err)
 	}
 }
 
@@ -116,8 +91,7 @@ func as(user, password string) func(a *Access) {
 
 func redisCredentials(x *Exam) {
 	for _, r := range x.Redis {
-		_, err := r.Do(x.Within(10*time.Second), "ACL", "SETUSER", "weak", "on", ">weak", "~*", "&*", "+@all", "-@scripting")
-		x.Must(err)
+		x.redis(r, "ACL", "SETUSER", "weak", "on", ">weak", "~*", "&*", "+@all", "-@scripting")
 	}
 	x.refused("no password", as("", ""), true, "NOAUTH")
 	x.refused("a wrong password", as("", "guess"), true, "WRONGPASS")
@@ -183,4 +157,23 @@ func tlsToPlain(x *Exam) {
 	x.refused("TLS to a plain port", func(a *Access) {
 		a.tls = func(string) *tls.Config { return &tls.Config{ServerName: "localhost", MinVersion: tls.VersionTLS12} }
 	}, false)
+}
+
+// behindTLS has a row run on servers in front of which something ends TLS.
+func behindTLS(b Backend) Backend {
+	start := b.Start
+	b.Start = func(t testing.TB) *Servers {
+		s := start(t)
+		cert, client, err := servers.Certificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Access.Via = make(map[string]string)
+		for _, addr := range s.reached() {
+			s.Access.Via[addr] = servers.EndTLS(t, cert, addr)
+		}
+		s.Access.tls = func(string) *tls.Config { return client }
+		return s
+	}
+	return b
 }

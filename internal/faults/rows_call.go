@@ -146,10 +146,8 @@ func badArguments(x *Exam) {
 }
 
 // ways are the ways to take a lock.
-func ways(c conformance.Client) map[string]func(context.Context, string, ...locker.AcquireOption) (conformance.Holding, error) {
-	return map[string]func(context.Context, string, ...locker.AcquireOption) (conformance.Holding, error){
-		"acquire": c.Acquire, "try": c.TryAcquire,
-	}
+func ways(c conformance.Client) map[string]way {
+	return map[string]way{"acquire": c.Acquire, "try": c.TryAcquire}
 }
 
 // Calls in orders that nobody would choose.
@@ -198,17 +196,8 @@ func twice(x *Exam) {
 		}
 	}
 	x.mustEndByCtx(a, name, 300*time.Millisecond)
-	got := make(chan Got, 1)
-	ctx := x.Within(10 * time.Second)
-	go func() {
-		h, err := a.Acquire(ctx, name)
-		got <- Got{Holding: h, Err: err}
-	}()
-	select {
-	case g := <-got:
-		x.Fatalf("the second acquisition of one Locker did not wait: %v", g.Err)
-	case <-time.After(300 * time.Millisecond):
-	}
+	got := x.asks(a, name, 10*time.Second)
+	x.stillWaits(got, ha, 300*time.Millisecond)
 	x.Released(ha)
 	x.Released(x.Get(got))
 }

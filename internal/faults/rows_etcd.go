@@ -21,16 +21,12 @@ var etcdRows = []Row{
 
 // What a waiter watches from is compacted away, and its connection is cut.
 func compaction(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, net := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, 30*time.Second)
+	two := x.holderAndWaiter(30 * time.Second)
 	c, err := EtcdClient(x.Access)
 	x.Must(err)
 	defer c.Close()
 	for range 3 {
-		net.Freeze()
+		two.netB.Freeze()
 		var rev int64
 		for range 50 {
 			put, err := c.Put(x.Within(5*time.Second), "other", "value")
@@ -39,17 +35,18 @@ func compaction(x *Exam) {
 		}
 		_, err := c.Compact(x.Within(5*time.Second), rev, clientv3.WithCompactPhysical())
 		x.Must(err)
-		net.Cut()
-		net.Heal()
+		two.netB.Cut()
+		two.netB.Heal()
 		time.Sleep(300 * time.Millisecond) // in which the waiter may begin to watch anew, or not
 	}
-	x.Released(ha)
+	x.Released(two.held)
 	released := time.Now()
-	x.Released(x.GoesOn(wait, released, 5*time.Second, "the release"))
+	x.Released(x.GoesOn(two.wait, released, 5*time.Second, "the release"))
 }
 
 // The quota of the database is used up.
 func outOfSpace(x *Exam) {
+	x.Access.TTL = long // the lock is to be held until there is no room
 	name := x.Lock()
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")
@@ -74,7 +71,7 @@ func outOfSpace(x *Exam) {
 			}
 		}
 	})
-	x.Explains(b, "space exceeded")
+	x.Explains("out of space", b.client, false, "space exceeded")
 	start := time.Now()
 	x.Released(ha)
 	x.Soon("release", start, time.Second)

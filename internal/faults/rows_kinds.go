@@ -2,10 +2,10 @@ package faults
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/faults/history"
-	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // What can happen to those who share a name.
@@ -25,20 +25,14 @@ func readerKilled(x *Exam) {
 	b, _ := x.Player("B")
 	c, _ := x.Player("C")
 	w, _ := x.Player("W")
-	x.TakenAs(a, history.Shared, name, 10*time.Second)
-	hb := x.AcquiredAs(b, history.Shared, name, 10*time.Second)
-	hc := x.AcquiredAs(c, history.Shared, name, 10*time.Second)
+	x.Taken(a, name, 10*time.Second, history.Shared)
+	hb := x.Acquired(b, name, 10*time.Second, history.Shared)
+	hc := x.Acquired(c, name, 10*time.Second, history.Shared)
 	wait := x.Waits(w, name, time.Minute)
 	x.Kill(a)
-	select {
-	case <-wait:
-		x.Fatalf("the wait of the writer ended while others read")
-	case <-time.After(x.Backend.Death):
-	}
+	x.stillWaits(wait, hb, x.Backend.Death)
 	for _, h := range []*Holding{hb, hc} {
-		if err := h.Look(); err != nil {
-			x.Errorf("a reader who lives lost the lock: %v", err)
-		}
+		x.StillHolds(h, "a reader who lives")
 	}
 	x.Released(hb)
 	released := time.Now()
@@ -53,7 +47,7 @@ func writerBehindDeadReaders(x *Exam) {
 	var readers []*Process
 	for range 3 {
 		p, _ := x.Process("A")
-		x.TakenAs(p, history.Shared, name, 10*time.Second)
+		x.Taken(p, name, 10*time.Second, history.Shared)
 		readers = append(readers, p)
 	}
 	wait := x.Waits(w, name, time.Minute)
@@ -63,9 +57,7 @@ func writerBehindDeadReaders(x *Exam) {
 		died = x.Kill(p)
 	}
 	hw := x.Get(wait)
-	if took := time.Duration(hw.grant - died); took > x.Backend.Death+noise {
-		x.Errorf("the writer had the lock %v after the last death, want %v at the most", took, x.Backend.Death)
-	}
+	x.grantedSoon(hw, died, x.Backend.Death+noise)
 	x.Released(hw)
 }
 
@@ -78,16 +70,13 @@ func permitsAfterFailover(x *Exam) {
 	a, netA := x.Player("A")
 	b, netB := x.Player("B")
 	x.Warm(a, b)
-	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
-	x.replicaStops(master, replica)
-
-	before := []*Holding{x.AcquiredAs(a, permit, name, 10*time.Second), x.AcquiredAs(a, permit, name, 10*time.Second)}
+	x.replicaStops()
+	before := []*Holding{x.Acquired(a, name, 10*time.Second, permit), x.Acquired(a, name, 10*time.Second, permit)}
 	netA.Freeze() // or A hears of it before B has permits
 	x.Did("fail over to a replica that never saw the permits", true, "", func() error {
-		return errors.Join(master.Kill(), replica.Resume(), x.promote(x.Within(30*time.Second), replica, []*Network{netA, netB}))
+		return x.failOverUnseen([]*Network{netA, netB})
 	})
-	x.replicaSawNothing(replica)
-	after := []*Holding{x.AcquiredAs(b, permit, name, 10*time.Second), x.AcquiredAs(b, permit, name, 10*time.Second)}
+	after := []*Holding{x.Acquired(b, name, 10*time.Second, permit), x.Acquired(b, name, 10*time.Second, permit)}
 	x.Until("more have been seen to hold than there are permits", 5*time.Second, func() bool {
 		return before[0].LostAt() != 0 || before[0].Alive() > after[1].grant
 	})
@@ -106,31 +95,39 @@ func permitsAfterFailover(x *Exam) {
 		x.Told(h, long+noise)
 	}
 	x.Released(alone)
-	x.Must(master.Restart(x.Within(30 * time.Second)))
-	x.Litter = nil // the old master comes back with what it had, until its TTL
+	x.masterReturns()
 }
 
-// replicaStops has a replica see nothing of what its master is told from now on.
-func (x *Exam) replicaStops(master, replica *servers.Redis) {
+// replicaStops has the replica see nothing of what its master is told from now on.
+func (x *Exam) replicaStops() {
 	x.Helper()
-	do := func(r *servers.Redis, args ...string) any {
-		v, err := r.Do(x.Within(10*time.Second), args...)
-		x.Must(err)
-		return v
-	}
-	do(master, "SET", "control", "seen")
-	x.Until("the replica is in step", 10*time.Second, func() bool { return do(replica, "GET", "control") == "seen" })
+	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
+	x.redis(master, "SET", "control", "seen")
+	x.Until("the replica is in step", 10*time.Second, func() bool { return x.redis(replica, "GET", "control") == "seen" })
 	x.Must(replica.Pause())
-	do(master, "CLIENT", "KILL", "TYPE", "replica") // what is on the wire would still arrive
-	do(master, "SET", "control", "unseen")
+	x.redis(master, "CLIENT", "KILL", "TYPE", "replica") // what is on the wire would still arrive
+	x.redis(master, "SET", "control", "unseen")
 }
 
-// replicaSawNothing asserts that a replica has what was there when it stopped, and nothing later.
-func (x *Exam) replicaSawNothing(replica *servers.Redis) {
-	x.Helper()
-	v, err := replica.Do(x.Within(10*time.Second), "GET", "control")
-	x.Must(err)
-	if v != "seen" {
-		x.Fatalf("the replica has %v, want what was there before it was stopped, and nothing later", v)
+// failOverUnseen has the replica that was stopped take its master's place. It has what was there when it stopped, and
+// nothing later.
+func (x *Exam) failOverUnseen(nets []*Network) error {
+	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
+	if err := errors.Join(master.Kill(), replica.Resume()); err != nil {
+		return err
 	}
+	if err := x.promote(x.Within(30*time.Second), replica, nets); err != nil {
+		return err
+	}
+	if v := x.redis(replica, "GET", "control"); v != "seen" {
+		return fmt.Errorf("the replica has %v, want what was there before it was stopped, and nothing later", v)
+	}
+	return nil
+}
+
+// masterReturns starts the master again that was killed. It comes back with the locks that it had, until their TTL.
+func (x *Exam) masterReturns() {
+	x.Helper()
+	x.Must(x.Replicated.Master.Restart(x.Within(30 * time.Second)))
+	x.Litter = nil
 }

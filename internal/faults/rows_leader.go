@@ -15,23 +15,24 @@ var leaderRows = []Row{
 // The leader is stopped for longer than the locks last, and goes on.
 func leaderStopped(x *Exam) {
 	x.Access.TTL = 4 * time.Second
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, time.Minute)
+	two := x.holderAndWaiter(time.Minute)
 	leader, err := x.Leader(x.Within(10 * time.Second))
 	x.Must(err)
 	x.Did("stop the leader", false, "", x.All[leader].Pause)
 	time.Sleep(7 * time.Second)
 	x.Must(x.All[leader].Resume())
-	if ha.LostAt() == 0 {
-		_ = ha.Release(x.Within(10 * time.Second))
-	} else {
+	x.releaseUnlessLost(two.held)
+	x.Released(x.Get(two.wait))
+	x.Warm(two.a, two.b)
+}
+
+// releaseUnlessLost gives a lock back, unless it has been lost. It may be lost on the way.
+func (x *Exam) releaseUnlessLost(h *Holding) {
+	if h.LostAt() != 0 {
 		x.Logf("the holder lost the lock")
+		return
 	}
-	x.Released(x.Get(wait))
-	x.Warm(a, b)
+	_ = h.Release(x.Within(10 * time.Second))
 }
 
 // The leader is moved again and again while two take turns.
@@ -54,20 +55,14 @@ func leaderMoved(x *Exam) {
 // The leader is killed while a lock is held and waited for.
 func leaderKilled(x *Exam) {
 	x.Access.TTL = 6 * time.Second // an election takes its time
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, time.Minute)
+	two := x.holderAndWaiter(time.Minute)
 	leader, err := x.Leader(x.Within(10 * time.Second))
 	x.Must(err)
 	x.Did("kill the leader", false, "", x.All[leader].Kill)
 	_, err = x.Leader(x.Within(20 * time.Second))
 	x.Must(err)
 	x.Must(x.All[leader].Restart(x.Within(time.Minute)))
-	if err := ha.Look(); err != nil {
-		x.Errorf("the lock did not survive the leader: %v", err)
-	}
-	_ = ha.Release(x.Within(10 * time.Second))
-	x.Released(x.Get(wait))
+	x.StillHolds(two.held, "who holds while there is no leader")
+	_ = two.held.Release(x.Within(10 * time.Second))
+	x.Released(x.Get(two.wait))
 }

@@ -3,12 +3,11 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/proxy"
 )
 
@@ -22,9 +21,9 @@ var networkRows = []Row{
 		See: "lost at the holder's own deadline"},
 	{Number: 5, Shows: []int{3}, Name: "requests-lost", Run: func(x *Exam) { cutOff(x, (*Network).FreezeUp, false) },
 		See: "lost at the holder's own deadline"},
-	{Number: 6, Shows: []int{5}, Name: "acquired-unheard", Quick: true, Run: acquiredUnheard,
+	{Number: 6, Shows: []int{5}, Name: "acquired-unheard", Quick: true, Run: func(x *Exam) { acquiredUnheard(x, (*Network).Heal, 4*time.Second) },
 		See: "the error of the ctx; nothing stays; the next acquires at once"},
-	{Number: 7, Shows: []int{5}, Name: "acquired-unheard-recovery-cut", Run: acquiredUnheardAndCut,
+	{Number: 7, Shows: []int{5}, Name: "acquired-unheard-recovery-cut", Run: func(x *Exam) { acquiredUnheard(x, healAndCut, 6*time.Second) },
 		See: "what was left goes as soon as the server can be reached"},
 	{Number: 9, Shows: []int{6}, Name: "waiting-out-of-reach", Run: waitingOutOfReach,
 		See: "a wait returns by its ctx"},
@@ -40,42 +39,28 @@ var networkRows = []Row{
 
 // The holder is cut off while another waits. heard: the servers still hear of it.
 func cutOff(x *Exam, freeze func(n *Network), heard bool) {
-	name := x.Lock()
-	a, net := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, 30*time.Second)
+	two := x.holderAndWaiter(30 * time.Second)
 	var frozen time.Time
-	x.Did("freeze A", false, "", func() error { frozen = time.Now(); freeze(net); return nil })
-	if x.Backend.Offers.Lost {
-		x.Told(ha, time.Until(frozen.Add(x.Access.TTL+noise)))
-	}
-	var hb *Holding
-	select {
-	case g := <-wait:
-		x.Must(g.Err)
-		hb = g.Holding
-	case <-time.After(time.Until(frozen.Add(x.Access.TTL + time.Second + noise))):
+	x.Did("freeze A", false, "", func() error { frozen = time.Now(); freeze(two.netA); return nil })
+	x.Told(two.held, time.Until(frozen.Add(x.Access.TTL+noise)))
+	g, free := receive(two.wait, time.Until(frozen.Add(x.Access.TTL+time.Second+noise)))
+	x.Must(g.Err)
+	hb := g.Holding
+	if !free {
 		if !heard {
 			x.Errorf("the next holder does not have the lock %v after the holder was cut off", time.Since(frozen))
 		}
 		// The server still hears of the holder, who knows that the lock is lost but cannot
 		// know that it could be given back.
 		x.Logf("the lock was not free before the network was healed")
-		net.Heal()
-		hb = x.Get(wait)
+		two.netA.Heal()
+		hb = x.Get(two.wait)
 	}
 	_ = hb.Work()
-	if err := ha.Work(); x.Backend.Offers.Tokens && !errors.Is(err, fence.ErrStale) {
-		x.Errorf("the write of the first holder: %v, want it to be refused", err)
-	}
-	net.Heal()
-	if err := ha.Release(x.Within(10 * time.Second)); x.Backend.Offers.Late && !errors.Is(err, locker.ErrLost) {
-		x.Errorf("the release of the first holder: %v, want ErrLost", err)
-	}
-	if err := hb.Look(); err != nil {
-		x.Errorf("the second holder was disturbed: %v", err)
-	}
+	write := two.held.Work()
+	two.netA.Heal()
+	x.tooLate(write, two.held.Release(x.Within(10*time.Second)))
+	x.StillHolds(hb, "the second holder")
 	x.Released(hb)
 }
 
@@ -86,12 +71,8 @@ func manyCutOff(x *Exam) {
 	var cut []*Network
 	var waits []<-chan Got
 	for range n {
-		a, net := x.Player("A")
-		b, _ := x.Player("B")
-		name := x.Lock()
-		x.Acquired(a, name, 10*time.Second)
-		waits = append(waits, x.Waits(b, name, 30*time.Second))
-		cut = append(cut, net)
+		two := x.holderAndWaiter(30 * time.Second)
+		waits, cut = append(waits, two.wait), append(cut, two.netA)
 	}
 	for _, net := range cut {
 		net.Freeze()
@@ -136,15 +117,13 @@ func (x *Exam) AtOnce(p *Player, name string, within time.Duration) {
 	x.Helper()
 	start := time.Now()
 	h := x.Acquired(p, name, 20*time.Second)
-	if took := time.Since(start); took > within {
-		x.Errorf("the next acquisition took %v, want %v at the most: something of the one before was left", took, within)
-	}
+	x.InTime("the next acquisition, if nothing of the one before was left,", start, within)
 	x.Released(h)
 }
 
 // An acquisition arrives at the server, but the reply does not come back before the ctx
 // is over.
-func acquiredUnheard(x *Exam) {
+func acquiredUnheard(x *Exam, heal func(net *Network), within time.Duration) {
 	x.Access.TTL = long
 	name := x.Lock()
 	a, net := x.Player("A")
@@ -152,27 +131,19 @@ func acquiredUnheard(x *Exam) {
 	x.Warm(a, b)
 	net.FreezeDown()
 	x.mustEndByCtx(a, name, 700*time.Millisecond)
-	net.Heal()
-	x.AtOnce(b, name, 4*time.Second)
-	x.AtOnce(a, name, 4*time.Second)
+	heal(net)
+	x.AtOnce(b, name, within)
+	x.AtOnce(a, name, within)
 }
 
-// The same, and then the connection is cut again and again for three seconds.
-func acquiredUnheardAndCut(x *Exam) {
-	x.Access.TTL = long
-	name := x.Lock()
-	a, net := x.Player("A")
-	b, _ := x.Player("B")
-	x.Warm(a, b)
-	net.FreezeDown()
-	x.mustEndByCtx(a, name, 700*time.Millisecond)
+// healAndCut heals the network and then cuts all connections again and again for three seconds.
+func healAndCut(net *Network) {
 	net.Cut()
 	net.Heal()
 	for range 15 {
 		time.Sleep(200 * time.Millisecond)
 		net.Cut()
 	}
-	x.AtOnce(b, name, 6*time.Second)
 }
 
 // Somebody waits, or begins to, while the servers cannot be reached.
@@ -183,19 +154,17 @@ func waitingOutOfReach(x *Exam) {
 	b, _ := x.Player("B")
 	x.Warm(a)
 	hb := x.Acquired(b, name, 10*time.Second)
+	began := time.Now()
 	wait := x.Waits(a, name, 2*time.Second)
 	net.Freeze()
-	select {
-	case g := <-wait:
-		if !errors.Is(g.Err, context.DeadlineExceeded) {
-			x.Errorf("the wait ended with %v, want the error of the ctx", g.Err)
-		}
-		if g.Took > 2*time.Second+late {
-			x.Errorf("a wait of 2s took %v", g.Took)
-		}
-	case <-time.After(15 * time.Second):
+	g, ended := receive(wait, 15*time.Second)
+	if !ended {
 		x.Fatalf("a wait of 2s has not returned after 15s")
 	}
+	if !errors.Is(g.Err, context.DeadlineExceeded) {
+		x.Errorf("the wait ended with %v, want the error of the ctx", g.Err)
+	}
+	x.Soon("a wait", began, 2*time.Second)
 	x.mustEndByCtx(a, name, time.Second)
 	net.Heal()
 	x.Released(hb)
@@ -212,19 +181,12 @@ func releaseBeforeWatch(x *Exam) {
 	for i := range 16 {
 		name := x.Lock()
 		ha := x.Acquired(a, name, 10*time.Second)
-		got := make(chan Got, 1)
-		ctx := x.Within(10 * time.Second)
-		go func() {
-			h, err := b.Acquire(ctx, name)
-			got <- Got{Holding: h, Err: err}
-		}()
+		got := x.asks(b, name, 10*time.Second)
 		time.Sleep(time.Duration(i) * 20 * time.Millisecond)
 		x.Released(ha)
 		released := time.Now()
 		hb := x.Get(got)
-		if took := time.Since(released); took > 3*time.Second {
-			x.Errorf("a release %d ms after the call was noticed %v later", 20*i, took)
-		}
+		x.InTime(fmt.Sprintf("to notice a release %d ms after the call", 20*i), released, 3*time.Second)
 		x.Released(hb)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -50,31 +50,13 @@ func restartsEmpty(x *Exam) {
 
 // The master dies with a lock that its replica never saw.
 func lostFailover(x *Exam) {
-	x.TwoHold = true
-	x.Access.TTL = long
-	name := x.Lock()
-	a, netA := x.Player("A")
-	b, netB := x.Player("B")
-	x.Warm(a, b)
-	master, replica := x.Replicated.Master, x.Replicated.Replicas[0]
-	x.replicaStops(master, replica)
-
-	ha := x.Acquired(a, name, 10*time.Second)
-	netA.Freeze() // or A hears of it before B has the lock
-	x.Did("fail over to a replica that never saw the lock", true, "", func() error {
-		if err := errors.Join(master.Kill(), replica.Resume()); err != nil {
-			return err
-		}
-		return x.promote(x.Within(30*time.Second), replica, []*Network{netA, netB})
+	x.secondHolder(forgotten{
+		ttl:     long,
+		how:     "fail over to a replica that never saw the lock",
+		prepare: func(*Network) { x.replicaStops() },
+		forget:  func(_ string, nets []*Network) error { return x.failOverUnseen(nets) },
 	})
-	x.replicaSawNothing(replica)
-	hb := x.Acquired(b, name, 10*time.Second)
-	x.ToldApart(ha, hb)
-	netA.Heal()
-	x.Told(ha, long+noise)
-	x.Released(hb)
-	x.Must(master.Restart(x.Within(30 * time.Second)))
-	x.Litter = nil // the old master comes back with the lock that it had, until its TTL
+	x.masterReturns()
 }
 
 // The servers throw keys away to make room.
@@ -82,12 +64,12 @@ func eviction(x *Exam) {
 	name := x.Lock()
 	x.config("maxmemory-policy", "volatile-lru")
 	x.config("maxmemory", "100mb")
-	var said report
+	var said eventually.Output
 	x.Access.logger = slog.New(slog.NewTextHandler(&said, nil))
 	a, _ := x.Player("A")
 	ha := x.Acquired(a, name, 10*time.Second)
 	if x.Backend.Family == redisFamily {
-		x.Until("the policy is warned of", 10*time.Second, func() bool { return strings.Contains(said.text(), "volatile-lru") })
+		x.Until("the policy is warned of", 10*time.Second, func() bool { return strings.Contains(said.String(), "volatile-lru") })
 	}
 	x.Did("evict", true, "", func() error {
 		x.config("maxmemory", "1") // there is no room: every key that may go has to
@@ -107,18 +89,13 @@ func eviction(x *Exam) {
 	x.config("maxmemory", "0")
 }
 
-// report is what was logged.
-type report struct {
-	mu   sync.Mutex
-	said strings.Builder
+// redis sends a command to a server and returns the reply.
+func (x *Exam) redis(r *servers.Redis, args ...string) any {
+	x.Helper()
+	v, err := r.Do(x.Within(20*time.Second), args...)
+	x.Must(err)
+	return v
 }
-
-func (r *report) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.said.Write(b)
-}
-func (r *report) text() string { r.mu.Lock(); defer r.mu.Unlock(); return r.said.String() }
 
 // masters are the servers that writes go to.
 func (x *Exam) masters() []*servers.Redis {
@@ -135,8 +112,7 @@ func (x *Exam) masters() []*servers.Redis {
 func (x *Exam) all(args ...string) {
 	x.Helper()
 	for _, r := range x.masters() {
-		_, err := r.Do(x.Within(20*time.Second), args...)
-		x.Must(err)
+		x.redis(r, args...)
 	}
 }
 
@@ -144,6 +120,7 @@ func (x *Exam) config(name, value string) { x.Helper(); x.all("CONFIG", "SET", n
 
 // There is no room, and nothing may be thrown away.
 func outOfMemory(x *Exam) {
+	x.Access.TTL = long // the lock is to be held until there is no room
 	name := x.Lock()
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")
@@ -151,7 +128,7 @@ func outOfMemory(x *Exam) {
 	x.Warm(b)
 	x.config("maxmemory-policy", "noeviction")
 	x.config("maxmemory", "1")
-	x.Explains(b, "OOM")
+	x.Explains("out of memory", b.client, false, "OOM")
 	start := time.Now()
 	x.Released(ha)
 	x.Soon("release", start, time.Second)

@@ -19,26 +19,19 @@ var redlockRows = []Row{
 
 // A lock is held on exactly three of five nodes, one of which forgets it.
 func nodeRestartsEmpty(x *Exam) {
-	x.TwoHold = true
-	x.Access.TTL = believing
-	name := x.Lock()
-	a, netA := x.Player("A")
-	b, _ := x.Player("B")
-	x.Warm(b)
-	for _, p := range netA.Proxies[3:] {
-		p.Refuse()
-		p.Cut()
-	}
-	ha := x.Acquired(a, name, 10*time.Second)
-	x.Did("one node restarts empty", true, "", func() error {
-		netA.Freeze() // or A hears of it before B has the lock
-		return errors.Join(x.All[2].Kill(), x.All[2].RestartEmpty(x.Within(30*time.Second)))
+	x.secondHolder(forgotten{
+		ttl: believing,
+		how: "one node restarts empty",
+		prepare: func(a *Network) {
+			for _, p := range a.Proxies[3:] {
+				p.Refuse()
+				p.Cut()
+			}
+		},
+		forget: func(string, []*Network) error {
+			return errors.Join(x.All[2].Kill(), x.All[2].RestartEmpty(x.Within(30*time.Second)))
+		},
 	})
-	hb := x.Acquired(b, name, believing)
-	x.ToldApart(ha, hb)
-	netA.Heal()
-	x.Released(hb)
-	_ = ha.Release(x.Within(10 * time.Second))
 }
 
 // One of five nodes accepts connections and never answers.
@@ -48,33 +41,21 @@ func nodeBlackHoled(x *Exam) {
 	x.Warm(a)
 	net.Proxies[0].BlackHole()
 	net.Proxies[0].Freeze()
-	var worst time.Duration
 	for range 20 {
 		start := time.Now()
-		h := x.Acquired(a, name, 10*time.Second)
-		x.Released(h)
-		worst = max(worst, time.Since(start))
-	}
-	x.Logf("acquire and release took %v at the most", worst)
-	if worst > time.Second {
-		x.Errorf("acquire and release took %v with one node of five black-holed", worst)
+		x.Released(x.Acquired(a, name, 10*time.Second))
+		x.InTime("acquire and release", start, time.Second)
 	}
 }
 
 // Two of five nodes are dead.
 func twoNodesDead(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, 30*time.Second)
+	two := x.holderAndWaiter(30 * time.Second)
 	x.Did("kill two of five", false, "", func() error { return errors.Join(x.All[0].Kill(), x.All[4].Kill()) })
 	time.Sleep(2 * x.Backend.TTL) // it is to be kept for longer than it was taken for
-	if err := ha.Look(); err != nil {
-		x.Errorf("the lock was lost with three of five nodes up: %v", err)
-	}
-	x.Released(ha)
-	x.Released(x.Get(wait))
+	x.StillHolds(two.held, "who holds with three of five nodes up")
+	x.Released(two.held)
+	x.Released(x.Get(two.wait))
 	x.restartAll([]*servers.Server{x.All[0], x.All[4]})
-	x.Warm(a, b)
+	x.Warm(two.a, two.b)
 }

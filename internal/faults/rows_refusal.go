@@ -14,6 +14,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -38,8 +39,7 @@ var refusalKinds = []refusal{
 		x.all("REPLICAOF", "127.0.0.1", "1") // nobody there
 		return func() {
 			for _, r := range all {
-				_, err := r.Do(x.Within(20*time.Second), "REPLICAOF", "NO", "ONE")
-				x.Must(err)
+				x.redis(r, "REPLICAOF", "NO", "ONE")
 			}
 		}
 	}},
@@ -56,33 +56,55 @@ func refusals(x *Exam) {
 			continue
 		}
 		end := r.begin(x)
-		x.Explains(a, r.word)
+		x.Explains(r.word, a.client, false, r.word)
 		end()
 		x.Warm(a)
 	}
 }
 
-// Explains asserts that both ways to take a lock say what the server said.
-func (x *Exam) Explains(p *Player, word string) {
+// Explains asserts that both ways to take a lock are refused, by the end of their ctx, with an error that names one
+// of the words. With hopeless it has to be told at once: no waiting mends it.
+func (x *Exam) Explains(what string, c conformance.Client, hopeless bool, words ...string) {
 	x.Helper()
-	const within = 2 * time.Second
-	for op, take := range map[string]func(context.Context, string) (*Holding, error){"acquire": p.Acquire, "try": p.Try} {
+	for op, take := range ways(c) {
+		within := patience
 		start := time.Now()
 		h, err := take(x.Within(within), x.Lock())
+		for outOfTime(err, words) && within < mostPatience {
+			within *= 2
+			start = time.Now()
+			h, err = take(x.Within(within), x.Lock())
+		}
 		x.Soon(op, start, within)
+		if hopeless {
+			x.InTime(what+", which no waiting mends: "+op, start, within*3/4)
+		}
 		if err == nil {
-			x.Errorf("%s succeeded on a server that says %s", op, word)
+			x.Errorf("%s: %s succeeded", what, op)
 			_ = h.Release(x.Ctx)
 			continue
 		}
-		var known *locker.Error
-		if !strings.Contains(err.Error(), word) || !errors.As(err, &known) {
-			x.Errorf("%s: %v, want an error that names %s", op, err, word)
+		if !named(err, words) {
+			x.Errorf("%s: %s: %v, want an error that names %q", what, op, err, words)
 		}
-		if errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
-			x.Errorf("%s: %v says more than is known", op, err)
+		var known *locker.Error
+		if !errors.As(err, &known) || errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
+			x.Errorf("%s: %s: %v is not about what happened", what, op, err)
 		}
 	}
+}
+
+// patience is the time for an answer, and mostPatience that on a machine on which a client did not get one in the first.
+const patience, mostPatience = 2 * time.Second, 16 * time.Second
+
+// outOfTime reports whether the ctx ended before there was an error that names one of the words.
+func outOfTime(err error, words []string) bool {
+	return errors.Is(err, context.DeadlineExceeded) && !named(err, words)
+}
+
+// named reports whether an error names one of the words, if there are any.
+func named(err error, words []string) bool {
+	return len(words) == 0 || slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
 }
 
 // misconf: the servers cannot write to their disk. A directory stands where the file has
@@ -91,9 +113,7 @@ func misconf(x *Exam) func() {
 	x.config("save", "3600 1000000")
 	var inTheWay []string
 	for _, r := range x.masters() {
-		v, err := r.Do(x.Within(10*time.Second), "CONFIG", "GET", "dir")
-		x.Must(err)
-		dir := filepath.Join(fmt.Sprint(v.([]any)[1]), "dump.rdb")
+		dir := filepath.Join(fmt.Sprint(x.redis(r, "CONFIG", "GET", "dir").([]any)[1]), "dump.rdb")
 		_ = os.Remove(dir) // a replica's master has one
 		x.Must(os.MkdirAll(filepath.Join(dir, "x"), 0o700))
 		inTheWay = append(inTheWay, dir)
@@ -133,8 +153,7 @@ func busy(x *Exam) func() {
 	}
 	return func() {
 		for _, r := range all() {
-			_, err := r.Do(x.Within(20*time.Second), "SCRIPT", "KILL")
-			x.Must(err)
+			x.redis(r, "SCRIPT", "KILL")
 		}
 		scripts.Wait()
 	}
@@ -144,21 +163,15 @@ func busy(x *Exam) func() {
 func loading(x *Exam) func() {
 	all := x.masters()
 	for _, r := range all {
-		for _, args := range [][]string{
-			{"EVAL", "for i = 1, 20000 do redis.call('SET', 'data' .. i, i) end", "0"},
-			{"SAVE"},
-		} {
-			_, err := r.Do(x.Within(20*time.Second), args...)
-			x.Must(err)
-		}
+		x.redis(r, "EVAL", "for i = 1, 20000 do redis.call('SET', 'data' .. i, i) end", "0")
+		x.redis(r, "SAVE")
 		x.Must(r.Kill())
 		r.SetArgs("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
 		x.Must(r.RestartNoWait(x.Within(time.Minute)))
 	}
 	return func() {
 		for _, r := range all {
-			_, err := r.Do(x.Within(20*time.Second), "CONFIG", "SET", "key-load-delay", "0")
-			x.Must(err)
+			x.redis(r, "CONFIG", "SET", "key-load-delay", "0")
 			x.Must(r.WaitReady(x.Within(time.Minute)))
 		}
 	}

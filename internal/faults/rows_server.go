@@ -73,29 +73,25 @@ func releaseDead(x *Exam) {
 	hb := x.Acquired(b, name, 30*time.Second)
 	// A server that was away gives sessions their whole time once more, and clients need
 	// a moment to be back.
-	if took := time.Since(start); took > x.Backend.Death+3*time.Second {
-		x.Errorf("the lock was free %v after the servers were back", took)
-	}
+	x.InTime("to free the lock after the servers were back", start, x.Backend.Death+3*time.Second)
 	x.Released(hb)
 }
 
 // All servers stop in their tracks for longer than the lock lasts, and go on.
 func stall(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, time.Minute)
+	two := x.holderAndWaiter(time.Minute)
 	start := time.Now()
 	x.Did("stall all servers", false, "", func() error { return together(x.All, (*servers.Server).Pause) })
-	if x.Backend.Offers.Lost {
-		x.Told(ha, x.Backend.TTL+noise)
-	}
+	x.Told(two.held, x.Backend.TTL+noise)
 	time.Sleep(time.Until(start.Add(x.Backend.TTL + time.Second)))
 	x.Must(together(x.All, (*servers.Server).Resume))
 	x.Must(x.WaitReady(x.Ctx))
 	back := time.Now()
-	x.Released(x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the servers went on"))
+	hb := x.GoesOn(two.wait, back, x.Backend.Death+10*time.Second, "the servers went on")
+	// Servers that stalled may elect a leader anew by now, and not hear of the release before the lock has ended.
+	if err := hb.Release(x.Within(10 * time.Second)); err != nil {
+		x.Logf("release: %v", err)
+	}
 }
 
 // deposed is how long a leader that has lost its majority may go on renewing before it notices: two election timeouts.
@@ -103,63 +99,47 @@ const deposed = 2 * time.Second
 
 // The majority of the servers stops.
 func quorumLost(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
 	c, _ := x.Player("C")
 	x.Warm(c)
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, time.Minute)
+	two := x.holderAndWaiter(time.Minute)
 	some := x.All[:len(x.All)/2+1]
 	x.Did("kill the majority", false, "", func() error { return together(some, (*servers.Server).Kill) })
 	killed := time.Now()
-	x.mustEndByCtx(c, name, time.Second)
+	x.mustEndByCtx(c, two.name, time.Second)
 	x.mustEndByCtx(c, x.Lock(), time.Second)
-	x.Told(ha, time.Until(killed.Add(deposed+x.Backend.TTL+noise)))
+	x.Told(two.held, time.Until(killed.Add(deposed+x.Backend.TTL+noise)))
 	x.restartAll(some)
 	back := time.Now()
-	x.Released(x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the servers were back"))
+	x.Released(x.GoesOn(two.wait, back, x.Backend.Death+10*time.Second, "the servers were back"))
 }
 
 // All servers are killed and come back with their data, while a lock is held and waited
 // for.
 func allRestarted(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, time.Minute)
+	two := x.holderAndWaiter(time.Minute)
 	x.Did("kill all servers", false, "", func() error { return together(x.All, (*servers.Server).Kill) })
 	x.restartAll(x.All)
 	back := time.Now()
-	if ha.LostAt() == 0 {
-		_ = ha.Release(x.Within(10 * time.Second)) // ErrLost where the way back was too long
-	}
-	hb := x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the servers were back")
-	x.Fenced(ha, hb)
+	x.releaseUnlessLost(two.held)
+	hb := x.GoesOn(two.wait, back, x.Backend.Death+10*time.Second, "the servers were back")
+	x.Fenced(two.held, hb)
 	x.Released(hb)
-	x.Warm(a, b)
+	x.Warm(two.a, two.b)
 }
 
 // The master is killed and the replica takes its place, while a lock is held and waited
 // for.
 func failover(x *Exam) {
-	name := x.Lock()
-	a, netA := x.Player("A")
-	b, netB := x.Player("B")
-	ha := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, time.Minute)
+	two := x.holderAndWaiter(time.Minute)
 	var rejoin func() error
 	x.Did("fail over", true, "", func() (err error) {
-		rejoin, err = x.Failover(x.Within(time.Minute), []*Network{netA, netB})
+		rejoin, err = x.Failover(x.Within(time.Minute), []*Network{two.netA, two.netB})
 		return err
 	})
-	if ha.LostAt() == 0 {
-		_ = ha.Release(x.Within(10 * time.Second))
-	}
+	x.releaseUnlessLost(two.held)
 	back := time.Now()
-	hb := x.GoesOn(wait, back, x.Backend.Death+10*time.Second, "the failover")
-	x.Fenced(ha, hb)
+	hb := x.GoesOn(two.wait, back, x.Backend.Death+10*time.Second, "the failover")
+	x.Fenced(two.held, hb)
 	x.Released(hb)
 	x.Must(rejoin())
 }

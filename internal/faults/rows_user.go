@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
 )
 
@@ -41,15 +40,8 @@ func paused(x *Exam) {
 	}
 	x.Must(a.Continue())
 	x.lostByNow(ra)
-	if err := ra.Work(); x.Backend.Offers.Tokens && !errors.Is(err, fence.ErrStale) {
-		x.Errorf("the late write of the first holder: %v, want it to be refused", err)
-	}
-	if err := ra.Release(5 * time.Second); x.Backend.Offers.Late && !errors.Is(err, locker.ErrLost) {
-		x.Errorf("the late release of the first holder: %v, want ErrLost", err)
-	}
-	if err := hb.Look(); err != nil {
-		x.Errorf("the second holder was disturbed: %v", err)
-	}
+	x.tooLate(ra.Work(), ra.Release(5*time.Second))
+	x.StillHolds(hb, "the second holder")
 	x.Released(hb)
 }
 
@@ -114,12 +106,7 @@ func killed(x *Exam, n int) {
 	}
 	for i, w := range waits {
 		hb := x.Get(w)
-		if took := time.Duration(hb.grant - died[i]); took > x.Backend.Death+noise {
-			x.Errorf("the next holder had the lock after %v, want %v at the most", took, x.Backend.Death)
-		}
+		x.grantedSoon(hb, died[i], x.Backend.Death+noise)
 		x.Released(hb)
 	}
 }
-
-// noise is what a machine with other things to do may add to a time.
-const noise = 1500 * time.Millisecond

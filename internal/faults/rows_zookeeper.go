@@ -84,11 +84,7 @@ func foreignChildren(x *Exam) {
 	}
 	wait := x.Waits(b, name, 10*time.Second)
 	x.Released(ha)
-	select {
-	case g := <-wait:
-		x.Errorf("a wait ended behind nodes of an unknown form: %v", g.Err)
-	case <-time.After(500 * time.Millisecond):
-	}
+	x.stillWaits(wait, ha, 500*time.Millisecond) // behind nodes of an unknown form
 	for _, child := range ahead {
 		x.Must(c.Delete(queue+child, -1))
 	}
@@ -159,11 +155,7 @@ func numbersUsedUp(x *Exam) {
 			got <- Got{Holding: h, Err: err}
 		}()
 	}
-	select {
-	case g := <-got:
-		x.Errorf("a wait ended while the lock was held: %v", g.Err)
-	case <-time.After(time.Second):
-	}
+	x.stillWaits(got, h, time.Second)
 	x.Released(h)
 	for range cap(got) {
 		h := x.Get(got)

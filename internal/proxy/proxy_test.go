@@ -63,12 +63,13 @@ func TestShortDelay(t *testing.T) {
 	const each = 100 * time.Microsecond
 	p.Delay(each, each)
 	best := time.Hour
-	for range 50 {
+	const most = 2*each + 300*time.Microsecond
+	for n := 0; n < 50 || n < 5000 && best > most; n++ { // on a machine that is late most take longer
 		start := time.Now()
 		ask(t, c, "x")
 		best = min(best, time.Since(start))
 	}
-	if best < 2*each || best > 2*each+300*time.Microsecond {
+	if best < 2*each || best > most {
 		t.Errorf("there and back in %v", best)
 	}
 }

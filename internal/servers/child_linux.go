@@ -6,15 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
-
-// childAttr makes the system kill the child when its parent has died, and keeps the
-// terminal's Ctrl-C from it: the parent decides.
-func childAttr(u *user) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Credential: u.credential()}
-}
 
 func guardChild(int) (io.Closer, error) { return nil, nil }
 

@@ -13,10 +13,6 @@ import (
 	"time"
 )
 
-func childAttr(u *user) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Credential: u.credential()}
-}
-
 // guardChild lets a shell wait for the end of a pipe whose other end this process
 // holds. When this process dies, the system closes it and the shell kills the child.
 func guardChild(pid int) (io.Closer, error) {

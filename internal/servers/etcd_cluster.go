@@ -32,10 +32,7 @@ func StartEtcdCluster(ctx context.Context, n int, opts EtcdOptions) (*EtcdCluste
 	}
 	return retryPorts(func() (*EtcdCluster, error) {
 		c := &EtcdCluster{}
-		if err := c.start(ctx, n, bin, opts); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		return c, nil
+		return orClose(c, c.start(ctx, n, bin, opts))
 	})
 }
 
@@ -106,7 +103,7 @@ func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 	if err != nil || from == to {
 		return err
 	}
-	_, id, err := to.role(ctx)
+	id, err := to.id(ctx)
 	if err != nil {
 		return err
 	}
@@ -118,7 +115,7 @@ func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 	if _, err := from.http(ctx, http.MethodPost, "/v3/maintenance/transfer-leadership", token, body); err != nil {
 		return fmt.Errorf("move the leader: %w", err)
 	}
-	return poll(ctx, func(ctx context.Context) error {
+	return Poll(ctx, func(ctx context.Context) error {
 		is, err := to.leads(ctx)
 		if err == nil && !is {
 			err = errors.New("it does not lead yet")

@@ -2,54 +2,26 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
-	"strings"
 )
 
-// metric is one line of /metrics.
-type metric struct {
-	name   string
-	labels map[string]string
-	value  float64
-}
+// What is read of /metrics.
+var (
+	received = regexp.MustCompile(`(?m)^grpc_server_msg_received_total\{grpc_method="(\w+)",grpc_service="(?:etcdserverpb\.)?([\w.]+)",.*\} (\S+)$`)
+	leads    = regexp.MustCompile(`(?m)^etcd_server_is_leader 1$`)
+	serverID = regexp.MustCompile(`(?m)^etcd_server_id\{server_id="(\w+)"\} 1$`)
+)
 
-func (e *Etcd) metrics(ctx context.Context) ([]metric, error) {
+func (e *Etcd) metrics(ctx context.Context) (string, error) {
 	body, err := e.http(ctx, http.MethodGet, "/metrics", "", nil)
 	if err != nil {
-		return nil, fmt.Errorf("metrics of etcd at %s: %w", e.addr, err)
+		return "", fmt.Errorf("metrics of etcd at %s: %w", e.addr, err)
 	}
-	var all []metric
-	for line := range strings.Lines(string(body)) {
-		if m, ok := parseMetric(strings.TrimSpace(line)); ok {
-			all = append(all, m)
-		}
-	}
-	return all, nil
-}
-
-// parseMetric takes `name{a="x",b="y"} 12` or `name 12` apart.
-func parseMetric(line string) (metric, bool) {
-	if line == "" || line[0] == '#' {
-		return metric{}, false
-	}
-	i := strings.LastIndexByte(line, ' ')
-	if i < 0 {
-		return metric{}, false
-	}
-	value, err := strconv.ParseFloat(line[i+1:], 64)
-	if err != nil {
-		return metric{}, false
-	}
-	name, labels, _ := strings.Cut(line[:i], "{")
-	m := metric{name: name, labels: map[string]string{}, value: value}
-	for label := range strings.SplitSeq(strings.TrimSuffix(labels, "}"), ",") {
-		if key, v, ok := strings.Cut(label, "="); ok {
-			m.labels[key] = strings.Trim(v, `"`)
-		}
-	}
-	return m, true
+	return string(body), nil
 }
 
 // Methods returns how many messages the server has received for each method of gRPC
@@ -57,15 +29,18 @@ func parseMetric(line string) (metric, bool) {
 // "Lease/LeaseKeepAlive". Methods that were not called are left out. What
 // [EtcdCluster.MoveLeader] sends is counted too, under Maintenance.
 func (e *Etcd) Methods(ctx context.Context) (map[string]int64, error) {
-	all, err := e.metrics(ctx)
+	text, err := e.metrics(ctx)
 	if err != nil {
 		return nil, err
 	}
 	methods := map[string]int64{}
-	for _, m := range all {
-		if m.name == "grpc_server_msg_received_total" && m.value > 0 {
-			service := strings.TrimPrefix(m.labels["grpc_service"], "etcdserverpb.")
-			methods[service+"/"+m.labels["grpc_method"]] += int64(m.value)
+	for _, m := range received.FindAllStringSubmatch(text, -1) {
+		n, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			return nil, fmt.Errorf("metrics of etcd at %s: %w", e.addr, err)
+		}
+		if n > 0 {
+			methods[m[2]+"/"+m[1]] += int64(n)
 		}
 	}
 	return methods, nil
@@ -73,25 +48,19 @@ func (e *Etcd) Methods(ctx context.Context) (map[string]int64, error) {
 
 // leads reports whether the server says that it is the leader.
 func (e *Etcd) leads(ctx context.Context) (bool, error) {
-	is, _, err := e.role(ctx)
-	return is, err
+	text, err := e.metrics(ctx)
+	return leads.MatchString(text), err
 }
 
-// role reports whether the server says that it is the leader, and its id.
-func (e *Etcd) role(ctx context.Context) (leader bool, id uint64, err error) {
-	all, err := e.metrics(ctx)
+// id returns the server's id.
+func (e *Etcd) id(ctx context.Context) (uint64, error) {
+	text, err := e.metrics(ctx)
 	if err != nil {
-		return false, 0, err
+		return 0, err
 	}
-	for _, m := range all {
-		switch m.name {
-		case "etcd_server_is_leader":
-			leader = m.value == 1
-		case "etcd_server_id":
-			if id, err = strconv.ParseUint(m.labels["server_id"], 16, 64); err != nil {
-				return false, 0, fmt.Errorf("id of etcd at %s: %w", e.addr, err)
-			}
-		}
+	m := serverID.FindStringSubmatch(text)
+	if m == nil {
+		return 0, errors.New("etcd at " + e.addr + " does not tell its id")
 	}
-	return leader, id, nil
+	return strconv.ParseUint(m[1], 16, 64)
 }

@@ -41,6 +41,7 @@ func TestEtcdLife(t *testing.T) {
 		t.Run(map[bool]string{false: EtcdVersion, true: "installed"}[old], func(t *testing.T) {
 			e := NewEtcd(t, EtcdOptions{Old: old})
 			ctx := within(t, time.Minute)
+			countsRequests(ctx, t, e)
 			if err := e.put(ctx, "", "kept", "v"); err != nil {
 				t.Fatal(err)
 			}
@@ -69,39 +70,30 @@ func TestEtcdLife(t *testing.T) {
 	}
 }
 
-func TestEtcdRequests(t *testing.T) {
-	for _, old := range []bool{false, true} {
-		t.Run(map[bool]string{false: EtcdVersion, true: "installed"}[old], func(t *testing.T) {
-			var e *Etcd
-			if old {
-				e = NewEtcd(t, EtcdOptions{Old: true})
-			} else {
-				e = SharedEtcd(t)
-			}
-			ctx := within(t, 20*time.Second)
-			before, err := e.Requests(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range 5 {
-				if err := e.put(ctx, "", "counted", "v"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for range 2 {
-				after, err := e.Requests(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if after-before != 5 {
-					t.Errorf("%d requests were counted, 5 were sent", after-before)
-				}
-			}
-			methods, err := e.Methods(ctx)
-			if err != nil || methods["KV/Put"] < 5 {
-				t.Errorf("methods: %v, %v", methods, err)
-			}
-		})
+// countsRequests sends some requests to a server that is used by nobody else, and has them counted.
+func countsRequests(ctx context.Context, t *testing.T, e *Etcd) {
+	t.Helper()
+	before, err := e.Requests(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := e.put(ctx, "", "counted", "v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		after, err := e.Requests(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after-before != 5 {
+			t.Errorf("%d requests were counted, 5 were sent", after-before)
+		}
+	}
+	methods, err := e.Methods(ctx)
+	if err != nil || methods["KV/Put"] < 5 {
+		t.Errorf("methods: %v, %v", methods, err)
 	}
 }
 

@@ -28,6 +28,15 @@ func closeAll(all []*Server) error {
 	return errors.Join(errs...)
 }
 
+// orClose returns a group that has been started, or closes what there is of it if err is not nil.
+func orClose[T interface{ Close() error }](group T, err error) (T, error) {
+	if err != nil {
+		var none T
+		return none, errors.Join(err, group.Close())
+	}
+	return group, nil
+}
+
 func addrsOf(all []*Server) []string {
 	var addrs []string
 	for _, s := range all {
@@ -60,7 +69,7 @@ type leading interface {
 
 // leaderOf returns the member that leads now. It waits for one until ctx ends.
 func leaderOf[T leading](ctx context.Context, members []T) (leader T, err error) {
-	err = poll(ctx, func(ctx context.Context) error {
+	err = Poll(ctx, func(ctx context.Context) error {
 		errs := []error{errors.New("no member leads")}
 		for _, m := range members {
 			if !m.Given() && m.PID() == 0 {

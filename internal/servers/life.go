@@ -125,7 +125,7 @@ func (s *Server) startLocked(ctx context.Context) error {
 		return fmt.Errorf("start %s: %w", s.kind, err)
 	}
 	s.proc = proc
-	err = poll(ctx, func(context.Context) error {
+	err = Poll(ctx, func(context.Context) error {
 		if proc.exited() {
 			log := s.Log()
 			if strings.Contains(log, "ddress already in use") {

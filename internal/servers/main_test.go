@@ -23,7 +23,7 @@ const childEnv = "LOCKER_SERVERS_TEST_CHILD"
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		runtime.LockOSThread() // the first thread never ends: keep it out of this
-		go child()
+		go startServer()
 		select {}
 	}
 	// What is tested here is the starting.
@@ -44,9 +44,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// child starts a server, ends threads as fast as it can, says where the server is, and
+// startServer starts a server, ends threads as fast as it can, says where the server is, and
 // waits to be killed.
-func child() {
+func startServer() {
 	r, err := StartRedis(context.Background(), RedisOptions{})
 	if err != nil {
 		fmt.Println(err)
@@ -123,7 +123,7 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	killed = true
-	err = poll(within(t, 10*time.Second), func(context.Context) error {
+	err = Poll(within(t, 10*time.Second), func(context.Context) error {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // MariaDBOptions say how a MariaDB server is to be started. The zero value is a server that does not wait for the
@@ -53,28 +52,19 @@ func StartMariaDB(ctx context.Context, opts MariaDBOptions) (*MariaDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	u, err := otherThanRoot("mysql")
-	if err != nil {
-		return nil, err
+	m := &MariaDB{password: opts.Password}
+	prepare := func(s *Server) error {
+		m.Server = s
+		s.notEmpty = "its data is made once"
+		s.ready = func(ctx context.Context) error { return mariaDBGreets(ctx, s.addr) }
+		s.requests = m.statements
+		args := append([]string{"--no-defaults", "--datadir=" + s.data, "--bind-address=" + host,
+			"--port=" + s.ports[0].String(), "--socket=" + m.socket(), "--pid-file=" + filepath.Join(s.dir, "pid"),
+			"--tmpdir=" + s.dir}, mariaDBSettings...)
+		s.command = func() (string, []string, error) { return bin, slices.Clone(args), nil }
+		return s.copyOf(ctx, mariaDBTemplate)
 	}
-	return retryPorts(func() (*MariaDB, error) {
-		s, err := newServer("mariadb", 1, opts.Args)
-		if err != nil {
-			return nil, err
-		}
-		s.user, s.notEmpty = u, "its data is made once"
-		m := &MariaDB{Server: s, password: opts.Password}
-		args := append([]string{"--no-defaults", "--datadir=" + m.data, "--bind-address=" + host,
-			"--port=" + m.ports[0].String(), "--socket=" + m.socket(), "--pid-file=" + filepath.Join(m.dir, "pid"),
-			"--tmpdir=" + m.dir}, mariaDBSettings...)
-		m.command = func() (string, []string, error) { return bin, slices.Clone(args), nil }
-		m.ready = func(ctx context.Context) error { return mariaDBGreets(ctx, m.addr) }
-		m.requests = m.statements
-		if err := errors.Join(s.giveAway(), m.copyTemplate(ctx), startTogether(ctx, m.servers()), m.setUp(ctx)); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		return m, nil
-	})
+	return m, owned{"mariadb", "mysql", opts.Args, prepare, func() error { return m.setUp(ctx) }}.start(ctx)
 }
 
 func (m *MariaDB) socket() string { return filepath.Join(m.dir, "s") }
@@ -131,38 +121,16 @@ func (m *MariaDB) statements(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(n, 10, 64)
 }
 
-// mariaDBTemplate is the folder of a database that mariadb-install-db has made, which takes seconds, once for all
-// servers of this process.
-var mariaDBTemplate = sync.OnceValues(func() (string, error) {
-	u, err := otherThanRoot("mysql")
-	if err != nil {
-		return "", err
-	}
+// mariaDBTemplate is the folder of a database that mariadb-install-db has made.
+var mariaDBTemplate = template("mariadb-install-db", "mysql", func(s *Server) error {
 	bin, err := mariaDBProgram("mariadb-install-db")
-	if err != nil {
-		return "", err
-	}
-	dir, err := newDir("mariadb-install-db")
-	if err != nil {
-		return "", err
-	}
-	s := &Server{dir: dir, user: u}
-	if err := s.giveAway(); err != nil {
-		return "", err
-	}
-	data := filepath.Join(dir, "data")
-	args := append([]string{"--no-defaults", "--datadir=" + data, "--skip-test-db", "--auth-root-authentication-method=normal"},
-		mariaDBSettings...)
-	return data, s.run(exec.Command(bin, args...))
-})
-
-func (m *MariaDB) copyTemplate(ctx context.Context) error {
-	from, err := mariaDBTemplate()
 	if err != nil {
 		return err
 	}
-	return m.run(exec.CommandContext(ctx, "cp", "-R", from, m.data))
-}
+	args := append([]string{"--no-defaults", "--datadir=" + s.data, "--skip-test-db", "--auth-root-authentication-method=normal"},
+		mariaDBSettings...)
+	return s.run(exec.Command(bin, args...))
+})
 
 // mariaDBProgram finds a program of MariaDB, which Debian puts in a folder that only root has in its path.
 func mariaDBProgram(name string) (string, error) {
@@ -177,15 +145,11 @@ func mariaDBProgram(name string) (string, error) {
 // mariaDBGreets is one try of connecting: the server greets clients, by a packet that begins with the version of
 // its protocol, only when it serves.
 func mariaDBGreets(ctx context.Context, addr string) error {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
+	c, err := dial(ctx, addr, nil)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = c.SetDeadline(deadline)
-	}
 	greeting := make([]byte, 5)
 	_, err = io.ReadFull(c, greeting)
 	if err == nil && greeting[4] != 10 {

@@ -14,8 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 )
 
 // PostgresOptions say how a PostgreSQL server is to be started. The zero value is a server that
@@ -53,7 +51,7 @@ func postgresURL(addr, password string) string {
 
 // StartPostgres starts one PostgreSQL server.
 func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error) {
-	return startPostgres(ctx, opts, func(p *Postgres) error { return p.copyTemplate(ctx) })
+	return startPostgres(ctx, opts, func(p *Postgres) error { return p.copyOf(ctx, postgresTemplate) })
 }
 
 // StartPostgresStandby starts a server that follows primary, a copy of it as it is now. It serves
@@ -123,80 +121,47 @@ func startPostgres(ctx context.Context, opts PostgresOptions, fill func(*Postgre
 	if err != nil {
 		return nil, err
 	}
-	u, err := otherThanRoot("postgres")
-	if err != nil {
-		return nil, err
+	p := &Postgres{password: opts.Password}
+	prepare := func(s *Server) error {
+		p.Server = s
+		s.family, s.notEmpty = true, "its data is made once"
+		s.ready = func(ctx context.Context) error { return postgresAnswers(ctx, s.addr) }
+		s.requests = p.statements
+		args := []string{"-D", s.data, "-h", host, "-p", s.ports[0].String(), "-k", s.dir}
+		for _, set := range postgresSettings {
+			args = append(args, "-c", set)
+		}
+		s.command = func() (string, []string, error) { return bin, slices.Clone(args), nil }
+		if err := fill(p); err != nil {
+			return err
+		}
+		return p.letIn()
 	}
-	return retryPorts(func() (*Postgres, error) {
-		s, err := newServer("postgres", 1, opts.Args)
-		if err != nil {
-			return nil, err
+	setUp := func() error {
+		if p.password == "" {
+			return nil
 		}
-		s.user, s.family, s.notEmpty = u, true, "its data is made once"
-		p := &Postgres{Server: s, password: opts.Password}
-		if err := errors.Join(s.giveAway(), fill(p), p.launch(ctx, bin)); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		return p, nil
-	})
+		return p.tool(ctx, "psql", "-q", "-h", p.dir, "-p", p.ports[0].String(),
+			"-c", "alter user postgres password '"+p.password+"'")
+	}
+	return p, owned{"postgres", "postgres", opts.Args, prepare, setUp}.start(ctx)
 }
 
-// giveAway lets the user of the server into its folder.
-func (s *Server) giveAway() error {
-	return errors.Join(os.Chmod(filepath.Dir(s.dir), 0o711), s.user.own(s.dir))
-}
-
-func (p *Postgres) launch(ctx context.Context, bin string) error {
+// letIn writes whom the server lets in.
+func (p *Postgres) letIn() error {
 	method := "trust"
 	if p.password != "" {
 		method = "scram-sha-256"
 	}
 	hba := "local all all trust\nhost all all all " + method + "\nhost replication all all trust\n"
-	if err := os.WriteFile(filepath.Join(p.data, "pg_hba.conf"), []byte(hba), 0o644); err != nil {
-		return err
-	}
-	args := []string{"-D", p.data, "-h", host, "-p", p.ports[0].String(), "-k", p.dir}
-	for _, set := range postgresSettings {
-		args = append(args, "-c", set)
-	}
-	p.command = func() (string, []string, error) { return bin, slices.Clone(args), nil }
-	p.ready = func(ctx context.Context) error { return postgresAnswers(ctx, p.addr) }
-	p.requests = p.statements
-	if err := startTogether(ctx, p.servers()); err != nil || p.password == "" {
-		return err
-	}
-	return p.tool(ctx, "psql", "-q", "-h", p.dir, "-p", p.ports[0].String(),
-		"-c", "alter user postgres password '"+p.password+"'")
+	return os.WriteFile(filepath.Join(p.data, "pg_hba.conf"), []byte(hba), 0o644)
 }
 
-// postgresTemplate is the folder of a database that initdb has made, which takes seconds, once for all
-// servers of this process.
-var postgresTemplate = sync.OnceValues(func() (string, error) {
-	u, err := otherThanRoot("postgres")
-	if err != nil {
-		return "", err
-	}
-	dir, err := newDir("initdb")
-	if err != nil {
-		return "", err
-	}
-	s := &Server{dir: dir, user: u}
-	if err := s.giveAway(); err != nil {
-		return "", err
-	}
-	data := filepath.Join(dir, "data")
-	err = (&Postgres{Server: s}).tool(context.Background(),
-		"initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C.UTF-8")
-	return data, err
+// postgresTemplate is the folder of a database that initdb has made.
+var postgresTemplate = template("initdb", "postgres", func(s *Server) error {
+	return (&Postgres{Server: s}).tool(context.Background(),
+		"initdb", "-D", s.data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C.UTF-8")
 })
-
-func (p *Postgres) copyTemplate(ctx context.Context) error {
-	from, err := postgresTemplate()
-	if err != nil {
-		return err
-	}
-	return p.run(exec.CommandContext(ctx, "cp", "-R", from, p.data))
-}
 
 // tool runs a program of PostgreSQL as the user of the server.
 func (p *Postgres) tool(ctx context.Context, name string, args ...string) error {
@@ -205,16 +170,6 @@ func (p *Postgres) tool(ctx context.Context, name string, args ...string) error 
 		return err
 	}
 	return p.run(exec.CommandContext(ctx, bin, args...))
-}
-
-// run runs a program as the user of the server, in its folder.
-func (s *Server) run(cmd *exec.Cmd) error {
-	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user.credential()}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, bytes.TrimSpace(out))
-	}
-	return nil
 }
 
 // postgresProgram finds a program of PostgreSQL, which Debian does not put where others are.
@@ -233,15 +188,11 @@ func postgresProgram(name string) (string, error) {
 // postgresAnswers is one try of beginning a session: the server asks who is there, or lets
 // everybody in, only when it serves.
 func postgresAnswers(ctx context.Context, addr string) error {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
+	c, err := dial(ctx, addr, nil)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = c.SetDeadline(deadline)
-	}
 	hello := "\x00\x03\x00\x00user\x00postgres\x00database\x00postgres\x00\x00"
 	hello = string(binary.BigEndian.AppendUint32(nil, uint32(len(hello)+4))) + hello
 	if _, err := io.WriteString(c, hello); err != nil {
@@ -267,16 +218,9 @@ func StartPgBouncer(ctx context.Context, p *Postgres) (*PgBouncer, error) {
 	if err != nil {
 		return nil, fmt.Errorf(`%w: pgbouncer not found: run "make setup"`, ErrMissing)
 	}
-	u, err := otherThanRoot("postgres")
-	if err != nil {
-		return nil, err
-	}
-	return retryPorts(func() (*PgBouncer, error) {
-		s, err := newServer("pgbouncer", 1, nil)
-		if err != nil {
-			return nil, err
-		}
-		s.user = u
+	b := &PgBouncer{}
+	prepare := func(s *Server) error {
+		b.Server = s
 		to, port, _ := net.SplitHostPort(p.addr)
 		file, err := s.configure("pgbouncer.ini", []string{
 			"[databases]", "postgres = host=" + to + " port=" + port + " user=postgres",
@@ -285,9 +229,7 @@ func StartPgBouncer(ctx context.Context, p *Postgres) (*PgBouncer, error) {
 		})
 		s.command = func() (string, []string, error) { return bin, []string{file}, nil }
 		s.ready = func(ctx context.Context) error { return postgresAnswers(ctx, s.addr) }
-		if err := errors.Join(err, s.giveAway(), s.user.own(file), startTogether(ctx, s.servers())); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		return &PgBouncer{s}, nil
-	})
+		return errors.Join(err, s.user.own(file))
+	}
+	return b, owned{"pgbouncer", "postgres", nil, prepare, nil}.start(ctx)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/child"
 )
 
 // process is one child. It is reaped here and nowhere else, so its pid cannot belong
@@ -33,22 +35,24 @@ func (s *Server) startProcess(bin string, args []string) (*process, error) {
 		return nil, err
 	}
 	defer log.Close()
-	attr := &os.ProcAttr{
-		Dir:   s.dir,
-		Env:   os.Environ(),
-		Files: []*os.File{null, log, log},
-		Sys:   childAttr(s.user),
-	}
-	p, err := startOnThread(bin, append([]string{bin}, args...), attr)
+	// A group of its own keeps the terminal's Ctrl-C from it: this process decides.
+	sys := child.Attributes()
+	sys.Setpgid, sys.Credential = true, s.user.credential()
+	attr := &os.ProcAttr{Dir: s.dir, Env: os.Environ(), Files: []*os.File{null, log, log}, Sys: sys}
+	var p *os.Process
+	err = child.Start(func() (err error) {
+		p, err = os.StartProcess(bin, append([]string{bin}, args...), attr)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	child := &process{pid: p.Pid, family: s.family}
+	started := &process{pid: p.Pid, family: s.family}
 	_ = p.Release() // from here on the pid alone is used
-	if child.guard, err = guardChild(child.pid); err != nil {
-		return nil, errors.Join(err, child.end(syscall.SIGKILL, time.Second))
+	if started.guard, err = guardChild(started.pid); err != nil {
+		return nil, errors.Join(err, started.end(syscall.SIGKILL, time.Second))
 	}
-	return child, nil
+	return started, nil
 }
 
 // exited reports whether the child has ended, and reaps it if so.

@@ -74,10 +74,7 @@ func startRedis(ctx context.Context, opts RedisOptions, conf func(*Redis) []stri
 			return nil, err
 		}
 		r := &Redis{Server: s, password: opts.Password}
-		if err := r.launch(ctx, bin, opts, conf); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		return r, nil
+		return orClose(r, r.launch(ctx, bin, opts, conf))
 	})
 }
 
@@ -177,7 +174,7 @@ func pollRedis(ctx context.Context, what string, all []*Redis, try func(ctx cont
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	for _, r := range all {
-		if err := poll(ctx, func(ctx context.Context) error { return try(ctx, r) }); err != nil {
+		if err := Poll(ctx, func(ctx context.Context) error { return try(ctx, r) }); err != nil {
 			return fmt.Errorf("%s at %s: %w", what, r.Addr(), err)
 		}
 	}

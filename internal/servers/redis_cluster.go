@@ -23,23 +23,23 @@ func StartRedisCluster(ctx context.Context, n int, opts RedisOptions) (*RedisClu
 		return nil, errors.New("servers: a Redis Cluster with TLS is not offered")
 	}
 	c := &RedisCluster{}
+	return orClose(c, c.start(ctx, n, opts))
+}
+
+func (c *RedisCluster) start(ctx context.Context, n int, opts RedisOptions) error {
 	for range n {
 		r, err := startRedis(ctx, opts, func(*Redis) []string {
 			return []string{"cluster-enabled yes", "cluster-node-timeout 2000"}
 		})
 		if err != nil {
-			return nil, errors.Join(err, c.Close())
+			return err
 		}
 		c.Nodes = append(c.Nodes, r)
 	}
-	err := c.join(ctx)
-	if err == nil {
-		err = c.WaitReady(ctx)
+	if err := c.join(ctx); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
+	return c.WaitReady(ctx)
 }
 
 // join gives every node its share of the slots and a first acquaintance; gossip does

@@ -25,32 +25,33 @@ func StartReplicatedRedis(ctx context.Context, replicas int, opts RedisOptions) 
 		return nil, err
 	}
 	g := &ReplicatedRedis{Master: master}
+	return orClose(g, g.replicate(ctx, replicas, opts, quick))
+}
+
+// replicate starts replicas and waits until they are in step.
+func (g *ReplicatedRedis) replicate(ctx context.Context, replicas int, opts RedisOptions, quick []string) error {
 	for range replicas {
 		r, err := startRedis(ctx, opts, func(r *Redis) []string {
-			lines := append([]string{"replicaof " + strings.Replace(master.Addr(), ":", " ", 1)}, quick...)
+			lines := append([]string{"replicaof " + strings.Replace(g.Master.Addr(), ":", " ", 1)}, quick...)
 			if opts.TLS {
-				r.certs = master.certs
+				r.certs = g.Master.certs
 				lines = append(lines, "tls-replication yes")
 				lines = append(lines, tlsLines(r.certs)...)
 			}
 			return lines
 		})
 		if err != nil {
-			return nil, errors.Join(err, g.Close())
+			return err
 		}
 		g.Replicas = append(g.Replicas, r)
 	}
-	err = pollRedis(ctx, "replica", g.Replicas, func(ctx context.Context, r *Redis) error {
+	return pollRedis(ctx, "replica", g.Replicas, func(ctx context.Context, r *Redis) error {
 		v, err := r.Do(ctx, "INFO", "replication")
 		if text, _ := v.(string); err == nil && !strings.Contains(text, "master_link_status:up") {
 			err = errors.New("the replica has not reached its master")
 		}
 		return err
 	})
-	if err != nil {
-		return nil, errors.Join(err, g.Close())
-	}
-	return g, nil
 }
 
 // All returns the master and then the replicas.
@@ -82,6 +83,11 @@ func StartRedisSentinel(ctx context.Context, opts RedisOptions) (*RedisSentinel,
 		return nil, err
 	}
 	g := &RedisSentinel{ReplicatedRedis: group, MasterName: "locker"}
+	return orClose(g, g.watch(ctx, opts))
+}
+
+// watch starts the Sentinels and waits until they know each other.
+func (g *RedisSentinel) watch(ctx context.Context, opts RedisOptions) error {
 	for range 3 {
 		s, err := startRedis(ctx, RedisOptions{Args: []string{"--sentinel"}}, func(*Redis) []string {
 			lines := []string{
@@ -95,14 +101,11 @@ func StartRedisSentinel(ctx context.Context, opts RedisOptions) (*RedisSentinel,
 			return lines
 		})
 		if err != nil {
-			return nil, errors.Join(err, g.Close())
+			return err
 		}
 		g.Sentinels = append(g.Sentinels, s)
 	}
-	if err := pollRedis(ctx, "sentinel", g.Sentinels, g.met); err != nil {
-		return nil, errors.Join(err, g.Close())
-	}
-	return g, nil
+	return pollRedis(ctx, "sentinel", g.Sentinels, g.met)
 }
 
 // met asks a Sentinel whether it knows the replica and the other Sentinels.

@@ -57,7 +57,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/child"
 )
+
+// BackgroundFunc is the name of the one function whose goroutine stays for the life of
+// the process, for goleak.IgnoreAnyFunction.
+const BackgroundFunc = child.BackgroundFunc
 
 var (
 	// ErrNotOurs is returned when something is to be done to a server that was not
@@ -199,7 +205,7 @@ func (s *Server) SetArgs(args ...string) {
 func (s *Server) WaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
-	err := poll(ctx, func(ctx context.Context) error {
+	err := Poll(ctx, func(ctx context.Context) error {
 		if !s.given && s.PID() == 0 {
 			return final(fmt.Errorf("it is down; its log ends:\n%s", s.Log()))
 		}

@@ -8,10 +8,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
+	"testing"
 	"time"
 )
 
@@ -69,6 +72,48 @@ func Certificate() (server tls.Certificate, client *tls.Config, err error) {
 	}
 	server, err = a.issue("front")
 	return server, a.trusting(), err
+}
+
+// EndTLS listens for TLS and passes on what comes to the server at target in plain text, until t ends.
+func EndTLS(t testing.TB, cert tls.Certificate, target string) (addr string) {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		_ = listener.Close()
+		all.Wait()
+	})
+	all.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { pass(client, target) })
+		}
+	})
+	return listener.Addr().String()
+}
+
+// pass carries bytes both ways until one side hangs up.
+func pass(client net.Conn, target string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var up sync.WaitGroup
+	up.Go(func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	})
+	_, _ = io.Copy(client, server)
+	_ = client.Close()
+	up.Wait()
 }
 
 // authority signs certificates.

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,18 +27,19 @@ func StartZooKeeperEnsemble(ctx context.Context, n int, opts ZooKeeperOptions) (
 	}
 	return retryPorts(func() (*ZooKeeperEnsemble, error) {
 		e := &ZooKeeperEnsemble{}
-		for range n {
-			z, err := newZooKeeper(opts, e)
-			if err != nil {
-				return nil, errors.Join(err, e.Close())
-			}
-			e.Members = append(e.Members, z)
-		}
-		if err := startTogether(ctx, e.servers()); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-		return e, nil
+		return orClose(e, e.start(ctx, n, opts))
 	})
+}
+
+func (e *ZooKeeperEnsemble) start(ctx context.Context, n int, opts ZooKeeperOptions) error {
+	for range n {
+		z, err := newZooKeeper(opts, e)
+		if err != nil {
+			return err
+		}
+		e.Members = append(e.Members, z)
+	}
+	return startTogether(ctx, e.servers())
 }
 
 // introduce tells z which member it is, and returns the lines of its configuration that

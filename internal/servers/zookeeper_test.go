@@ -12,10 +12,10 @@ import (
 )
 
 // connectZK returns a session of the client library, the only way to send a request
-// that is no four-letter word.
+// that is no four-letter word. It pings every twenty seconds.
 func connectZK(t *testing.T, addrs ...string) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
+	conn, events, err := zk.Connect(addrs, time.Minute, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,6 @@ func TestZooKeeperLife(t *testing.T) {
 }
 
 func TestZooKeeperRequests(t *testing.T) {
-	// A session long enough that no ping falls into the count.
 	z := SharedZooKeeper(t)
 	ctx := within(t, 20*time.Second)
 	conn := connectZK(t, z.Addr())

@@ -20,9 +20,6 @@ import (
 // maxClockDifference is how far a server's clock may be from that of this machine.
 const maxClockDifference = time.Second
 
-// nodeTimeout bounds what one of several nodes is asked, so that the others are heard.
-const nodeTimeout = 3 * time.Second
-
 func readRedis(rawURL, port string) (*openurl.Server, error) {
 	return read(rawURL, port, func(scheme string) bool {
 		return strings.HasPrefix(scheme, "rediss") || scheme == "redlocks"
@@ -100,33 +97,20 @@ func checkRedLock(ctx context.Context, rawURL string) ([]finding.Finding, error)
 		return nil, err
 	}
 	n := len(s.Addresses)
-	lists := make([]redisList, n)
-	failed := make([]error, n)
-	var wait sync.WaitGroup
-	for i, address := range s.Addresses {
-		wait.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
-			defer cancel()
-			client := nodeClient(s, address)
-			defer client.Close()
-			lists[i].Server = address
-			failed[i] = lists[i].examine(ctx, client, "6.2")
-		})
-	}
-	wait.Wait()
 	all := &finding.List{Server: "all nodes"}
-	away := 0
-	for i := range lists {
-		if failed[i] != nil {
-			away++
-			lists[i].Warn(fmt.Sprintf("no answer: %v", failed[i]), "one node fewer may fail", "start the node or mend the way to it")
-		}
-		all.Findings = append(all.Findings, lists[i].Findings...)
-	}
+	var away int
+	var first error
+	all.Findings, away, first = examineEach(ctx, "node", s.Addresses, func(ctx context.Context, l finding.List) ([]finding.Finding, error) {
+		client := nodeClient(s, l.Server)
+		defer client.Close()
+		node := redisList{l}
+		err := node.examine(ctx, client, "6.2")
+		return node.Findings, err
+	})
 	majority := n/2 + 1
 	switch {
 	case n-away < majority:
-		return all.Findings, fmt.Errorf("%d of %d nodes answer, %d are needed; the first that does not: %w", n-away, n, majority, firstError(failed))
+		return all.Findings, fmt.Errorf("%d of %d nodes answer, %d are needed; the first that does not: %w", n-away, n, majority, first)
 	case n < 3:
 		all.Warn(fmt.Sprintf("%d nodes", n), "no node may fail", "use three or five")
 	case n%2 == 0:
@@ -135,15 +119,6 @@ func checkRedLock(ctx context.Context, rawURL string) ([]finding.Finding, error)
 		all.OK(fmt.Sprintf("%d of %d nodes answer, %d are needed", n-away, n, majority))
 	}
 	return all.Findings, nil
-}
-
-func firstError(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // redisList has the findings about one Redis.
@@ -160,7 +135,7 @@ func (l *redisList) examine(ctx context.Context, client *goredis.Client, least s
 		l.Unknown(fmt.Sprintf("INFO: %v", err), "let the user of the URL call INFO, or ask with another")
 		return nil
 	}
-	info := parseInfo(text)
+	info := fields(text, ":")
 	l.Version(info["redis_version"], least)
 	l.eviction(info)
 	l.replication(info)
@@ -241,15 +216,4 @@ func (l *redisList) persistence(ctx context.Context, client *goredis.Client, inf
 	default:
 		l.OK("every lock is on disk when it is granted")
 	}
-}
-
-// parseInfo returns the fields of INFO.
-func parseInfo(text string) map[string]string {
-	info := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
-	}
-	return info
 }

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/seed80cd6120/locker/internal/cli/finding"
 )
@@ -22,29 +21,13 @@ func checkZooKeeper(ctx context.Context, rawURL string) ([]finding.Finding, erro
 	if err != nil {
 		return nil, err
 	}
-	lists := make([]zooKeeperList, len(s.Addresses))
-	failed := make([]error, len(s.Addresses))
-	var wait sync.WaitGroup
-	for i, address := range s.Addresses {
-		wait.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
-			defer cancel()
-			lists[i].Server = address
-			failed[i] = lists[i].examine(ctx, s.TLS)
-		})
-	}
-	wait.Wait()
-	var all []finding.Finding
-	away := 0
-	for i := range lists {
-		if failed[i] != nil {
-			away++
-			lists[i].Warn(fmt.Sprintf("no answer: %v", failed[i]), "one server fewer may fail", "start the server or mend the way to it")
-		}
-		all = append(all, lists[i].Findings...)
-	}
-	if away == len(lists) {
-		return all, firstError(failed)
+	all, away, first := examineEach(ctx, "server", s.Addresses, func(ctx context.Context, l finding.List) ([]finding.Finding, error) {
+		server := zooKeeperList{l}
+		err := server.examine(ctx, s.TLS)
+		return server.Findings, err
+	})
+	if away == len(s.Addresses) {
+		return all, first
 	}
 	return all, nil
 }
@@ -73,7 +56,7 @@ func (l *zooKeeperList) examine(ctx context.Context, config *tls.Config) error {
 	if answer, err = l.ask(ctx, config, "conf"); err != nil {
 		return err
 	}
-	l.configuration(parseConf(answer))
+	l.configuration(fields(answer, "="))
 	return nil
 }
 
@@ -115,15 +98,4 @@ func (l *zooKeeperList) ask(ctx context.Context, config *tls.Config, command str
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, 1<<16))
 	return string(answer), err
-}
-
-// parseConf returns the fields of conf.
-func parseConf(text string) map[string]string {
-	conf := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
-			conf[name] = value
-		}
-	}
-	return conf
 }

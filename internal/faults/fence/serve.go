@@ -1,28 +1,34 @@
 package fence
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"net/rpc"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
-type request struct {
-	Op     string
+// Request is what a Client asks of a Server.
+type Request struct {
 	Name   string
 	Token  int64
 	Holder string
 	Was    int64
 }
 
-type reply struct {
-	N     int64
-	Stale bool
-	Err   string
+// service has the methods of a Resource in the form of package rpc.
+type service struct{ r *Resource }
+
+func (s service) Open(q Request, n *int64) (err error) {
+	*n, err = s.r.Open(q.Name, q.Token, q.Holder)
+	return err
+}
+
+func (s service) Write(q Request, _ *struct{}) error {
+	return s.r.Write(q.Name, q.Token, q.Holder, q.Was)
 }
 
 // Server lets other processes use a Resource.
@@ -31,8 +37,9 @@ type Server struct {
 	listener net.Listener
 	wg       sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool // nil once closed
+	mu     sync.Mutex
+	conns  []net.Conn
+	closed bool
 }
 
 // Serve makes r available at the Server's address.
@@ -45,21 +52,24 @@ func (r *Resource) Serve() (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("fence: %w", err), os.RemoveAll(dir))
 	}
-	s := &Server{dir: dir, listener: l, conns: make(map[net.Conn]bool)}
+	s := &Server{dir: dir, listener: l}
+	calls := rpc.NewServer()
+	if err := calls.RegisterName("fence", service{r}); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	s.wg.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			if !s.add(conn) {
+			s.mu.Lock()
+			s.conns = append(s.conns, conn)
+			if s.closed {
 				conn.Close()
-				return
 			}
-			s.wg.Go(func() {
-				defer s.remove(conn)
-				r.talk(conn)
-			})
+			s.mu.Unlock()
+			s.wg.Go(func() { calls.ServeConn(conn) })
 		}
 	})
 	return s, nil
@@ -68,109 +78,50 @@ func (r *Resource) Serve() (*Server, error) {
 // Addr is what to give to Dial.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-func (s *Server) add(conn net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conns == nil {
-		return false
-	}
-	s.conns[conn] = true
-	return true
-}
-
-func (s *Server) remove(conn net.Conn) {
-	s.mu.Lock()
-	delete(s.conns, conn)
-	s.mu.Unlock()
-	conn.Close()
-}
-
 // Close ends all connections and returns when no goroutine is left.
 func (s *Server) Close() error {
 	err := s.listener.Close()
 	s.mu.Lock()
-	for conn := range s.conns {
+	s.closed = true
+	for _, conn := range s.conns {
 		conn.Close()
 	}
-	s.conns = nil
 	s.mu.Unlock()
 	s.wg.Wait()
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-func (r *Resource) talk(conn io.ReadWriter) {
-	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
-	for {
-		var q request
-		if in.Decode(&q) != nil {
-			return
-		}
-		var a reply
-		var err error
-		switch q.Op {
-		case "open":
-			a.N, err = r.Open(q.Name, q.Token, q.Holder)
-		case "write":
-			err = r.Write(q.Name, q.Token, q.Holder, q.Was)
-		default:
-			err = fmt.Errorf("fence: unknown operation %q", q.Op)
-		}
-		if err != nil {
-			a.Err, a.Stale = err.Error(), errors.Is(err, ErrStale)
-		}
-		if out.Encode(a) != nil {
-			return
-		}
-	}
-}
-
 // Client uses the Resource of another process, in the same way as that process does.
-type Client struct {
-	mu   sync.Mutex
-	conn net.Conn
-	in   *json.Decoder
-	out  *json.Encoder
-}
+type Client struct{ *rpc.Client }
 
 // Dial connects to a Server.
 func Dial(addr string) (*Client, error) {
-	conn, err := net.Dial("unix", addr)
+	c, err := rpc.Dial("unix", addr)
 	if err != nil {
 		return nil, fmt.Errorf("fence: %w", err)
 	}
-	return &Client{conn: conn, in: json.NewDecoder(conn), out: json.NewEncoder(conn)}, nil
+	return &Client{c}, nil
 }
 
 // Open is that of Resource.
 func (c *Client) Open(name string, token int64, holder string) (n int64, err error) {
-	a, err := c.ask(request{Op: "open", Name: name, Token: token, Holder: holder})
-	return a.N, err
+	err = c.Call("fence.Open", Request{Name: name, Token: token, Holder: holder}, &n)
+	return n, staleAgain(err)
 }
 
 // Write is that of Resource.
 func (c *Client) Write(name string, token int64, holder string, was int64) error {
-	_, err := c.ask(request{Op: "write", Name: name, Token: token, Holder: holder, Was: was})
-	return err
+	err := c.Call("fence.Write", Request{Name: name, Token: token, Holder: holder, Was: was}, &struct{}{})
+	return staleAgain(err)
 }
 
-// Close ends the connection.
-func (c *Client) Close() error { return c.conn.Close() }
-
-func (c *Client) ask(q request) (reply, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var a reply
-	if err := c.out.Encode(q); err != nil {
-		return a, fmt.Errorf("fence: %w", err)
+// staleAgain makes an ErrStale of the text that came of one.
+func staleAgain(err error) error {
+	if err == nil {
+		return nil
 	}
-	if err := c.in.Decode(&a); err != nil {
-		return a, fmt.Errorf("fence: %w", err)
+	if more, stale := strings.CutPrefix(err.Error(), ErrStale.Error()); stale {
+		return fmt.Errorf("%w%s", ErrStale, more)
 	}
-	switch {
-	case a.Stale:
-		return a, fmt.Errorf("%w (%s)", ErrStale, a.Err)
-	case a.Err != "":
-		return a, errors.New(a.Err)
-	}
-	return a, nil
+	return fmt.Errorf("fence: %w", err)
 }

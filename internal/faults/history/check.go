@@ -286,7 +286,8 @@ func (h *History) operations(slack time.Duration, likely bool) map[string][]porc
 		for _, s := range all {
 			in := input{act: acquires, id: s.id, name: name, token: s.l.Token, share: s.l.Share, place: passed[s.l], who: s.l.Proc}
 			add(s.l.Proc, in, s.call, s.grant)
-			if s.l.Downs != 0 {
+			// One that began after the end, and was refused, changed nothing.
+			if void := s.l.Downs > s.ended && s.l.Downed == 0; s.l.Downs != 0 && !void {
 				in.act = shares
 				done := s.l.Downed
 				if done == 0 { // it may have taken effect at any time, or never, which is the same as at the end

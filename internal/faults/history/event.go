@@ -68,9 +68,6 @@ func NewRecorder(path, proc string) (*Recorder, error) {
 	return &Recorder{proc: proc, file: f}, nil
 }
 
-// Proc returns the name of the process.
-func (r *Recorder) Proc() string { return r.proc }
-
 // NewOp returns the number of a new acquisition.
 func (r *Recorder) NewOp() int {
 	r.mu.Lock()

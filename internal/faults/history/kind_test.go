@@ -98,6 +98,10 @@ func TestKinds(t *testing.T) {
 		l.Downed = 0
 		return l
 	}
+	lost := func(l *Holding) *Holding {
+		l.Lost, l.Release, l.Released, l.Freed = l.Alive+1, 0, 0, false
+		return l
+	}
 	for name, c := range map[string]struct {
 		legal    bool
 		holdings []*Holding
@@ -118,6 +122,8 @@ func TestKinds(t *testing.T) {
 		"a reader after a downgrade that may have been carried out": {true, []*Holding{unsure(down(holds(Share{}, 1, 1, 9), 3)), holds(Shared, 2, 4, 8)}},
 		"a reader before such a downgrade":                          {false, []*Holding{unsure(down(holds(Share{}, 1, 1, 9), 6)), holds(Shared, 2, 4, 5)}},
 		"a writer after such a downgrade":                           {false, []*Holding{unsure(down(holds(Share{}, 1, 1, 9), 3)), holds(Share{}, 2, 4, 8)}},
+		"a downgrade that was asked for after the loss":             {true, []*Holding{unsure(down(lost(holds(Share{}, 1, 1, 3)), 6)), holds(Share{}, 2, 5, 8)}},
+		"a downgrade that was carried out after the loss":           {false, []*Holding{down(lost(holds(Share{}, 1, 1, 3)), 6), holds(Share{}, 2, 5, 8)}},
 		"a permit passed on behind which others came":               {true, []*Holding{by("P", holds(two, 1, 1, 3)), holds(Shared, 4, 2, 9), holds(Shared, 5, 2, 9), by("P", holds(two, 2, 4, 9))}},
 		"a permit granted behind too many":                          {false, []*Holding{by("P", holds(two, 1, 1, 3)), holds(Shared, 4, 2, 9), holds(Shared, 5, 2, 9), by("P", holds(two, 6, 4, 9))}},
 		"a name passed on under a reader":                           {false, []*Holding{by("P", holds(Share{}, 1, 1, 3)), holds(Shared, 4, 4, 9), by("P", holds(Share{}, 2, 5, 6))}},
@@ -137,7 +143,7 @@ func TestKinds(t *testing.T) {
 }
 
 // ofOrder are those that only porcupine can refuse: who holds together may do so, but not in the order in which they came.
-var ofOrder = map[string]bool{"a permit granted behind too many": true}
+var ofOrder = map[string]bool{"a permit granted behind too many": true, "a downgrade that was carried out after the loss": true}
 
 // What a broken lock would show in a long history is found in it.
 func TestBrokenKindsAreRefused(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -72,108 +71,65 @@ func (s Swept) has(earlier, later *Holding) bool {
 	return false
 }
 
-// Sweep goes through the holdings of each name in the order of their tokens, and
-// measures what they overlap. Without tokens (all 0) it goes by the order of grants.
+// Sweep goes through the holdings of each name and finds the moments for which more are proven to hold than there is an
+// order in which they can have been granted, and tokens that are no greater than they should be.
 func (h *History) Sweep() Swept {
 	var s Swept
 	for _, ls := range h.byName() {
-		if slices.ContainsFunc(ls, func(l *Holding) bool { return !l.Exclusive() || l.Downs != 0 }) {
-			h.sweepKinds(&s, ls)
-			continue
+		var holding []*Holding
+		for _, l := range ls { // by Grant
+			holding = slices.DeleteFunc(holding, func(o *Holding) bool { return o.Proven() <= l.Grant })
+			if l.Proven() > l.Grant {
+				h.sweepTogether(&s, holding, l)
+				holding = append(holding, l)
+			}
 		}
-		sort.SliceStable(ls, func(i, j int) bool { return ls[i].Token < ls[j].Token })
-		h.sweepName(&s, ls)
+		if h.fenced() {
+			h.sweepTokens(&s, ls)
+		}
 	}
 	return s
 }
 
-func (h *History) sweepName(s *Swept, ls []*Holding) {
-	fenced := h.fenced()
-	// Who of those with lower tokens is proven longest, with a fault for an excuse and
-	// without.
-	var longest [2]*Holding
-	for i, l := range ls {
-		if fenced && i > 0 && ls[i-1].Token == l.Token {
-			s.Disorders = append(s.Disorders, Disorder{ls[i-1], l})
-		}
-		for _, before := range longest {
-			if before == nil || before.Proven() <= l.Grant {
-				continue
-			}
-			at, excused := h.Destroyed(before)
-			excused = excused && at < l.Grant
-			if l.Proven() <= before.Grant {
-				// One that came and went while the other with the lower token was yet to come.
-				if fenced && !excused && before.proven() {
-					s.Disorders = append(s.Disorders, Disorder{l, before})
-				}
-				continue
-			}
-			o := Overlap{First: before, Second: l, Excused: excused, For: time.Duration(min(before.Proven(), l.Proven()) - max(l.Grant, before.Grant))}
-			if excused {
-				o.SinceFault = time.Duration(before.Proven() - at)
-			}
-			s.Overlaps = append(s.Overlaps, o)
-		}
-		kind := 0
-		if _, ok := h.Destroyed(l); ok {
-			kind = 1
-		}
-		if longest[kind] == nil || l.Proven() > longest[kind].Proven() {
-			longest[kind] = l
-		}
-	}
-	if !fenced {
+// sweepTogether notes an overlap if l and those who hold already are too many. It is excused if they are not without those
+// whom a fault had destroyed by then.
+func (h *History) sweepTogether(s *Swept, holding []*Holding, l *Holding) {
+	longest := tooMany(holding, l)
+	if longest == nil {
 		return
 	}
-	// From the greatest token down: was one granted before a lower one was asked for?
-	var first *Holding
-	for i := len(ls) - 1; i >= 0; i-- {
-		if first != nil && first.Grant < ls[i].Call && first.Token > ls[i].Token && !s.has(first, ls[i]) {
-			s.Disorders = append(s.Disorders, Disorder{first, ls[i]})
+	o := Overlap{First: longest, Second: l}
+	var destroyedAt int64
+	intact := slices.DeleteFunc(slices.Clone(holding), func(other *Holding) bool {
+		at, ok := h.Destroyed(other)
+		if ok && at < l.Grant {
+			destroyedAt = at
+			return true
 		}
-		if first == nil || ls[i].Grant < first.Grant {
-			first = ls[i]
-		}
+		return false
+	})
+	if first := tooMany(intact, l); first != nil {
+		o.First = first
+	} else {
+		o.Excused, o.SinceFault = true, time.Duration(longest.Proven()-destroyedAt)
 	}
+	o.For = time.Duration(min(o.First.Proven(), l.Proven()) - l.Grant)
+	s.Overlaps = append(s.Overlaps, o)
 }
 
-// sweepKinds does the same for a name of which there are claims of several kinds: at every moment there is an order in
-// which those who are proven to hold can have been granted.
-func (h *History) sweepKinds(s *Swept, ls []*Holding) {
-	var holding []*Holding
-	for _, l := range ls { // by Grant
-		holding = slices.DeleteFunc(holding, func(o *Holding) bool { return o.Proven() <= l.Grant })
-		if l.Proven() > l.Grant {
-			h.sweepTogether(s, holding, l)
-			holding = append(holding, l)
-		}
-	}
-	if h.fenced() {
-		sweepTokens(s, ls)
-	}
-}
-
-// sweepTogether notes an overlap if l and those who hold already are too many.
-func (h *History) sweepTogether(s *Swept, holding []*Holding, l *Holding) {
-	var weights, limits []int32
-	var longest *Holding
-	for _, o := range append(slices.Clone(holding), l) {
+// tooMany returns which of those who hold is proven longest, if they cannot hold together with l, and nil if they can.
+func tooMany(holding []*Holding, l *Holding) (longest *Holding) {
+	weights, limits := []int32{l.weightAt(l.Grant)}, []int32{l.limit()}
+	for _, o := range holding {
 		weights, limits = append(weights, o.weightAt(l.Grant)), append(limits, o.limit())
-		if o != l && (longest == nil || o.Proven() > longest.Proven()) {
+		if longest == nil || o.Proven() > longest.Proven() {
 			longest = o
 		}
 	}
-	if longest == nil || feasible(weights, limits) {
-		return
+	if feasible(weights, limits) {
+		return nil
 	}
-	o := Overlap{First: longest, Second: l, For: time.Duration(min(longest.Proven(), l.Proven()) - l.Grant)}
-	for _, other := range holding {
-		if at, ok := h.Destroyed(other); ok && at < l.Grant {
-			o.Excused, o.SinceFault = true, time.Duration(other.Proven()-at)
-		}
-	}
-	s.Overlaps = append(s.Overlaps, o)
+	return longest
 }
 
 // weightAt is how much of the name l holds at a moment, at least.
@@ -184,23 +140,47 @@ func (l *Holding) weightAt(t int64) int32 {
 	return l.weight()
 }
 
-// sweepTokens notes those who were asked for when another had been granted that they cannot overlap with, and have no
-// greater token.
-func sweepTokens(s *Swept, ls []*Holding) {
-	asked := slices.SortedStableFunc(slices.Values(ls), func(a, b *Holding) int { return cmp.Compare(a.Call, b.Call) })
-	passed := passedOn(ls)
-	greatest := map[Share]*Holding{}
-	granted := 0
-	for _, l := range asked {
-		for ; granted < len(ls) && ls[granted].Grant < l.Call; granted++ {
-			if g := greatest[ls[granted].Share]; g == nil || g.Token < ls[granted].Token {
-				greatest[ls[granted].Share] = ls[granted]
-			}
+// sweepTokens notes those who have no greater token than another that they cannot overlap with, and who were asked for when that
+// had been granted, or who are proven to hold after it was. In the second case it is not known who came first.
+func (h *History) sweepTokens(s *Swept, ls []*Holding) {
+	same := make(map[int64]*Holding)
+	for _, l := range ls {
+		if o := same[l.Token]; o != nil && l.excludes(o.Share) {
+			s.Disorders = append(s.Disorders, Disorder{o, l})
 		}
-		for share, before := range greatest {
-			apart := l.excludes(share) && (!passed[l] || share.excludes(l.Share))
-			if apart && l.Token <= before.Token {
-				s.Disorders = append(s.Disorders, Disorder{before, l})
+		same[l.Token] = l
+	}
+	passed := passedOn(ls)
+	s.inTurn(ls, (*Holding).granted, (*Holding).called, func(l *Holding) bool { return passed[l] })
+	proven := slices.DeleteFunc(slices.Clone(ls), func(l *Holding) bool {
+		_, destroyed := h.Destroyed(l)
+		return destroyed || !l.proven()
+	})
+	s.inTurn(proven, (*Holding).Proven, (*Holding).granted, func(*Holding) bool { return true })
+}
+
+func (h *Holding) called() int64  { return h.Call }
+func (h *Holding) granted() int64 { return h.Grant }
+
+// inTurn notes those whose token is no greater than that of another whose moment before is earlier than their moment after, and
+// that they exclude; each the other, if it may be that they came first.
+func (s *Swept) inTurn(ls []*Holding, before, after func(*Holding) int64, first func(*Holding) bool) {
+	by := func(moment func(*Holding) int64) []*Holding {
+		return slices.SortedStableFunc(slices.Values(ls), func(a, b *Holding) int { return cmp.Compare(moment(a), moment(b)) })
+	}
+	earlier := by(before)
+	greatest := map[Share]*Holding{}
+	for _, l := range by(after) {
+		for len(earlier) > 0 && before(earlier[0]) < after(l) {
+			if g := greatest[earlier[0].Share]; g == nil || g.Token < earlier[0].Token {
+				greatest[earlier[0].Share] = earlier[0]
+			}
+			earlier = earlier[1:]
+		}
+		for share, o := range greatest {
+			apart := l.excludes(share) && (!first(l) || share.excludes(l.Share))
+			if apart && l.Token <= o.Token && !s.has(o, l) {
+				s.Disorders = append(s.Disorders, Disorder{o, l})
 			}
 		}
 	}

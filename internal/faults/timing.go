@@ -1,0 +1,130 @@
+package faults
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/lateness"
+)
+
+// What is asked of times is asked fairly: a machine that is late does not make a row fail.
+
+// pulse measures when this process does not run, because it is stopped or the machine has other things to do.
+var pulse *lateness.Meter
+
+const (
+	// late is how long after the end of its ctx a call may return on a loaded machine. The
+	// promise is 100 ms; conformance tests that, on a machine that is quiet.
+	late = time.Second
+	// noise is what a machine with other things to do may add to a time.
+	noise = 1500 * time.Millisecond
+)
+
+// inTime reports whether something that happened took no longer than within, with what the machine was late since it
+// began.
+func inTime(took, within time.Duration, began time.Time) bool {
+	return took <= within || took <= within+pulse.Slack(began)
+}
+
+// receive waits for what comes from c, for d and what the machine was late meanwhile.
+func receive[T any](c <-chan T, d time.Duration) (v T, came bool) {
+	began := time.Now()
+	select {
+	case v = <-c:
+		return v, true
+	case <-time.After(d):
+	}
+	select {
+	case v = <-c:
+		return v, true
+	case <-time.After(pulse.Slack(began)):
+		return v, false
+	}
+}
+
+// InTime asserts that something that began then, and has happened by now, took no longer than within.
+func (x *Exam) InTime(what string, began time.Time, within time.Duration) {
+	x.Helper()
+	if took := time.Since(began); !inTime(took, within, began) {
+		x.Errorf("%s took %v, want %v at the most", what, took, within)
+	}
+}
+
+// Soon asserts that a call returned by the end of its ctx and a second.
+func (x *Exam) Soon(what string, began time.Time, within time.Duration) {
+	x.Helper()
+	x.InTime(what, began, within+late)
+}
+
+// grantedSoon asserts that a lock was granted soon after a moment, on the clock of package history.
+func (x *Exam) grantedSoon(h *Holding, at int64, within time.Duration) {
+	x.Helper()
+	if took := time.Duration(h.grant - at); !inTime(took, within, moment(at)) {
+		x.Errorf("the next holder had the lock after %v, want %v at the most", took, within)
+	}
+}
+
+// moment is a time on the clock of package history.
+func moment(at int64) time.Time { return time.Now().Add(-time.Duration(history.Now() - at)) }
+
+// again begins the row again, because something is so that can only have come of a machine that is late. At the third time
+// it is a defect.
+func (x *Exam) again(why string) {
+	x.Helper()
+	if x.tries.Add(1) > 2 {
+		x.Fatalf("%s, again", why)
+	}
+	x.Logf("%s: the row begins again", why)
+	panic(errAgain)
+}
+
+// lostTooSoon begins the row again if the last holder of a name has lost it, which somebody was to wait for: a machine that is
+// late renews it too late.
+func (x *Exam) lostTooSoon(name string) {
+	x.Helper()
+	x.mu.Lock()
+	h := x.granted[name]
+	x.mu.Unlock()
+	if h != nil && h.hasLost() {
+		x.again(h.user() + " lost the lock before anybody came to wait")
+	}
+}
+
+// holder is a Holding or a Remote.
+type holder interface {
+	user() string
+	hasLost() bool
+}
+
+func (h *Holding) user() string { return h.p.Name }
+func (r *Remote) user() string  { return r.p.Name }
+
+func (h *Holding) hasLost() bool { h.lookForLoss(); return h.LostAt() != 0 }
+func (r *Remote) hasLost() bool  { return errors.Is(r.Look(), locker.ErrLost) }
+
+// grants notes who holds a name, for lostTooSoon.
+func (x *Exam) grants(name string, h holder) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.granted[name] = h
+}
+
+// StillHolds asserts that a holder was not disturbed. Where the machine has been late since it got the lock, and so
+// renewed it too late, the row begins again.
+func (x *Exam) StillHolds(h *Holding, who string) {
+	x.Helper()
+	if h.Look() != nil {
+		x.lost(h, who+" lost the lock")
+	}
+}
+
+// lost says that a lock was lost that is still to be held.
+func (x *Exam) lost(h *Holding, what string) {
+	x.Helper()
+	if pulse.Worst(moment(h.grant)) > lateness.Limit {
+		x.again(what + ", on a machine that is late")
+	}
+	x.Errorf("%s", what)
+}
