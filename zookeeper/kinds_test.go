@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -390,7 +391,7 @@ func TestLookNamesEvict(t *testing.T) {
 	if len(names) != 1 || names[0] != n {
 		t.Errorf("names: %q", names)
 	}
-	if err := d.Evict(within(t, time.Minute), n, w.ID[:31]+"x"); err != driver.ErrGone {
+	if err := d.Evict(within(t, time.Minute), n, w.ID[:31]+"x"); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("evict nobody: %v", err)
 	}
 	if err := renewed(t, d, h); err != nil {

@@ -146,7 +146,7 @@ func (d *backend) cut() {
 func (d *backend) disconnected() bool {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
-	return d.session.link == nil
+	return !d.session.connected
 }
 
 // kind makes a claim of that weight and limit.
@@ -359,6 +359,8 @@ const (
 	opCreate      = 1
 	opDelete      = 2
 	opGetData     = 4
+	opSync        = 9
+	opPing        = 11
 	opGetChildren = 12
 	opMulti       = 14
 )

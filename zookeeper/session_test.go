@@ -191,7 +191,8 @@ func TestNobodyHoldsInASessionThatHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.session.set(func() { d.session.id = 0 })
-	if _, err := d.confirm(st, nil); !errors.Is(err, driver.ErrGone) || !errors.Is(err, zk.ErrSessionExpired) {
+	c.State = st
+	if err := renewed(t, d, c); !errors.Is(err, driver.ErrGone) || !errors.Is(err, zk.ErrSessionExpired) {
 		t.Errorf("confirmed: %v", err)
 	}
 }
