@@ -70,7 +70,9 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 //     good. The connection is closed, which it learns by reading;
 //   - the server has to open the session soon, and not in ten times the session timeout;
 //   - a session that was given up is not gone back to;
-//   - watches are set again one by one, and told of a change at once; see splitWatches.
+//   - watches that are set again are told of a change at once. The library asks for changes after the last one that it
+//     knows by then, which an answer may have moved on meanwhile. So it is never told the number of any;
+//   - they are set one by one: a server hangs up on a request that is longer than it wants.
 type connection struct {
 	net.Conn
 	session *session
@@ -107,8 +109,8 @@ func (c *connection) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// next looks at the beginning of an answer: its length, the number of the request, that of the last change, and an
-// error. The first answer has the version of the protocol, the timeout and the session's id instead.
+// next looks at the beginning of an answer: its length, the number of the request, that of the last change, which is
+// taken out, and an error. The first answer has the version of the protocol, the timeout and the session's id instead.
 func (c *connection) next() error {
 	head, err := c.in.Peek(4 + 4 + 8 + 4)
 	if err != nil && len(head) < 4 {
@@ -129,8 +131,9 @@ func (c *connection) next() error {
 		return nil
 	}
 	if binary.BigEndian.Uint32(head[4:]) != 1<<32-1 { // which the event of a watch has instead of a request's number
-		c.session.answered(c, binary.BigEndian.Uint32(head[16:]) == 0)
+		c.session.answered(c, int64(binary.BigEndian.Uint64(head[8:])), binary.BigEndian.Uint32(head[16:]) == 0)
 	}
+	clear(head[8:16])
 	return nil
 }
 
@@ -153,9 +156,9 @@ func (c *connection) Write(frame []byte) (int, error) {
 		if c.began != 0 {
 			c.sent = append(c.sent, request{sent: now, leader: slices.Contains(leaderOps, op)})
 		} else {
-			c.began = now
+			c.began, one = now, slices.Clone(one)
+			binary.BigEndian.PutUint64(one[8:], uint64(s.zxid))
 			if s.givenUp {
-				one = slices.Clone(one)
 				clear(one[20:28])
 			}
 		}
@@ -167,19 +170,17 @@ func (c *connection) Write(frame []byte) (int, error) {
 	return len(frame), nil
 }
 
-// splitWatches returns a request to set watches again as one for each watch, as a server hangs up on one that is longer
-// than it wants, and for changes after none: the library asks for those after the last that it knows, which an answer
-// may have moved on beyond one that nobody was told of. All have its number, and the library takes the first answer for
-// the whole. It has a length, the number, the operation, the last change that is known, and three lists.
+// splitWatches returns a request to set watches again as one for each watch. All have its number, and the library takes
+// the first answer for the whole. It has a length, the number, the operation, the last change, and three lists.
 func splitWatches(frame []byte) (all [][]byte) {
-	head, lists, empty := frame[4:12], frame[20:], make([]byte, 2*4)
+	head, lists, empty := frame[:20], frame[20:], make([]byte, 2*4)
 	for list := range 3 {
 		n := binary.BigEndian.Uint32(lists)
 		lists = lists[4:]
 		for range n {
 			path := lists[:4+binary.BigEndian.Uint32(lists)]
 			lists = lists[len(path):]
-			one := slices.Concat(make([]byte, 4), head, make([]byte, 8), empty[:4*list], []byte{0, 0, 0, 1}, path, empty[4*list:])
+			one := slices.Concat(head, empty[:4*list], []byte{0, 0, 0, 1}, path, empty[4*list:])
 			binary.BigEndian.PutUint32(one, uint32(len(one)-4))
 			all = append(all, one)
 		}

@@ -55,10 +55,7 @@ func (d *backend) Release(ctx context.Context, c *driver.Claim) error {
 // held returns the state of a claim that, as far as is known, holds its name.
 func (d *backend) held(ctx context.Context, c *driver.Claim) (*claimState, error) {
 	st := c.State.(*claimState)
-	id, err := d.usable(ctx, true)
-	if err == nil {
-		err = d.find(ctx, st)
-	}
+	id, err := d.find(ctx, st)
 	switch {
 	case err == nil && id != st.session:
 		err = errExpired
@@ -119,10 +116,7 @@ func (d *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 		return nil // nothing was made, and nothing will be
 	}
 	known := st.node != ""
-	_, err := d.usable(ctx, true)
-	if err == nil {
-		err = d.find(ctx, st)
-	}
+	_, err := d.find(ctx, st)
 	if err == nil && st.node != "" {
 		err = d.remove(st.node)
 	}
@@ -133,24 +127,26 @@ func (d *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	return failed(st.queue, err)
 }
 
-// find looks for the claim's node by its ID, unless its path is known.
+// find waits for a connection and returns the session's id. It looks for the claim's node by its ID, unless its path is
+// known.
 //
 // No request of an earlier connection can be carried out after the sync: a server closes the
 // session's earlier connection when it takes a new one, a leader refuses what comes from the
 // server that the session has left, and what was taken before is ahead of the sync.
-func (d *backend) find(ctx context.Context, st *claimState) error {
+func (d *backend) find(ctx context.Context, st *claimState) (id int64, err error) {
+	id, err = d.usable(ctx, true)
+	if err != nil || st.node != "" {
+		return id, err
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.node != "" {
-		return nil
-	}
 	children, err := d.listNow(ctx, st.queue)
 	for _, child := range children {
 		if strings.HasPrefix(child, st.claim.ID+"-") {
 			st.node = st.queue + "/" + child
 		}
 	}
-	return err
+	return id, err
 }
 
 // listNow returns the children of path, as they are now and not as they were when a server that lags behind its leader

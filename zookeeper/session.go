@@ -30,6 +30,7 @@ type session struct {
 	id        int64 // 0 if there is none
 	timeout   time.Duration
 	givenUp   bool          // it is not gone back to
+	zxid      int64         // of the last change that is known
 	newest    *connection   // the connection made last
 	connected bool          // a server has confirmed the session on it, and it is not over
 	accepted  bool          // the servers have taken the credentials
@@ -86,7 +87,7 @@ func (s *session) opened(c *connection, id int64, timeout time.Duration) {
 	s.set(func() {
 		if id != s.id {
 			s.log.Info("zookeeper: another session, none if it is 0", "id", fmt.Sprintf("%#x", uint64(id)), "timeout", timeout)
-			s.id, s.givenUp = id, false
+			s.id, s.givenUp, s.zxid = id, false, 0
 		}
 		c.opened, s.failures, s.later = true, 0, nil
 		if id != 0 {
@@ -151,15 +152,16 @@ type request struct {
 	sent, answered driver.Instant
 }
 
-// answered records an answer to the first request of a connection that had none.
+// answered records an answer to the first request of a connection that had none, and the last change that it tells.
 //
 // The leader ends a session when it has not heard of it for the timeout. A follower answers reads without it, and
 // tells it only with its next heartbeat, once in half a tick, for whom it heard; cut off from the leader it goes on
 // answering for several ticks. So a request counts only when the leader has answered another one that was sent so much
 // later that the heartbeat had gone through before: both go the same way, one after the other.
-func (s *session) answered(c *connection, well bool) {
+func (s *session) answered(c *connection, zxid int64, well bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.zxid = max(s.zxid, zxid)
 	if len(c.sent) == 0 {
 		return
 	}

@@ -23,7 +23,7 @@ func expiring() *session {
 func (s *session) exchange(leader bool, sent, answered driver.Instant) {
 	s.newest.sent = append(s.newest.sent, request{leader: leader, sent: sent})
 	s.clock.(*fakeClock).now = answered
-	s.answered(s.newest, true)
+	s.answered(s.newest, 0, true)
 }
 
 func (s *session) until() driver.Instant {
