@@ -24,8 +24,11 @@ func TestLinger(t *testing.T) {
 	}
 	taken(t, d, shared(t, n))
 	all, err := d.Look(within(t, time.Minute), n)
-	if err != nil || len(all) != 2 || !all[0].Held || all[0].ID != h.ID || all[0].Token != g.Token || all[0].Owner != h.Owner || all[0].Left <= 0 || all[0].Left > long || all[1].Held {
-		t.Errorf("look: %+v, %v", all, err)
+	if err != nil || len(all) != 2 || !all[0].Held || all[1].Held {
+		t.Fatalf("look: %+v, %v", all, err)
+	}
+	if p := all[0]; p.ID != h.ID || p.Token != g.Token || p.Owner != h.Owner || p.Left <= 0 || p.Left > long {
+		t.Errorf("look: %+v", p)
 	}
 	next := await(t, turn, "the turn").ok(t)
 	if took := time.Since(asked); took < long || next.Token <= g.Token {

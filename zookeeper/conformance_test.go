@@ -96,8 +96,8 @@ func TestConformanceOfEnsemble(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				away = append([]*servers.ZooKeeper{leader}, slices.DeleteFunc(slices.Clone(e.Members), func(z *servers.ZooKeeper) bool { return z == leader })...)
-				away = away[:2+stops%2]
+				at := slices.Index(e.Members, leader)
+				away = slices.Concat(e.Members[at:], e.Members[:at])[:2+stops%2]
 				stops++
 				return kill(away)
 			},
@@ -147,7 +147,10 @@ func killLeader(ctx context.Context, e *servers.ZooKeeperEnsemble) error {
 	return leader.RestartNoWait(ctx)
 }
 
-func harness(t testing.TB, addrs []string, requests func(context.Context) (int64, error), stop, start func(context.Context) error) *conformance.Harness {
+func harness(
+	t testing.TB, addrs []string,
+	requests func(context.Context) (int64, error), stop, start func(context.Context) error,
+) *conformance.Harness {
 	return &conformance.Harness{
 		Address: strings.Join(addrs, ","),
 		Open: func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {

@@ -27,13 +27,14 @@ func nobody(t *testing.T) string {
 
 func TestConnectWithoutServer(t *testing.T) {
 	addr := nobody(t)
-	if _, err := Connect(context.Background(), []string{addr, addr}); !errors.Is(err, zk.ErrNoServer) || !strings.Contains(err.Error(), "refused") {
+	_, err := Connect(context.Background(), []string{addr, addr})
+	if !errors.Is(err, zk.ErrNoServer) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("without a deadline: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 400*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := Connect(ctx, []string{addr})
+	_, err = Connect(ctx, []string{addr})
 	if took := time.Since(start); took < 350*time.Millisecond || took > 2*time.Second {
 		t.Errorf("returned after %v", took)
 	}
@@ -63,7 +64,8 @@ func TestConnectToSomethingElse(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	if _, err := Connect(context.Background(), []string{l.Addr().String()}); err == nil || !strings.Contains(err.Error(), "no ZooKeeper server") {
+	_, err = Connect(context.Background(), []string{l.Addr().String()})
+	if err == nil || !strings.Contains(err.Error(), "no ZooKeeper server") {
 		t.Errorf("connect: %v", err)
 	}
 }
@@ -71,7 +73,8 @@ func TestConnectToSomethingElse(t *testing.T) {
 func TestUnknownScheme(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	start := time.Now()
-	if _, err := Connect(within(t, time.Minute), []string{z.Addr()}, WithAuth("no-such-scheme", nil)); !errors.Is(err, zk.ErrAuthFailed) {
+	_, err := Connect(within(t, time.Minute), []string{z.Addr()}, WithAuth("no-such-scheme", nil))
+	if !errors.Is(err, zk.ErrAuthFailed) {
 		t.Errorf("connect: %v", err)
 	}
 	if took := time.Since(start); took > 10*time.Second {

@@ -27,7 +27,8 @@ func TestLookNamesEvict(t *testing.T) {
 	}
 	for i, c := range []*driver.Claim{h, w} {
 		p := all[i]
-		if p.ID != c.ID || p.Name != n || p.Owner != c.Owner || p.Weight != c.Weight || p.Limit != c.Limit || p.Held != (i == 0) || p.Since.Before(start) {
+		if p.ID != c.ID || p.Name != n || p.Owner != c.Owner || p.Weight != c.Weight || p.Limit != c.Limit ||
+			p.Held != (i == 0) || p.Since.Before(start) {
 			t.Errorf("position %d: %+v", i, p)
 		}
 	}

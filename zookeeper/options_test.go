@@ -58,7 +58,8 @@ func TestChrootsHaveNothingToDoWithEachOther(t *testing.T) {
 	if there, _, err := op.Exists(queuePath("/deep/er/a"+folder, n)); !there {
 		t.Errorf("the queue is not where it was asked for: %v", err)
 	}
-	if _, err := open(t, []string{z.Addr()}, WithChroot("/deep/er/a")).TryAcquire(within(t, time.Minute), n); !errors.Is(err, locker.ErrNotAcquired) {
+	other := open(t, []string{z.Addr()}, WithChroot("/deep/er/a"))
+	if _, err := other.TryAcquire(within(t, time.Minute), n); !errors.Is(err, locker.ErrNotAcquired) {
 		t.Errorf("same chroot: %v", err)
 	}
 	_, _ = first.Release(context.Background()), second.Release(context.Background())

@@ -222,7 +222,8 @@ func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 	op.length(c.Name, 1)
 	_, stat, err := op.Get(op.nodeOf(c))
 	if err != nil || stat.EphemeralOwner == old.EphemeralOwner || stat.Czxid != g.Token>>spareBits {
-		t.Errorf("the node is of session %#x, as before, or not of token %d, but %d: %v", stat.EphemeralOwner, g.Token>>spareBits, stat.Czxid, err)
+		t.Errorf("the node is of session %#x, as before, or its czxid %d is not %d: %v",
+			stat.EphemeralOwner, stat.Czxid, g.Token>>spareBits, err)
 	}
 	release(t, d, c)
 }

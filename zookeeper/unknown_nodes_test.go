@@ -12,8 +12,12 @@ func TestNodesOfUnknownFormStandInTheQueue(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	const id = "0123456789abcdef0123456789abcdef"
-	for _, child := range []string{"x", "_c_", "_c_short", "lock-", "lock-0000000000", id, id + "-2-all-all-0-0-0000000000", id + "-1-all-0000000000", id + "-1-all-all-0000000000",
-		id + "-1-0-10-0-0-0000000000", id + "-1-11-10-0-0-0000000000", id + "-1-1-10-x-0-0000000000", id + "-1-1-10-0-x-0000000000", id + "-lock-99999999999"} {
+	for _, child := range []string{
+		"x", "_c_", "_c_short", "lock-", "lock-0000000000", id,
+		id + "-2-all-all-0-0-0000000000", id + "-1-all-0000000000", id + "-1-all-all-0000000000",
+		id + "-1-0-10-0-0-0000000000", id + "-1-11-10-0-0-0000000000",
+		id + "-1-1-10-x-0-0000000000", id + "-1-1-10-0-x-0000000000", id + "-lock-99999999999",
+	} {
 		n := name(t)
 		c := exclusive(t, n)
 		take(t, d, c)

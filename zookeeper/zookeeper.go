@@ -65,7 +65,8 @@ func WithDigest(user, password string) locker.Option {
 
 // WithAuth authenticates by any scheme that the servers know.
 func WithAuth(scheme string, data []byte) locker.Option {
-	return locker.BackendOption(func(s *settings) error { s.auth = append(s.auth, credential{scheme, string(data)}); return nil })
+	auth := credential{scheme, string(data)}
+	return locker.BackendOption(func(s *settings) error { s.auth = append(s.auth, auth); return nil })
 }
 
 // WithACL sets the permissions of the nodes that are made. Without it everybody may
