@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +104,71 @@ func TestACLChangedUnderHolderAndWaiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	op.length(n, 0)
+}
+
+// Nodes belong to whoever authenticated; the credentials are given again on every
+// connection and in every session.
+func TestDigestAndACL(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	for _, acl := range [][]zk.ACL{zk.AuthACL(zk.PermAll), zk.DigestACL(zk.PermAll, "ann", "secret")} {
+		chroot := fmt.Sprintf("/acl%d", counter.Add(1))
+		mine := []locker.Option{WithChroot(chroot), WithDigest("ann", "secret"), WithACL(acl...)}
+		s := newProtocolProxy(t, z.Addr())
+		l, d := both(t, []string{s.addr()}, mine...)
+		n := name(t)
+		held, err := l.Acquire(within(t, time.Minute), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range [][]locker.Option{{WithChroot(chroot)}, {WithChroot(chroot), WithDigest("ann", "wrong")}} {
+			thief := open(t, []string{z.Addr()}, other...)
+			_, acquired := thief.Acquire(within(t, time.Minute), n)
+			_, tried := thief.TryAcquire(within(t, time.Minute), n)
+			for what, err := range map[string]error{"acquire": acquired, "try": tried} {
+				if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), chroot) {
+					t.Errorf("%s without permission: %v", what, err)
+				}
+			}
+		}
+		if _, _, err := op.Get(queuePath(chroot+folder, n)); !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("others may read: %v", err)
+		}
+		s.cut()
+		if err := held.Release(within(t, time.Minute)); err != nil {
+			t.Errorf("release on another connection: %v", err)
+		}
+		steal(t, z.Addr(), d, s.id, s.password)
+		again, err := l.Acquire(within(t, time.Minute), n)
+		if err != nil {
+			t.Fatalf("in another session: %v", err)
+		}
+		if err := again.Release(within(t, time.Minute)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Who may make the queue but nothing in it leaves none: servers remove no container that
+// was never used.
+func TestQueueMadeInVainIsRemoved(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	chroot := fmt.Sprintf("/vain%d", counter.Add(1))
+	for _, path := range []string{chroot, chroot + folder} {
+		if _, err := op.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := raw(t, []string{z.Addr()}, WithChroot(chroot), WithACL(zk.WorldACL(zk.PermRead|zk.PermCreate)...))
+	c := claim(t, name(t))
+	if _, err := d.Acquire(within(t, time.Minute), c); !errors.Is(err, zk.ErrNoAuth) {
+		t.Fatalf("acquire: %v", err)
+	}
+	if err := d.Abandon(within(t, time.Minute), c); err != nil {
+		t.Fatal(err)
+	}
+	if there, _, err := op.Exists(queuePath(chroot+folder, c.Name)); err != nil || there {
+		t.Errorf("the queue is left: %v, %v", there, err)
+	}
 }

@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"sync"
 	"time"
@@ -15,36 +14,28 @@ import (
 // claimState is what is known of a claim at the server; it is the claim's State.
 type claimState struct {
 	claim   *driver.Claim
-	queue   string        // path of the queue
-	node    string        // path of the claim's node, "" if none is known
-	doubt   bool          // the node may be another one, or none
-	session int64         // in which the node was made
-	czxid   int64         // of the transaction that made it
-	skew    time.Duration // from our clock to the server's
-	known   int64         // the last change of the queue that was looked at
+	queue   string         // path of the queue
+	asked   bool           // a node was asked for and may be there
+	node    string         // path of the claim's node, "" if that is not known
+	session int64          // in which the node was made
+	czxid   int64          // of the transaction that made it
+	joined  driver.Instant // when it was made
+	skew    time.Duration  // from our clock to the server's
+	hangups int            // how often in a row the server has closed the connection when asked for a node
 
-	mu  sync.Mutex      // held while the node is replaced or its watch is asked for
-	own <-chan zk.Event // news of the claim's node, nil if it is not watched
+	mu   sync.Mutex      // held while the holder's node is replaced or its watch is asked for
+	news <-chan zk.Event // of the holder's node, nil if it is not watched
 }
 
 // Acquire takes a place in the queue and waits until the claim is granted.
 func (d *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 	st := &claimState{claim: c, queue: d.queuePath(c.Name)}
 	c.State = st
-	hangups := 0
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		g, err := d.try(ctx, st)
-		again := errors.Is(err, errAgain) || c.Wait && !errors.Is(err, driver.ErrRefused)
+		again := errors.Is(err, errAgain) || c.Wait && !isRefusal(err)
 		if err == nil || ctx.Err() != nil || !again {
-			return g, err
-		}
-		hangups++
-		if st.node != "" || !errors.Is(err, zk.ErrConnectionClosed) {
-			hangups = 0
-		}
-		if hangups == 5 && len(st.queue) >= 1<<10 {
-			st.doubt = false // the server was sent more than its jute.maxbuffer, and nothing was made
-			return g, failed("ask for", st.queue, errTooLong)
+			return g, failed(st.queue, err)
 		}
 		select { // there is no server, or one that says something that may pass
 		case <-time.After(pause):
@@ -59,14 +50,10 @@ func (d *backend) try(ctx context.Context, st *claimState) (g driver.Grant, err 
 	if err != nil {
 		return g, err
 	}
-	if st.doubt || st.node != "" && st.session != id {
-		st.doubt = true
-		if err := d.clear(st); err != nil {
+	if st.node == "" || st.session != id {
+		if err := d.Abandon(ctx, st.claim); err != nil { // what there is of it from before
 			return g, err
 		}
-		st.node = ""
-	}
-	if st.node == "" {
 		alone, err := d.join(st, id)
 		if err != nil {
 			return g, err
@@ -81,53 +68,57 @@ func (d *backend) try(ctx context.Context, st *claimState) (g driver.Grant, err 
 // join makes the claim's node. Writing to the queue in the same transaction brings its Stat, which
 // tells the node's czxid, the server's time, and whether the node is alone.
 func (d *backend) join(st *claimState, id int64) (alone bool, err error) {
-	st.doubt = true
+	st.asked, st.node = true, ""
 	node := st.queue + "/" + entry{id: st.claim.ID, weight: st.claim.Weight, limit: st.claim.Limit}.name()
 	made, err := d.conn.Multi(
 		&zk.CreateRequest{Path: node, Data: []byte(st.claim.Owner), Acl: d.acl, Flags: zk.FlagEphemeralSequential},
 		&zk.SetDataRequest{Path: st.queue, Version: -1})
 	if errors.Is(err, zk.ErrNoNode) {
-		if err := d.makeQueue(st); err != nil {
-			return false, err
+		if err = d.makeQueue(st); err == nil {
+			return d.join(st, id)
 		}
-		return d.join(st, id)
+	}
+	if errors.Is(err, zk.ErrConnectionClosed) && len(st.queue) >= 1<<10 {
+		if st.hangups++; st.hangups == 5 {
+			err = errTooLong
+		}
 	}
 	if err != nil {
-		st.doubt = !isSettled(err)
-		return false, failed("create a node in", st.queue, err)
+		st.asked = !isRefusal(err)
+		return false, err
 	}
 	if now, _ := d.state(); now != id {
 		return false, errAgain // no telling in which of the two it was made
 	}
 	stat := made[1].Stat
-	st.node, st.own, st.session, st.doubt = made[0].String, nil, id, false
-	st.czxid, st.skew = stat.Pzxid, time.Duration(stat.Mtime)*time.Millisecond-time.Duration(d.clock.Now())
-	return stat.NumChildren == 1 && parseEntry(path.Base(st.node)).seq < lastNumber, nil
+	st.node, st.session, st.czxid, st.joined = made[0].String, id, stat.Pzxid, d.clock.Now()
+	st.hangups, st.skew = 0, time.Duration(stat.Mtime)*time.Millisecond-time.Duration(st.joined)
+	return stat.NumChildren == 1 && parseEntry(path.Base(st.node)).placed(), nil
 }
 
 // makeQueue makes the node under which the claim queues: a container, which servers remove when it has
 // been empty for a while.
 func (d *backend) makeQueue(st *claimState) error {
-	if !d.based.Load() {
-		if err := d.makeBase(d.base + "/" + st.claim.ID); err != nil {
-			return err
-		}
-		d.based.Store(true)
+	if err := d.makeBase(d.base + "/" + st.claim.ID); err != nil {
+		return err
 	}
 	_, err := d.conn.CreateContainer(st.queue, nil, zk.FlagContainer, d.acl)
-	switch {
-	case errors.Is(err, zk.ErrNodeExists):
+	if errors.Is(err, zk.ErrNodeExists) {
 		return nil
-	case errors.Is(err, zk.ErrNoNode): // somebody has removed the base
+	}
+	if errors.Is(err, zk.ErrNoNode) { // somebody has removed the base
 		d.based.Store(false)
 		return errAgain
 	}
-	return failed("create", st.queue, err)
+	return err
 }
 
 // makeBase makes the nodes above the queues that are missing, if the ACL lets those who are here use what is made with
 // it: otherwise that would stand in everybody's way. It tries that in the same transaction, with a node at probe.
 func (d *backend) makeBase(probe string) error {
+	if d.based.Load() {
+		return nil
+	}
 	ops := []any{
 		&zk.CreateRequest{Path: probe, Acl: d.acl},
 		&zk.CheckVersionRequest{Path: probe, Version: -1}, // it may be read
@@ -139,7 +130,7 @@ func (d *backend) makeBase(probe string) error {
 	for above := d.base; above != "/"; above = path.Dir(above) {
 		there, _, err := d.conn.Exists(above)
 		if err != nil {
-			return failed("read", above, err)
+			return err
 		}
 		if !there {
 			ops = append([]any{&zk.CreateRequest{Path: above, Acl: d.acl}}, ops...)
@@ -149,7 +140,8 @@ func (d *backend) makeBase(probe string) error {
 	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
 		return errAgain // others make the base or remove it
 	}
-	return failed("make and use nodes in", d.base, err)
+	d.based.Store(err == nil)
+	return err
 }
 
 // A token is the czxid of the claim's node, which has 21 bits for the leader's epoch and 32 for its
@@ -159,22 +151,21 @@ const (
 	maxCzxid  = 1<<53 - 1
 )
 
-func token(czxid int64) int64 { return czxid << spareBits }
-
 // grant makes the claim a holder.
 func (d *backend) grant(st *claimState) (g driver.Grant, err error) {
 	if st.czxid > maxCzxid {
-		return g, fmt.Errorf("%w: no token is left for an epoch beyond %d", driver.ErrRefused, maxCzxid>>32)
-	}
-	if d.isStale(5. / 8) { // a long wait, during which the leader has not been asked anything
-		if _, err := d.conn.Sync("/"); err != nil {
-			return g, failed("sync", "/", err)
-		}
+		return g, errNoToken
 	}
 	id, until := d.state()
+	if until.Sub(d.clock.Now()) < d.ttl*3/8 { // a long wait, during which the leader has not been asked anything
+		if _, err := d.conn.Sync("/"); err != nil {
+			return g, err
+		}
+		id, until = d.state()
+	}
 	if id != st.session {
 		return g, errAgain
 	}
 	spare := min(max(st.claim.Spare, 0), 1<<spareBits-1)
-	return driver.Grant{Token: token(st.czxid), Spare: int64(spare), Until: until}, nil
+	return driver.Grant{Token: st.czxid << spareBits, Spare: int64(spare), Until: until}, nil
 }

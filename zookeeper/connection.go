@@ -31,6 +31,9 @@ func (h hosts) Next() (server string, pause bool) {
 	return h.servers[0], h.life.Err() != nil || h.failures >= 30*len(h.servers)
 }
 
+// openWithin is how soon a server has to open the session.
+const openWithin = 3 * time.Second
+
 // dial connects to a server, for the library, after a pause that is longer after each round of tries. There is always
 // one: when somebody else has taken the session and ends it, whoever comes back to it between the two has a connection
 // on which the server drops every request without a word.
@@ -55,10 +58,8 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 		return nil, err
 	}
 	c := &connection{Conn: conn, session: s, in: bufio.NewReader(conn)}
+	c.late = time.AfterFunc(openWithin, func() { c.fail(errLate) })
 	s.set(func() { s.newest = c })
-	if s.life.Err() != nil { // closed before there was a connection to close
-		_ = c.Close()
-	}
 	return c, nil
 }
 
@@ -77,6 +78,7 @@ type connection struct {
 	session *session
 	in      *bufio.Reader
 	began   driver.Instant // the request to open the session was sent
+	late    *time.Timer    // ends the connection if that is not answered soon
 	opened  bool           // it was answered
 	frame   int            // bytes of the answer that the library has yet to read
 	sent    []request      // that were not answered; session.mu guards it
@@ -90,17 +92,6 @@ func (c *connection) fail(err error) {
 		_ = c.Conn.Close()
 		c.session.closed(c, err)
 	})
-}
-
-// openWithin is how soon a server has to open the session.
-const openWithin = 3 * time.Second
-
-// SetReadDeadline is called by the library before it reads an answer, and after that without a time.
-func (c *connection) SetReadDeadline(t time.Time) error {
-	if !c.opened && !t.IsZero() {
-		t = time.Now().Add(openWithin)
-	}
-	return c.Conn.SetReadDeadline(t)
 }
 
 // Read gives an answer to the library, or a part of one.
@@ -134,12 +125,12 @@ func (c *connection) next() error {
 	}
 	c.frame = 4 + int(length)
 	if !c.opened {
+		c.late.Stop()
 		timeout, id := binary.BigEndian.Uint32(head[8:]), binary.BigEndian.Uint64(head[12:])
 		c.session.opened(c, int64(id), time.Duration(timeout)*time.Millisecond)
 		return nil
 	}
-	const ofWatch = 1<<32 - 1 // instead of a request's number
-	if binary.BigEndian.Uint32(head[4:]) != ofWatch {
+	if binary.BigEndian.Uint32(head[4:]) != 1<<32-1 { // which the event of a watch has instead of a request's number
 		c.session.answered(c, int64(binary.BigEndian.Uint64(head[8:])), binary.BigEndian.Uint32(head[16:]) == 0)
 	}
 	clear(head[8:16])

@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -123,26 +122,29 @@ func TestQueueDeletedWithAllInIt(t *testing.T) {
 	b.releases()
 }
 
-// Who may make the queue but nothing in it leaves none: servers remove no container that
-// was never used.
-func TestQueueMadeInVainIsRemoved(t *testing.T) {
+// Owners may be any bytes, and writing to nodes is no news to anybody.
+func TestWritingToNodesIsNoNews(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
-	op := console(t, z.Addr())
-	chroot := fmt.Sprintf("/vain%d", counter.Add(1))
-	for _, path := range []string{chroot, chroot + folder} {
-		if _, err := op.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
+	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
+	n := name(t)
+	a, b := exclusive(t, n), exclusive(t, n)
+	take(t, d, a)
+	turn := waiting(t, op, d, b)
+	for range 3 {
+		for _, c := range []*driver.Claim{a, b} {
+			if _, err := op.Set(op.nodeOf(c), []byte("x"), -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stillWaits(t, turn, d)
+		if err := renewed(t, d, a); err != nil {
+			t.Errorf("renew: %v", err)
 		}
 	}
-	d := raw(t, []string{z.Addr()}, WithChroot(chroot), WithACL(zk.WorldACL(zk.PermRead|zk.PermCreate)...))
-	c := claim(t, name(t))
-	if _, err := d.Acquire(within(t, time.Minute), c); !errors.Is(err, zk.ErrNoAuth) {
-		t.Fatalf("acquire: %v", err)
-	}
-	if err := d.Abandon(within(t, time.Minute), c); err != nil {
-		t.Fatal(err)
-	}
-	if there, _, err := op.Exists(queuePath(chroot+folder, c.Name)); err != nil || there {
-		t.Errorf("the queue is left: %v, %v", there, err)
+	release(t, d, a)
+	await(t, turn, "the turn").ok(t)
+	op.delete(op.nodeOf(b))
+	if err := d.Release(within(t, time.Minute), b); err == nil {
+		t.Error("released a node that was deleted")
 	}
 }

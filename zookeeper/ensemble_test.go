@@ -10,15 +10,16 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // The leader is killed while a lock is held, others wait, and more come and go. The
 // session outlives it: the holder keeps its lock, nobody else gets it, all go on.
 func TestLeaderKilled(t *testing.T) {
-	beside(t)
-	e := servers.NewZooKeeperEnsemble(t, 3, servers.ZooKeeperOptions{})
+	e := ensemble.beside(t)
 	ctx := within(t, 2*time.Minute)
+	if err := e.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
 	const ttl = 20 * time.Second
 	holder := open(t, e.Addrs(), locker.WithTTL(ttl))
 	held, err := holder.Acquire(ctx, "held")
@@ -124,18 +125,18 @@ func TestLeaderKilled(t *testing.T) {
 // With two of three members gone nothing is granted, calls end by their ctx, and
 // waiters go on when the members are back.
 func TestQuorumLost(t *testing.T) {
-	beside(t)
-	e := servers.NewZooKeeperEnsemble(t, 3, servers.ZooKeeperOptions{})
+	e := ensemble.beside(t)
 	ctx := within(t, 2*time.Minute)
+	if err := e.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
 	l := open(t, e.Addrs(), locker.WithTTL(3*time.Second))
 	held, err := l.Acquire(ctx, "held")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, z := range e.Members[:2] {
-		if err := z.Kill(); err != nil {
-			t.Fatal(err)
-		}
+	if err := kill(e.Members[:2]); err != nil {
+		t.Fatal(err)
 	}
 	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
@@ -155,10 +156,8 @@ func TestQuorumLost(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("held beyond the session timeout without a quorum")
 	}
-	for _, z := range e.Members[:2] {
-		if err := z.RestartNoWait(ctx); err != nil {
-			t.Fatal(err)
-		}
+	if err := startAgain(ctx, e.Members[:2]); err != nil {
+		t.Fatal(err)
 	}
 	if err := await(t, turn, "the waiter's turn"); err != nil {
 		t.Error(err)

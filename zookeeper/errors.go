@@ -14,32 +14,32 @@ var (
 	errAgain = errors.New("zookeeper: place in the queue lost")
 
 	errExpired = fmt.Errorf("%w: its session is over: %w", driver.ErrGone, zk.ErrSessionExpired)
-	errDeleted = fmt.Errorf("%w: its node was deleted: %w", driver.ErrGone, zk.ErrNoNode)
 
+	errLate    = errors.New("the server does not open the session")
 	errTooLong = errors.New("the server hangs up whenever it is sent, as if it were longer than its jute.maxbuffer")
+	errNoToken = fmt.Errorf("no token is left for an epoch beyond %d", maxCzxid>>32)
 )
 
-// refusals are what no repetition will mend.
+// refusals are what no repetition will mend. After any other error a request may have been carried out.
 var refusals = []error{
 	zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrBadArguments, zk.ErrInvalidPath,
-	zk.ErrNoChildrenForEphemerals, errTooLong,
+	zk.ErrNoChildrenForEphemerals, errTooLong, errNoToken,
 }
 
 func isRefusal(err error) bool {
 	return slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
-// isSettled reports whether it is known what came of a request. After an error that is no refusal, also
-// one that the library has no name for, it may have been carried out.
-func isSettled(err error) bool { return err == nil || errors.Is(err, zk.ErrNoNode) || isRefusal(err) }
-
-// failed returns err with what was tried, nil if err is. It wraps [driver.ErrRefused] if trying again is in vain.
-func failed(what, path string, err error) error {
-	if err == nil {
+// failed returns err as the core is told it, nil if err is: with the path that was asked about, as [driver.ErrGone]
+// if a claim's node was not there, and as [driver.ErrRefused] if trying again is in vain.
+func failed(path string, err error) error {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if isRefusal(err) {
+	case errors.Is(err, zk.ErrNoNode):
+		err = fmt.Errorf("%w: its node was deleted: %w", driver.ErrGone, err)
+	case isRefusal(err):
 		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}
-	return fmt.Errorf("%s %s: %w", what, path, err)
+	return fmt.Errorf("%s: %w", path, err)
 }

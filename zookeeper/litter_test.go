@@ -10,15 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
-	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // The servers remove empty queues; sequence numbers start again, tokens do not.
 func TestQueuesAreReaped(t *testing.T) {
-	beside(t)
-	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{"znode.container.checkIntervalMs": "300"}})
+	z := reaped.beside(t)
 	op := console(t, z.Addr())
 	d := raw(t, []string{z.Addr()})
 	token := int64(0)
@@ -39,29 +38,9 @@ func TestQueuesAreReaped(t *testing.T) {
 	}
 }
 
-func (o operator) gone(path string) {
-	o.t.Helper()
-	for {
-		there, _, changed, err := o.ExistsW(path)
-		if err != nil {
-			o.t.Fatal(err)
-		}
-		if !there {
-			// That watch is not wanted: it ends with a node that is made and deleted.
-			o.plant(path)
-			o.delete(path)
-			return
-		}
-		await(o.t, changed, path+" to be deleted")
-	}
-}
-
 func TestManyNamesLeaveNothing(t *testing.T) {
-	beside(t)
-	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{
-		"znode.container.checkIntervalMs": "300", "znode.container.maxPerMinute": "10000000",
-	}})
-	l, _ := both(t, []string{z.Addr()})
+	z := reaped.beside(t)
+	l := open(t, []string{z.Addr()}, locker.WithTTL(time.Minute)) // how long it takes is no matter
 	nodes := func() int {
 		fields, err := z.Status(context.Background())
 		if err != nil {
@@ -76,7 +55,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 	}
 	before, goroutines := nodes(), runtime.NumGoroutine()
 	var wg sync.WaitGroup
-	const names, workers = 10_000, 50
+	const names, workers = 4_000, 50
 	for w := range workers {
 		wg.Go(func() {
 			for i := range names / workers {
@@ -88,7 +67,8 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 	}
 	wg.Wait()
 	eventually.Is(t, "the queues to be reaped", func() bool { return nodes() <= before })
-	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:1") && !strings.Contains(w, "Total watches:0") { // that of the lock held
+	w := word(t, z, "wchs")
+	if !strings.Contains(w, "Total watches:1") && !strings.Contains(w, "Total watches:0") { // that of the lock held
 		t.Errorf("watches are left: %s", w)
 	}
 	// Other tests run at the same time, so only many count.
@@ -103,8 +83,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 // There is no way to forget a watch but to end it: waiters that gave up, and
 // predecessors that did, leave none.
 func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
-	beside(t)
-	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	z := counted.beside(t)
 	op := console(t, z.Addr())
 	d := raw(t, []string{z.Addr()})
 	h := claim(t, "a")

@@ -49,7 +49,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
-	m := spy(t, p.Addr())
+	m := newProtocolProxy(t, p.Addr())
 	d := raw(t, []string{m.addr()})
 	first := claim(t, name(t))
 	take(t, d, first) // makes the queue
@@ -63,16 +63,17 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	p.SwallowReply(carries(opMulti), 0)
 	take(t, d, c)
 	m.mu.Lock()
-	ops := slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == 11 || op == opGetData })
+	ops := slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == opPing || op == opGetData })
 	m.mu.Unlock()
-	if i := slices.Index(ops, opMulti); i < 0 || !slices.Equal(ops[i+1:], []int32{9, opGetChildren, opDelete, opMulti}) {
+	if len(ops) < 4 || !slices.Equal(ops[:4], []int32{opMulti, opSync, opGetChildren, opDelete}) {
 		t.Errorf("asked for %v", ops)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	lost := claim(t, c.Name)
 	p.FreezeDown()
+	before := m.asked(opMulti)
 	done := begin(ctx, d, lost)
-	eventually.Is(t, "the create to be asked for", func() bool { return m.asked(opMulti) == 2 })
+	eventually.Is(t, "the create to be asked for", func() bool { return m.asked(opMulti) > before })
 	cancel()
 	<-done
 	p.Heal()
@@ -80,9 +81,9 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.mu.Lock()
-	ops = slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == 11 || op == opGetData })
+	ops = slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == opPing || op == opGetData })
 	m.mu.Unlock()
-	if n := len(ops); !slices.Equal(ops[n-4:], []int32{9, opGetChildren, opDelete, opDelete}) {
+	if n := len(ops); !slices.Equal(ops[n-4:], []int32{opSync, opGetChildren, opDelete, opDelete}) {
 		t.Errorf("asked for %v", ops)
 	}
 	if err := d.Release(context.Background(), c); err != nil {
@@ -131,10 +132,11 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	p, q := inFront(t, z.Addr()), inFront(t, z.Addr())
-	d := raw(t, []string{p.Addr(), q.Addr()})
-	used := p
+	first, second := newProtocolProxy(t, p.Addr()), newProtocolProxy(t, q.Addr())
+	d := raw(t, []string{first.addr(), second.addr()})
+	used, connection := p, first
 	if q.Stats().Open > 0 {
-		used = q
+		used, connection = q, second
 	}
 	c := claim(t, name(t))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -143,7 +145,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	eventually.Is(t, "the create to be held", func() bool { return used.Stats().HeldUp > 0 })
 	cancel()
 	<-done
-	d.cut() // and so through the other proxy
+	connection.cut() // and so by the other way
 	if err := d.Abandon(within(t, 20*time.Second), c); err != nil {
 		t.Fatal(err)
 	}
@@ -174,36 +176,5 @@ func TestDeleteWhoseReplyIsLost(t *testing.T) {
 	}
 	if p.Stats().Swallowed == 0 {
 		t.Error("no reply was swallowed")
-	}
-}
-
-// The node that is found is of a session that has ended since, if the server does not
-// know yet. It is no use, and nobody has to wait for it to go by itself.
-func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
-	z := servers.SharedZooKeeper(t)
-	op := console(t, z.Addr())
-	d := raw(t, []string{z.Addr()})
-	c := claim(t, name(t))
-	take(t, d, c) // makes the queue
-	if err := d.Release(context.Background(), c); err != nil {
-		t.Fatal(err)
-	}
-	c = claim(t, c.Name)
-	st := &claimState{claim: c, queue: queuePath(d.base, c.Name), doubt: true}
-	c.State = st
-	old := st.queue + "/" + nameOf(c) + "0000000000"
-	op.plant(old)
-	g, err := d.try(within(t, time.Minute), st)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if there, _, err := op.Exists(old); there || err != nil {
-		t.Errorf("the node is left: %v", err)
-	}
-	if _, stat, err := op.Get(op.nodeOf(c)); err != nil || stat.EphemeralOwner != d.sessionID() || stat.Czxid != g.Token>>spareBits {
-		t.Errorf("the node is of session %#x, czxid %d, want %#x, %d: %v", stat.EphemeralOwner, stat.Czxid, d.sessionID(), g.Token>>spareBits, err)
-	}
-	if err := d.Release(context.Background(), c); err != nil {
-		t.Error(err)
 	}
 }

@@ -75,7 +75,7 @@ func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p, q := inFront(t, z.Addr()), inFront(t, z.Addr())
-	l := open(t, []string{p.Addr(), q.Addr()}, locker.WithTTL(6*time.Second))
+	l := open(t, []string{p.Addr(), q.Addr()}, locker.WithTTL(20*time.Second))
 	lock, err := l.Acquire(within(t, time.Minute), name(t))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
 func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 	beside(t)
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
-	l, d := both(t, []string{z.Addr()})
+	l := open(t, []string{z.Addr()})
 	held, err := l.Acquire(within(t, time.Minute), "held")
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,10 @@ func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 	if err := z.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Is(t, "the end of the connection to be noticed", func() bool { return d.disconnected() })
+	eventually.Is(t, "the end of the connection to be noticed", func() bool {
+		_, err := l.TryAcquire(within(t, time.Minute), "held")
+		return errors.Is(err, zk.ErrNoServer)
+	})
 	for what, call := range map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, "a"); return err },
 		"try":     func(ctx context.Context) error { _, err := l.TryAcquire(ctx, "b"); return err },
@@ -187,7 +190,7 @@ func TestManyDisconnects(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	p := inFront(t, z.Addr())
-	l := open(t, []string{p.Addr()})
+	l := open(t, []string{p.Addr()}, locker.WithTTL(time.Minute)) // how long it takes is no matter
 	n := name(t)
 	held, err := l.Acquire(within(t, time.Minute), n)
 	if err != nil {

@@ -2,17 +2,36 @@ package zookeeper
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker/driver"
 )
 
+// An entry is one node of a queue: <ID>-1-<weight>-<limit>-<milliseconds to stay>-<czxid>-<number>.
+type entry struct {
+	node          string        // its name
+	id            string        // of the claim; the node's name if its form is not known
+	seq           int64         // its number; -1, ahead of all, if there is none
+	weight, limit int32         // All if the form is not known
+	linger        time.Duration // the claim was released, and stays for so long from the node's creation
+	czxid         int64         // of the claim's first node; 0 if this is it
+	ahead         int64         // weights of all ahead of it
+}
+
 // version is that of the form of node names. A node of another one counts as an exclusive claim.
 const version = "1"
+
+// lastNumber is the greatest that there is. A server that has come so far gives it again and again, and a few numbers
+// below zero, which make a form that is not known.
+const lastNumber = 1<<31 - 1
 
 // name returns the name of the entry's node, but for the number at its end.
 func (e entry) name() string {
@@ -27,30 +46,6 @@ func amount(n int32) string {
 	return strconv.Itoa(int(n))
 }
 
-// parseAmount returns 0 for what is no amount.
-func parseAmount(s string) int32 {
-	if s == "all" {
-		return driver.All
-	}
-	n, _ := strconv.ParseUint(s, 10, 31)
-	return int32(n)
-}
-
-// An entry is one node of a queue.
-type entry struct {
-	node          string        // its name
-	id            string        // of the claim; the node's name if its form is not known
-	seq           int64         // its number; -1, ahead of all, if there is none
-	weight, limit int32         // All if the form is not known
-	linger        time.Duration // the claim was released, and stays for so long from the node's creation
-	czxid         int64         // of the claim's first node; 0 if this is it
-	ahead         int64         // weights of all ahead of it
-}
-
-// lastNumber is the greatest that there is. A server that has come so far gives it again and again, and a few numbers
-// below zero: nobody can be told by such a number to be ahead of another.
-const lastNumber = 1<<31 - 1
-
 // parseEntry takes the name of a node apart. A form that is not known, perhaps that of a later
 // version, stands for an exclusive claim.
 func parseEntry(node string) entry {
@@ -61,22 +56,28 @@ func parseEntry(node string) entry {
 		return e
 	}
 	e.seq = int64(seq)
-	head, negative := strings.CutSuffix(node[:at], "--")
-	if negative {
-		e.seq = lastNumber
-	}
-	fields := strings.Split(strings.TrimSuffix(head, "-"), "-")
-	if len(fields) != 6 || len(fields[0]) != 32 || fields[1] != version {
+	fields := strings.Split(node[:at], "-")
+	if len(fields) != 7 || len(fields[0]) != 32 || fields[1] != version || fields[6] != "" {
 		return e
 	}
-	weight, limit := parseAmount(fields[2]), parseAmount(fields[3])
-	ms, err := strconv.ParseUint(fields[4], 10, 32)
-	czxid, wrong := strconv.ParseInt(fields[5], 10, 64)
-	if err == nil && wrong == nil && weight > 0 && weight <= limit {
-		e.id, e.weight, e.limit, e.linger, e.czxid = fields[0], weight, limit, time.Duration(ms)*time.Millisecond, czxid
+	var n [4]int64 // weight, limit, milliseconds, czxid
+	for i, field := range fields[2:6] {
+		if n[i], err = strconv.ParseInt(field, 10, 64); field == "all" {
+			n[i], err = int64(driver.All), nil
+		}
+		if err != nil || n[i] < 0 {
+			return e
+		}
+	}
+	if n[0] > 0 && n[0] <= n[1] && n[1] <= int64(driver.All) {
+		e.id, e.weight, e.limit = fields[0], int32(n[0]), int32(n[1])
+		e.linger, e.czxid = time.Duration(n[2])*time.Millisecond, n[3]
 	}
 	return e
 }
+
+// placed reports whether the entry's number tells its place.
+func (e entry) placed() bool { return e.id != e.node && e.seq < lastNumber }
 
 // A queue is what is in the queue of one name, in its order.
 type queue []entry
@@ -125,4 +126,115 @@ func (q queue) blocker(i int) int {
 func (q queue) mustTell(i int) bool {
 	behind := func(e entry) bool { return e.permits() && !q[i].excludes(e) }
 	return q[i].permits() && slices.ContainsFunc(q[i+1:], behind)
+}
+
+// A waiter who has heard nothing looks at the queue all the same, whether a message was lost or its own node deleted:
+// first after firstLook, and then after as long as it has waited, until that is longestLook.
+const (
+	firstLook   = 5 * time.Second
+	longestLook = 30 * time.Second
+)
+
+// queue waits in the queue until the claim is granted.
+func (d *backend) queue(ctx context.Context, st *claimState) (g driver.Grant, err error) {
+	for whole := false; ; { // or watch the whole queue, and not one node
+		children, news, err := d.list(st.queue, whole)
+		if err != nil {
+			return g, err
+		}
+		q := parseQueue(children)
+		i := slices.IndexFunc(q, func(e entry) bool { return e.node == path.Base(st.node) })
+		id, _ := d.state()
+		switch {
+		case i < 0 || id != st.session: // it was deleted, perhaps with the queue and all in it
+			st.node = ""
+			return g, errAgain
+		case !q[i].placed(): // numbers begin anew in the next queue
+			return g, cmp.Or(d.remove(st.node), d.conn.Delete(st.queue, -1), errAgain)
+		case q[i].granted():
+			if q.mustTell(i) {
+				if _, err := d.conn.Set(st.node, []byte(st.claim.Owner), -1); err != nil {
+					return g, err
+				}
+			}
+			return d.grant(st)
+		}
+		look, err := d.expire(st, q[:i])
+		blocker := q.blocker(i)
+		switch {
+		case err != nil || look == 0: // again, at once
+		case !st.claim.Wait:
+			return g, cmp.Or(d.remove(st.node), driver.ErrTaken)
+		case whole:
+			whole, err = false, wait(ctx, news, look)
+		case blocker >= 0:
+			whole, err = d.waitFor(ctx, st, q[blocker], look)
+		default:
+			whole = true
+		}
+		if err != nil && !errors.Is(err, zk.ErrNoNode) { // otherwise a node has gone since the queue was listed
+			return g, err
+		}
+	}
+}
+
+// list returns the children of path, none if it is not there, and with watch a channel that tells of the next change.
+func (d *backend) list(path string, watch bool) (children []string, news <-chan zk.Event, err error) {
+	if watch {
+		children, _, news, err = d.conn.ChildrenW(path)
+	} else {
+		children, _, err = d.conn.Children(path)
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return children, news, err
+}
+
+// expire removes one of those ahead who stay for a time after their release, if that is over. It returns when to look
+// again, 0 if that is at once. Times of the server are compared with times of the server only.
+func (d *backend) expire(st *claimState, ahead queue) (look time.Duration, err error) {
+	now := d.clock.Now()
+	look = min(max(now.Sub(st.joined), firstLook), longestLook)
+	for _, e := range ahead {
+		if e.linger == 0 {
+			continue
+		}
+		node := st.queue + "/" + e.node
+		_, stat, err := d.conn.Get(node)
+		if err != nil {
+			return 0, err
+		}
+		left := time.Duration(stat.Ctime)*time.Millisecond + e.linger - time.Duration(now) - st.skew
+		if left <= 0 {
+			return 0, d.remove(node)
+		}
+		look = min(look, left+time.Millisecond)
+	}
+	return look, nil
+}
+
+// waitFor waits until e, which blocks the claim, has changed or gone, or until it is time to look. It returns at once,
+// and true, if e was written to before: it has been granted, perhaps after the queue was listed.
+func (d *backend) waitFor(ctx context.Context, st *claimState, e entry, look time.Duration) (granted bool, err error) {
+	node := st.queue + "/" + e.node
+	if e.id == e.node {
+		d.log.Warn("zookeeper: waiting for a node that is none of this version's claims", "node", node)
+	}
+	_, stat, news, err := d.conn.GetW(node)
+	if err != nil || stat.Version > 0 {
+		return err == nil, err
+	}
+	return false, wait(ctx, news, look)
+}
+
+// wait waits for news, or until it is time to look.
+func wait(ctx context.Context, news <-chan zk.Event, look time.Duration) error {
+	select {
+	case <-news:
+	case <-time.After(look):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -27,18 +26,18 @@ type session struct {
 	conn    *zk.Conn
 	events  <-chan zk.Event // closed when the library has ended; what it says is not needed
 
-	mu       sync.Mutex
-	id       int64 // 0 if there is none
-	timeout  time.Duration
-	givenUp  bool          // it is not gone back to
-	zxid     int64         // of the last change that is known
-	newest   *connection   // the connection made last
-	link     *connection   // the same, if a server has confirmed the session on it and it is not over
-	accepted bool          // the servers have taken the credentials
-	refused  error         // why they have not
-	failure  error         // why there was no connection the last time
-	failures int           // tries since there was one
-	changed  chan struct{} // closed and made anew when what usable looks at changes
+	mu        sync.Mutex
+	id        int64 // 0 if there is none
+	timeout   time.Duration
+	givenUp   bool          // it is not gone back to
+	zxid      int64         // of the last change that is known
+	newest    *connection   // the connection made last
+	connected bool          // a server has confirmed the session on it, and it is not over
+	accepted  bool          // the servers have taken the credentials
+	refused   error         // why they have not
+	failure   error         // why there was no connection the last time
+	failures  int           // tries since there was one
+	changed   chan struct{} // closed and made anew when what usable looks at changes
 
 	sure  driver.Instant // sending of the last request that the leader is certain to know of
 	later []request      // answered later, oldest first; see answered
@@ -46,8 +45,10 @@ type session struct {
 
 // newSession makes the session. It does not wait for the servers.
 func newSession(servers []string, timeout time.Duration, cfg *locker.Config, set settings) *session {
-	s := &session{clock: cfg.Clock, log: cfg.Logger, settings: set, timeout: timeout, changed: make(chan struct{})}
-	s.failure = errors.New("none has answered yet")
+	s := &session{
+		clock: cfg.Clock, log: cfg.Logger, settings: set, timeout: timeout,
+		changed: make(chan struct{}), failure: errors.New("none has answered yet"),
+	}
 	s.life, s.quit = context.WithCancel(context.Background())
 	s.conn, s.events, _ = zk.Connect(servers, timeout, // which fails without servers only
 		zk.WithDialer(s.dial), zk.WithHostProvider(hosts{s}), zk.WithLogInfo(false),
@@ -59,10 +60,9 @@ func newSession(servers []string, timeout time.Duration, cfg *locker.Config, set
 // authenticate gives the servers the credentials, which the library repeats on later connections.
 func (s *session) authenticate() {
 	for i := 0; i < len(s.auth) && s.life.Err() == nil; {
-		auth := s.auth[i]
-		err := s.conn.AddAuth(auth.scheme, []byte(auth.data))
+		err := s.conn.AddAuth(s.auth[i].scheme, []byte(s.auth[i].data))
 		if errors.Is(err, zk.ErrAuthFailed) {
-			s.set(func() { s.refused = failed("authenticate with", s.conn.Server(), err) })
+			s.set(func() { s.refused = fmt.Errorf("authenticate with %s: %w", s.conn.Server(), err) })
 			return
 		}
 		if err == nil {
@@ -91,7 +91,7 @@ func (s *session) opened(c *connection, id int64, timeout time.Duration) {
 		}
 		c.opened, s.failures, s.later = true, 0, nil
 		if id != 0 {
-			s.link, s.timeout, s.sure = c, timeout, c.began // opening always goes to the leader
+			s.connected, s.timeout, s.sure = true, timeout, c.began // opening always goes to the leader
 		}
 	})
 }
@@ -104,11 +104,11 @@ func (s *session) closed(c *connection, err error) {
 		s.failure = err
 		if c != nil && c.opened {
 			s.log.Info("zookeeper: disconnected", "error", err)
-			s.link = nil
+			s.connected = false
 			return
 		}
 		s.failures++
-		if errors.Is(err, os.ErrDeadlineExceeded) && s.clock.Now() >= s.sure.Add(s.timeout) {
+		if err == errLate && s.clock.Now() >= s.sure.Add(s.timeout) {
 			s.givenUp = true
 		}
 	})
@@ -119,7 +119,7 @@ func (s *session) closed(c *connection, err error) {
 func (s *session) usable(ctx context.Context, patient bool) (id int64, err error) {
 	for {
 		s.mu.Lock()
-		id, ready, changed := s.id, s.accepted && s.link != nil, s.changed
+		id, ready, changed := s.id, s.accepted && s.connected, s.changed
 		tired := !patient && s.failures >= len(s.servers)
 		refused, failure := s.refused, s.failure
 		s.mu.Unlock()
@@ -133,7 +133,6 @@ func (s *session) usable(ctx context.Context, patient bool) (id int64, err error
 		}
 		select {
 		case <-changed:
-		case <-s.life.Done():
 		case <-ctx.Done():
 		}
 	}
@@ -145,13 +144,6 @@ func (s *session) state() (id int64, until driver.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id, s.sure.Add(s.timeout)
-}
-
-// isStale reports whether that fraction of the timeout is over since the leader was last certain to know of it.
-func (s *session) isStale(fraction float64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.clock.Now().Sub(s.sure) > time.Duration(fraction*float64(s.timeout))
 }
 
 // A request is one that the library has sent.
@@ -175,7 +167,7 @@ func (s *session) answered(c *connection, zxid int64, well bool) {
 	}
 	r := c.sent[0]
 	c.sent = c.sent[1:]
-	if !well || s.link != c {
+	if !well {
 		return
 	}
 	r.answered = s.clock.Now()
@@ -193,7 +185,7 @@ func (s *session) answered(c *connection, zxid int64, well bool) {
 
 // Close ends the session, and with it every node that is left but those that stay for a time.
 func (s *session) Close(ctx context.Context) error {
-	s.quit()
+	s.set(s.quit)
 	over := make(chan struct{})
 	go func() {
 		s.conn.Close() // waits for the server, for three seconds at most

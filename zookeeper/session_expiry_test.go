@@ -16,14 +16,14 @@ func (c *fakeClock) Now() driver.Instant { return c.now }
 
 // expiring is a session of 10 s, opened by a request sent at 0. The server is taken to lag by 2.25 s.
 func expiring() *session {
-	return &session{clock: new(fakeClock), timeout: 10 * time.Second, link: new(connection)}
+	return &session{clock: new(fakeClock), timeout: 10 * time.Second, newest: new(connection), connected: true}
 }
 
 // exchange records a request and its answer; leader says that the leader answered it.
 func (s *session) exchange(leader bool, sent, answered driver.Instant) {
-	s.link.sent = append(s.link.sent, request{leader: leader, sent: sent})
+	s.newest.sent = append(s.newest.sent, request{leader: leader, sent: sent})
 	s.clock.(*fakeClock).now = answered
-	s.answered(s.link, 0, true)
+	s.answered(s.newest, 0, true)
 }
 
 func (s *session) until() driver.Instant {
@@ -64,19 +64,5 @@ func TestExpiryForgetsWhatIsWorthNothing(t *testing.T) {
 	s.exchange(true, 1000*sec, 1000*sec)
 	if got := s.until(); got < 1005*sec {
 		t.Errorf("until %v, though a request was answered every 10 ms", got)
-	}
-}
-
-func TestExpiryIsStaleBeforeItIsSpent(t *testing.T) {
-	s := expiring()
-	for _, c := range []struct {
-		now      driver.Instant
-		fraction float64
-		stale    bool
-	}{{3 * sec, 1. / 3, false}, {4 * sec, 1. / 3, true}, {6 * sec, 5. / 8, false}, {7 * sec, 5. / 8, true}} {
-		s.clock.(*fakeClock).now = c.now
-		if got := s.isStale(c.fraction); got != c.stale {
-			t.Errorf("%.2f of 10 s, after %v: %v", c.fraction, time.Duration(c.now), got)
-		}
 	}
 }

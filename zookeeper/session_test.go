@@ -44,7 +44,7 @@ func steal(t testing.TB, addr string, d *backend, id int64, password []byte) {
 // spied is a session whose password is known.
 func spied(t testing.TB, addr string, opts ...locker.Option) (locker.Locker, *backend, func()) {
 	t.Helper()
-	s := spy(t, addr)
+	s := newProtocolProxy(t, addr)
 	l, d := both(t, []string{s.addr()}, opts...)
 	return l, d, func() {
 		s.mu.Lock()
@@ -191,53 +191,39 @@ func TestNobodyHoldsInASessionThatHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.session.set(func() { d.session.id = 0 })
-	if _, err := d.confirm(st, nil); !errors.Is(err, driver.ErrGone) || !errors.Is(err, zk.ErrSessionExpired) {
+	c.State = st
+	if err := renewed(t, d, c); !errors.Is(err, driver.ErrGone) || !errors.Is(err, zk.ErrSessionExpired) {
 		t.Errorf("confirmed: %v", err)
 	}
 }
 
-func TestLeases(t *testing.T) {
+// The reply to a create is lost, and the session given up while the server still keeps it alive: the node that is found
+// is no use, and nobody has to wait for it to go by itself.
+func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	l := open(t, []string{z.Addr()}, locker.WithTTL(2*time.Second))
-	n := name(t)
-	start := time.Now()
-	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(4*time.Second)) // longer than the session
+	op, p := console(t, z.Addr()), inFront(t, z.Addr())
+	d := raw(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
+	c := claim(t, name(t))
+	take(t, d, c) // makes the queue
+	release(t, d, c)
+	c = claim(t, c.Name)
+	before := p.Stats().Accepted
+	p.FreezeDown()
+	turn := begin(within(t, time.Minute), d, c)
+	_, old, err := op.Get(op.nodeOf(c))
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := open(t, []string{z.Addr()}).Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(start); took < 3500*time.Millisecond {
-		t.Errorf("over after %v", took)
-	}
-	if !errors.Is(context.Cause(lock.Context()), locker.ErrLost) {
-		t.Errorf("cause: %v", context.Cause(lock.Context()))
-	}
-	_ = next.Release(context.Background())
-}
-
-// A lease that outlasts the session ends with it.
-func TestLeaseOverFrozenConnection(t *testing.T) {
-	beside(t)
-	z := servers.SharedZooKeeper(t)
-	p := inFront(t, z.Addr())
-	l := open(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
-	n := name(t)
-	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Freeze()
-	next, err := open(t, []string{z.Addr()}).Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lock.Context().Err() == nil {
-		t.Error("two hold")
-	}
-	_ = next.Release(context.Background())
+	// The first connection after that asks for the session, and the second, which comes after it was over, for another.
+	eventually.Is(t, "a second connection", func() bool { return p.Stats().Accepted >= before+2 })
 	p.Heal()
+	g := await(t, turn, "the turn").ok(t)
+	op.length(c.Name, 1)
+	_, stat, err := op.Get(op.nodeOf(c))
+	if err != nil || stat.EphemeralOwner == old.EphemeralOwner || stat.Czxid != g.Token>>spareBits {
+		t.Errorf("the node is of session %#x, as before, or its czxid %d is not %d: %v",
+			stat.EphemeralOwner, stat.Czxid, g.Token>>spareBits, err)
+	}
+	release(t, d, c)
 }

@@ -4,39 +4,19 @@
 //	lock, err := l.Acquire(ctx, "orders/42")
 //	defer lock.Release(ctx)
 //
-// # What is on the servers
-//
-// Those who want a name queue up under a container node for it, /locker/orders%2F42 (bytes other
-// than ASCII letters, digits and -_.~:,=@+ are escaped as %XX), each with an ephemeral sequential node:
-//
-//	<ID>-1-<weight>-<limit>-<ms>-<czxid>-<number>
-//
-// ID is 32 hexadecimal digits, 1 the version, weight and limit are decimal or "all": all-all is an exclusive
-// claim, 1-all a shared one, 2-10 one for 2 of 10 permits. A claim holds the name when its weight and those of all with
-// smaller numbers are together no more than its limit. The data is the owner's text. A claim that becomes lighter gets
-// another node of the same number, with the czxid of the first, otherwise 0. So does one that is released and stays for
-// a time: for so many ms from the ctime of that node, which is not ephemeral. Any other child counts as an exclusive
-// claim at the place that its last ten digits say, or ahead of all if it has none: what a later version writes there is
-// respected, and what does not belong there has to be removed.
-//
-// Who has to wait watches the one node without whose change or end it cannot be granted. The fencing token is
-// the czxid of the claim's first node times 1,024. Tokens are refused beyond an epoch of 21 bits.
-//
-// # The session
+// Those who want a name queue up under a container node for it, /locker/orders%2F42 (bytes other than ASCII letters,
+// digits and -_.~:,=@+ are escaped as %XX), each with an ephemeral sequential node, whose form is described in
+// docs/design/zookeeper.md. Deleting that takes the lock away. Any other child counts as an exclusive claim: what a later
+// version writes there is respected, and what does not belong there has to be removed.
 //
 // All locks of a Locker share one session. Its timeout is the TTL less what servers let it live beyond that, and what
 // they grant, by default from 2 to 20 ticks. A lock counts as lost when the leader may have let the session expire.
-// Waiters then queue again in a new one. With WithLease the session is renewed all the same, and the node is removed
-// when the lease is over.
-//
-// # What it needs and cannot do
 //
 // Servers have to be of version 3.5.3 or later, as earlier ones have no containers. Who locks needs the permissions to
-// read, write, create and delete on what is below /locker, and to read and create on /locker itself.
-//
-// A name that is kept taken after its release is freed by the Locker that released it, or by whoever asks for it next:
-// one that nobody asks for after the death of its process keeps that one node. Lock.Wanted is never closed. A name too
-// long for the servers' jute.maxbuffer is refused: a request has it twice, with three bytes for each that is escaped.
+// read, write, create and delete on what is below /locker, and to read and create on /locker itself. Lock.Wanted is
+// never closed. A name that is kept taken after its release is freed by the Locker that released it, or by whoever asks
+// for it next: one that nobody asks for after the death of its process keeps that one node. A name too long for the
+// servers' jute.maxbuffer is refused: a request has it twice, with three bytes for each that is escaped.
 package zookeeper
 
 import (
@@ -44,6 +24,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -64,14 +45,14 @@ type settings struct {
 
 type credential struct{ scheme, data string }
 
-// WithChroot puts all nodes below path, which is made if it is not there. Lockers
+// WithChroot puts all nodes below a path, which is made if it is not there. Lockers
 // with different paths have nothing to do with each other.
-func WithChroot(path string) locker.Option {
+func WithChroot(chroot string) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
-		if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' || strings.Contains(path, "//") {
-			return fmt.Errorf("chroot %q is not a path like /app", path)
+		if !strings.HasPrefix(chroot, "/") || path.Clean(chroot) != chroot {
+			return fmt.Errorf("chroot %q is not a path like /app", chroot)
 		}
-		s.chroot = strings.TrimSuffix(path, "/")
+		s.chroot = strings.TrimSuffix(chroot, "/")
 		return nil
 	})
 }
@@ -150,12 +131,12 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	s.mu.Lock()
 	timeout := s.timeout
 	s.mu.Unlock()
-	d.check = min(timeout/10, 500*time.Millisecond)
 	if timeout > cfg.TTL {
 		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL", "ttl", cfg.TTL, "session", timeout)
 	}
 	// Nothing is held for longer than a session, and the core reckons by the TTL.
-	cfg.TTL = min(cfg.TTL, timeout)
+	d.ttl = min(cfg.TTL, timeout)
+	cfg.TTL = d.ttl
 	return d, cfg, nil
 }
 
@@ -167,13 +148,13 @@ type backend struct {
 	*session
 	base  string        // path of the queues
 	based atomic.Bool   // it is there, and who is here may use what is made with the ACL
-	check time.Duration // how often to look after what is held: to watch its nodes, and for the session
+	ttl   time.Duration // how long the session lives, or the TTL if that is less
 }
 
 func (d *backend) Traits() driver.Traits {
 	return driver.Traits{
 		Backend: "zookeeper", Fair: true, Fenced: true, Shared: true, Permits: true,
 		Inspect: true, Evict: true, Downgrade: true, Linger: true,
-		LeaseBySession: true, Check: d.check,
+		LeaseBySession: true, Check: min(d.ttl/10, 500*time.Millisecond),
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/seed80cd6120/locker"
@@ -60,5 +62,46 @@ func TestWatchesAreSetAgainFromTheBeginning(t *testing.T) {
 	}
 	if s.zxid != later {
 		t.Errorf("the last change is %d, want %d", s.zxid, later)
+	}
+}
+
+func TestSplitWatches(t *testing.T) {
+	put := func(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
+	frame := put(put(put(nil, 0), 77), opSetWatches)
+	frame = binary.BigEndian.AppendUint64(frame, 1234)
+	var want []string
+	for list := range 3 {
+		frame = put(frame, 20*list)
+		for i := range 20 * list {
+			path := fmt.Sprintf("/%d/%d/%s", list, i, strings.Repeat("x", 30*i))
+			frame = append(put(frame, len(path)), path...)
+			want = append(want, path)
+		}
+	}
+	var got []string
+	for _, part := range splitWatches(frame) {
+		if string(part[4:20]) != string(frame[4:20]) || int(binary.BigEndian.Uint32(part)) != len(part)-4 {
+			t.Fatalf("head %q", part[:20])
+		}
+		rest := part[20:]
+		for list := range 3 {
+			n := binary.BigEndian.Uint32(rest)
+			rest = rest[4:]
+			for range n {
+				size := binary.BigEndian.Uint32(rest)
+				path := string(rest[4:][:size])
+				if path[1] != byte('0'+list) {
+					t.Errorf("%s is in list %d", path, list)
+				}
+				got = append(got, path)
+				rest = rest[4+size:]
+			}
+		}
+		if len(rest) > 0 {
+			t.Errorf("%q is left", rest)
+		}
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

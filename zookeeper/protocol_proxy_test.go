@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A middleman passes frames between clients and a server, and knows what they say.
-type middleman struct {
+// A protocolProxy passes frames between clients and a server, and knows what they say.
+type protocolProxy struct {
 	l      net.Listener
 	target string
 
@@ -26,41 +26,41 @@ type middleman struct {
 	open     []net.Conn
 }
 
-// spy passes everything on and remembers the last session's id and password.
-func spy(t testing.TB, target string) *middleman { return between(t, target) }
-
-func between(t testing.TB, target string, refuse ...int32) *middleman {
+// newProtocolProxy passes everything on and remembers the last session's id and password.
+func newProtocolProxy(t testing.TB, target string) *protocolProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := forward(t, l, target)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.refuse, m.code = refuse, -6
-	return m
+	return forward(t, l, target)
 }
 
 // forward passes on what comes to l.
-func forward(t testing.TB, l net.Listener, target string) *middleman {
-	m := &middleman{l: l, target: target}
+func forward(t testing.TB, l net.Listener, target string) *protocolProxy {
+	m := &protocolProxy{l: l, target: target}
 	m.wg.Go(m.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
-		m.mu.Lock()
-		for _, c := range m.open {
-			_ = c.Close()
-		}
-		m.mu.Unlock()
+		m.cut()
 		m.wg.Wait()
 	})
 	return m
 }
 
-func (m *middleman) addr() string { return m.l.Addr().String() }
+// cut ends all connections.
+func (m *protocolProxy) cut() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.open {
+		_ = c.Close()
+	}
+	m.open = nil
+}
 
-func (m *middleman) accept() {
+func (m *protocolProxy) addr() string { return m.l.Addr().String() }
+
+func (m *protocolProxy) accept() {
 	for {
 		c, err := m.l.Accept()
 		if err != nil {
@@ -98,7 +98,7 @@ func readFrame(c net.Conn) ([]byte, error) {
 	return b, err
 }
 
-func (m *middleman) refuses(op int32) bool {
+func (m *protocolProxy) refuses(op int32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ops = append(m.ops, op)
@@ -110,7 +110,7 @@ func (m *middleman) refuses(op int32) bool {
 }
 
 // asked counts how often clients asked for op.
-func (m *middleman) asked(op int32) (n int) {
+func (m *protocolProxy) asked(op int32) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, o := range m.ops {
@@ -121,7 +121,7 @@ func (m *middleman) asked(op int32) (n int) {
 	return n
 }
 
-func (m *middleman) up(c, s net.Conn) {
+func (m *protocolProxy) up(c, s net.Conn) {
 	defer c.Close()
 	defer s.Close()
 	for first := true; ; first = false {
@@ -132,9 +132,6 @@ func (m *middleman) up(c, s net.Conn) {
 		op := int32(binary.BigEndian.Uint32(b[8:]))
 		if !first && m.refuses(op) {
 			_, _ = c.Write(answerTo(b, m.code))
-			if m.code == -6 { // and then a server hangs up
-				return
-			}
 			continue
 		}
 		if _, err := s.Write(b); err != nil {
@@ -143,7 +140,7 @@ func (m *middleman) up(c, s net.Conn) {
 	}
 }
 
-func (m *middleman) down(c, s net.Conn) {
+func (m *protocolProxy) down(c, s net.Conn) {
 	defer c.Close()
 	defer s.Close()
 	for first := true; ; first = false {
@@ -160,5 +157,12 @@ func (m *middleman) down(c, s net.Conn) {
 		if _, err := c.Write(b); err != nil {
 			return
 		}
+	}
+}
+
+// carries matches a request by its operation, for the proxy.
+func carries(op int32) func([]byte) bool {
+	return func(b []byte) bool {
+		return len(b) >= 12 && int32(binary.BigEndian.Uint32(b[8:])) == op
 	}
 }

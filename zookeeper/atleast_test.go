@@ -1,0 +1,99 @@
+package zookeeper
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func TestLinger(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
+	const long = 1500 * time.Millisecond
+	n := name(t)
+	h := exclusive(t, n)
+	g := take(t, d, h)
+	c := exclusive(t, n)
+	turn := waiting(t, op, d, c)
+	asked := time.Now()
+	if err := d.Linger(within(t, time.Minute), h, long); err != nil {
+		t.Fatal(err)
+	}
+	taken(t, d, shared(t, n))
+	all, err := d.Look(within(t, time.Minute), n)
+	if err != nil || len(all) != 2 || !all[0].Held || all[1].Held {
+		t.Fatalf("look: %+v, %v", all, err)
+	}
+	if p := all[0]; p.ID != h.ID || p.Token != g.Token || p.Owner != h.Owner || p.Left <= 0 || p.Left > long {
+		t.Errorf("look: %+v", p)
+	}
+	next := await(t, turn, "the turn").ok(t)
+	if took := time.Since(asked); took < long || next.Token <= g.Token {
+		t.Errorf("granted after %v, tokens %d %d", took, g.Token, next.Token)
+	}
+	release(t, d, c)
+	op.length(n, 0)
+}
+
+// The process that made it lives no longer: who waits and who tries find the time over, and a
+// client that knows no server's time yet does, too.
+func TestLingerOfOneThatIsGone(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	linger := func(n string, d time.Duration) {
+		a, _, err := connect(within(t, 30*time.Second), []string{z.Addr()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := exclusive(t, n)
+		take(t, a, c)
+		if err := a.Linger(within(t, time.Minute), c, d); err != nil {
+			t.Fatal(err)
+		}
+		closing(t, a.Close)
+		op.length(n, 1)
+	}
+	n := name(t)
+	linger(n, time.Hour)
+	taken(t, raw(t, []string{z.Addr()}), exclusive(t, n)) // which finds nobody's time over
+	op.length(n, 1)
+
+	n = name(t)
+	linger(n, time.Second)
+	b := raw(t, []string{z.Addr()})
+	c := exclusive(t, n)
+	take(t, b, c)
+	release(t, b, c)
+
+	n = name(t)
+	linger(n, time.Millisecond)
+	c = exclusive(t, n)
+	eventually.Is(t, "a try to find the time over", func() bool {
+		c = trying(exclusive(t, n))
+		_, err := raw(t, []string{z.Addr()}).Acquire(within(t, time.Minute), c)
+		return err == nil
+	})
+}
+
+func TestLingerWhoseReplyIsLost(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, p := console(t, z.Addr()), inFront(t, z.Addr())
+	d := raw(t, []string{p.Addr()})
+	c := exclusive(t, name(t))
+	take(t, d, c)
+	p.SwallowReply(carries(opMulti), 0)
+	if err := d.Linger(within(t, time.Minute), c, time.Hour); err == nil {
+		t.Fatal("linger without a reply")
+	}
+	if err := d.Linger(within(t, time.Minute), c, time.Hour); err != nil {
+		t.Fatalf("linger again: %v", err)
+	}
+	op.length(c.Name, 1)
+	if err := d.Evict(within(t, time.Minute), c.Name, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	op.length(c.Name, 0)
+}

@@ -1,0 +1,172 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// claim makes a claim as the core does.
+func claim(t testing.TB, name string) *driver.Claim {
+	t.Helper()
+	var id [16]byte
+	_, _ = rand.Read(id[:])
+	return &driver.Claim{
+		Name: name, ID: hex.EncodeToString(id[:]), Owner: "the owner", Weight: driver.All, Limit: driver.All,
+		TTL: 15 * time.Second, Wait: true,
+	}
+}
+
+// kind makes a claim of that weight and limit.
+func kind(t testing.TB, name string, weight, limit int32) *driver.Claim {
+	t.Helper()
+	c := claim(t, name)
+	c.Weight, c.Limit = weight, limit
+	return c
+}
+
+func exclusive(t testing.TB, name string) *driver.Claim { return kind(t, name, driver.All, driver.All) }
+
+func shared(t testing.TB, name string) *driver.Claim { return kind(t, name, 1, driver.All) }
+
+// trying makes a claim one that does not wait.
+func trying(c *driver.Claim) *driver.Claim {
+	c.Wait = false
+	return c
+}
+
+func take(t testing.TB, d *backend, c *driver.Claim) driver.Grant {
+	t.Helper()
+	g, err := d.Acquire(within(t, 30*time.Second), c)
+	if err != nil {
+		t.Fatalf("acquire: %v", err)
+	}
+	return g
+}
+
+func taken(t testing.TB, d *backend, c *driver.Claim) {
+	t.Helper()
+	if g, err := d.Acquire(within(t, 30*time.Second), trying(c)); !errors.Is(err, driver.ErrTaken) {
+		t.Fatalf("try: %+v, %v, want %v", g, err, driver.ErrTaken)
+	}
+}
+
+func release(t testing.TB, d *backend, c *driver.Claim) {
+	t.Helper()
+	if err := d.Release(within(t, 30*time.Second), c); err != nil {
+		t.Fatalf("release: %v", err)
+	}
+}
+
+// renewed returns what Renew reports of a claim.
+func renewed(t testing.TB, d *backend, c *driver.Claim) (err error) {
+	t.Helper()
+	err = errors.New("not reported")
+	d.Renew(within(t, 30*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, e error) { err = e })
+	return err
+}
+
+// outcome is what an Acquire that was begun came to.
+type outcome struct {
+	grant driver.Grant
+	err   error
+}
+
+func (o outcome) ok(t testing.TB) driver.Grant {
+	t.Helper()
+	if o.err != nil {
+		t.Fatalf("acquire: %v", o.err)
+	}
+	return o.grant
+}
+
+// begin acquires aside.
+func begin(ctx context.Context, d *backend, c *driver.Claim) chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		g, err := d.Acquire(ctx, c)
+		done <- outcome{g, err}
+	}()
+	return done
+}
+
+// waiting begins to wait, and returns when the claim is in the queue.
+func waiting(t testing.TB, op operator, d *backend, c *driver.Claim) chan outcome {
+	t.Helper()
+	done := begin(within(t, time.Minute), d, c)
+	op.nodeOf(c)
+	return done
+}
+
+// stillWaits asserts that a claim is not granted, as far as its client has heard.
+func stillWaits(t testing.TB, done chan outcome, d *backend) {
+	t.Helper()
+	for range 3 { // what follows from the news has been answered after that
+		if _, err := d.session.conn.Sync("/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case o := <-done:
+		t.Fatalf("granted too early: %+v", o)
+	default:
+	}
+}
+
+// A client wants a lock: a session of its own with one claim.
+type client struct {
+	*backend
+	t     testing.TB
+	claim *driver.Claim
+	node  string
+	turn  chan outcome
+}
+
+// queues has a new client queue for name, and returns when it is in the queue.
+func queues(t testing.TB, op operator, addr, name string) *client {
+	t.Helper()
+	c := &client{backend: raw(t, []string{addr}), t: t}
+	c.claim = claim(t, name)
+	c.turn = begin(within(t, time.Minute), c.backend, c.claim)
+	c.node = op.nodeOf(c.claim)
+	return c
+}
+
+// holds waits for the client's turn.
+func (c *client) holds() driver.Grant {
+	c.t.Helper()
+	return await(c.t, c.turn, "grant").ok(c.t)
+}
+
+// waits asserts that it is not the client's turn, as far as it has been told.
+func (c *client) waits() {
+	c.t.Helper()
+	select {
+	case o := <-c.turn:
+		c.t.Fatalf("granted while another holds: %+v", o)
+	default:
+	}
+}
+
+// told returns when what the servers had to say until now has been heard and
+// answered.
+func (c *client) told() {
+	c.t.Helper()
+	for range 2 { // what the client asks after the news has been answered after the second
+		if _, err := c.session.conn.Sync("/"); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func (c *client) releases() {
+	c.t.Helper()
+	if err := c.Release(within(c.t, time.Minute), c.claim); err != nil {
+		c.t.Fatalf("release: %v", err)
+	}
+}

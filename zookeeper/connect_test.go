@@ -1,0 +1,105 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// nobody is an address at which nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestConnectWithoutServer(t *testing.T) {
+	addr := nobody(t)
+	_, err := Connect(context.Background(), []string{addr, addr})
+	if !errors.Is(err, zk.ErrNoServer) || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("without a deadline: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 400*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err = Connect(ctx, []string{addr})
+	if took := time.Since(start); took < 350*time.Millisecond || took > 2*time.Second {
+		t.Errorf("returned after %v", took)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, zk.ErrNoServer) {
+		t.Errorf("with a deadline: %v", err)
+	}
+	var e *locker.Error
+	if !errors.As(err, &e) || e.Op != "open" || e.Backend != "zookeeper" {
+		t.Errorf("error: %#v", err)
+	}
+}
+
+// What listens is no ZooKeeper server.
+func TestConnectToSomethingElse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			_ = c.Close()
+		}
+	}()
+	_, err = Connect(context.Background(), []string{l.Addr().String()})
+	if err == nil || !strings.Contains(err.Error(), "no ZooKeeper server") {
+		t.Errorf("connect: %v", err)
+	}
+}
+
+func TestUnknownScheme(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	start := time.Now()
+	_, err := Connect(within(t, time.Minute), []string{z.Addr()}, WithAuth("no-such-scheme", nil))
+	if !errors.Is(err, zk.ErrAuthFailed) {
+		t.Errorf("connect: %v", err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("after %v", took)
+	}
+}
+
+// The library blocks for good when a write fails while it authenticates again. The
+// credentials are sent by us, and a write that fails ends the connection.
+func TestConnectionsThatBreakWhileAuthenticating(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	p := inFront(t, z.Addr())
+	l := open(t, []string{p.Addr()}, WithDigest("ann", strings.Repeat("x", 64<<10)))
+	for range 10 {
+		before := p.Stats()
+		p.Cut()
+		eventually.Is(t, "a new connection", func() bool { return p.Stats().Accepted > before.Accepted })
+	}
+	n := name(t)
+	lock, err := l.Acquire(within(t, 20*time.Second), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

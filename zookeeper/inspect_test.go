@@ -1,0 +1,63 @@
+package zookeeper
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func TestLookNamesEvict(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
+	n := name(t) + " / ä"
+	if all, err := d.Look(within(t, time.Minute), n); err != nil || len(all) != 0 {
+		t.Fatalf("look at a name never used: %v, %v", all, err)
+	}
+	h, w := kind(t, n, 2, 3), kind(t, n, 3, 3)
+	start := time.Now().Add(-time.Minute)
+	g := take(t, d, h)
+	turn := waiting(t, op, d, w)
+	all, err := d.Look(within(t, time.Minute), n)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("look: %+v, %v", all, err)
+	}
+	for i, c := range []*driver.Claim{h, w} {
+		p := all[i]
+		if p.ID != c.ID || p.Name != n || p.Owner != c.Owner || p.Weight != c.Weight || p.Limit != c.Limit ||
+			p.Held != (i == 0) || p.Since.Before(start) {
+			t.Errorf("position %d: %+v", i, p)
+		}
+	}
+	if all[0].Token != g.Token || all[1].Token != 0 {
+		t.Errorf("tokens: %+v", all)
+	}
+	var names []string
+	for one, err := range d.Names(within(t, time.Minute), n[:len(n)-1]) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, one)
+	}
+	if len(names) != 1 || names[0] != n {
+		t.Errorf("names: %q", names)
+	}
+	if err := d.Evict(within(t, time.Minute), n, w.ID[:31]+"x"); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("evict nobody: %v", err)
+	}
+	if err := renewed(t, d, h); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Evict(within(t, time.Minute), n, h.ID); err != nil {
+		t.Fatal(err)
+	}
+	await(t, turn, "the turn").ok(t)
+	eventually.Is(t, "the holder to be told", func() bool { return renewed(t, d, h) != nil })
+	release(t, d, w)
+	for one := range d.Names(within(t, time.Minute), n) {
+		t.Errorf("%q is not held any more", one)
+	}
+}

@@ -1,0 +1,119 @@
+package zookeeper
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker/driver"
+)
+
+// operator is a client of the library alone, as somebody at a console.
+type operator struct {
+	*zk.Conn
+	t testing.TB
+}
+
+func console(t testing.TB, addr string) operator {
+	t.Helper()
+	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet), zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		for range events {
+		}
+	})
+	return operator{c, t}
+}
+
+// queue waits until the queue for name looks right, woken by a watch. A queue that is
+// not there is empty.
+func (o operator) queue(name string, right func(children []string) bool) []string {
+	o.t.Helper()
+	path := queuePath(folder, name)
+	deadline := time.After(20 * time.Second)
+	for {
+		children, _, changed, err := o.ChildrenW(path)
+		if err == zk.ErrNoNode {
+			var there bool
+			there, _, changed, err = o.ExistsW(path)
+			if there {
+				continue
+			}
+		}
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		if right(children) {
+			return children
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			o.t.Fatalf("queue: %q", children)
+		}
+	}
+}
+
+func (o operator) length(name string, n int) []string {
+	o.t.Helper()
+	return o.queue(name, func(all []string) bool { return len(all) == n })
+}
+
+// nodeOf waits for the node of a claim.
+func (o operator) nodeOf(c *driver.Claim) string {
+	o.t.Helper()
+	all := o.queue(c.Name, func(all []string) bool { return ofClaim(all, c) != "" })
+	return queuePath(folder, c.Name) + "/" + ofClaim(all, c)
+}
+
+// ofClaim returns the name of a claim's node, "" if there is none.
+func ofClaim(children []string, c *driver.Claim) string {
+	for _, e := range parseQueue(children) {
+		if e.id == c.ID {
+			return e.node
+		}
+	}
+	return ""
+}
+
+func (o operator) delete(path string) {
+	o.t.Helper()
+	if err := o.Delete(path, -1); err != nil {
+		o.t.Fatalf("delete %s: %v", path, err)
+	}
+}
+
+// plant makes an ephemeral node of the operator's own.
+func (o operator) plant(path string) {
+	o.t.Helper()
+	if _, err := o.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		o.t.Fatalf("create %s: %v", path, err)
+	}
+}
+
+func (o operator) gone(path string) {
+	o.t.Helper()
+	for {
+		there, _, changed, err := o.ExistsW(path)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		if !there {
+			// That watch is not wanted: it ends with a node that is made and deleted.
+			o.plant(path)
+			o.delete(path)
+			return
+		}
+		await(o.t, changed, path+" to be deleted")
+	}
+}
+
+// quiet is a log of the library that nobody reads.
+var quiet = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+
+// nameOf returns the name of a claim's node, but for its number.
+func nameOf(c *driver.Claim) string { return entry{id: c.ID, weight: c.Weight, limit: c.Limit}.name() }

@@ -1,0 +1,243 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// requests counts what do costs the server, and waits until it has arrived.
+func requests(t *testing.T, z *servers.ZooKeeper, do func()) int64 {
+	t.Helper()
+	before, err := z.Requests(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	do()
+	after, err := z.Requests(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return after - before
+}
+
+// watches waits until the server keeps so many. It is the last that a waiter asks for.
+func watches(t *testing.T, z *servers.ZooKeeper, n int) {
+	t.Helper()
+	want := fmt.Sprintf("Total watches:%d\n", n)
+	eventually.Is(t, want, func() bool { return strings.Contains(word(t, z, "wchs")+"\n", want) })
+}
+
+// watchers returns how many sessions watch each path.
+func watchers(t *testing.T, z *servers.ZooKeeper) map[string]int {
+	t.Helper()
+	watched, path := make(map[string]int), ""
+	for line := range strings.Lines(word(t, z, "wchp")) {
+		switch line = strings.TrimRight(line, "\r\n"); {
+		case strings.HasPrefix(line, "/"):
+			path = line
+		case strings.HasPrefix(line, "\t0x"):
+			watched[path]++
+		}
+	}
+	return watched
+}
+
+func TestAloneTakesTwoRequests(t *testing.T) {
+	z := counted.beside(t)
+	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute)) // no ping meanwhile
+	once := func() {
+		c := claim(t, "a")
+		take(t, d, c)
+		if err := d.Release(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once()
+	if n := requests(t, z, func() {
+		for range 10 {
+			once()
+		}
+	}); n != 20 {
+		t.Errorf("10 locks took %d requests", n)
+	}
+}
+
+// A waiter lists the queue when it enters and when the one before it has gone, however many were
+// before that, and idles for nothing.
+func TestWaiterTakesFiveRequests(t *testing.T) {
+	z := counted.beside(t)
+	t.Run("exclusive", func(t *testing.T) { waitersTakeFiveRequests(t, z, driver.All, driver.All) })
+	t.Run("permits", func(t *testing.T) { waitersTakeFiveRequests(t, z, 2, 3) })
+}
+
+// waitersTakeFiveRequests tests it with claims of which no two fit beside each other.
+func waitersTakeFiveRequests(t *testing.T, z *servers.ZooKeeper, weight, limit int32) {
+	op := console(t, z.Addr())
+	const n = 6
+	var claims []*driver.Claim
+	var grants []chan outcome
+	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute))
+	first := kind(t, "a", weight, limit)
+	take(t, d, first)
+	for i := range n {
+		c := kind(t, "a", weight, limit)
+		claims = append(claims, c)
+		grants = append(grants, begin(within(t, time.Minute), d, c))
+		op.length("a", i+2)
+	}
+	watches(t, z, n)
+	tokens := int64(0)
+	if got := requests(t, z, func() {
+		if err := d.Release(context.Background(), first); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range claims {
+			g := await(t, grants[i], "grant").ok(t)
+			if g.Token <= tokens {
+				t.Errorf("token %d after %d", g.Token, tokens)
+			}
+			tokens = g.Token
+			if err := d.Release(context.Background(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); got != 2*n+1 {
+		t.Errorf("%d waiters had their turn with %d requests, want one to look and one to release each, and one by the first", n, got)
+	}
+	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:0") {
+		t.Errorf("watches are left: %s", w)
+	}
+}
+
+// Separate clients that wait cost the server nothing but pings, which do not come
+// while the test lasts, and a release wakes one of them.
+func TestHundredIdleWaiters(t *testing.T) {
+	z := counted.beside(t)
+	op := console(t, z.Addr())
+	const n = 100
+	ctx := within(t, 2*time.Minute)
+	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Hour)) // and nobody who renews
+	held := claim(t, "a")
+	take(t, d, held)
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			l := open(t, []string{z.Addr()}, locker.WithTTL(time.Hour))
+			wg.Go(func() {
+				lock, err := l.Acquire(ctx, "a")
+				if err == nil {
+					err = lock.Release(ctx)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	op.length("a", n+1)
+	watches(t, z, n)
+	if got := requests(t, z, func() { <-time.After(time.Second) }); got > 0 {
+		t.Errorf("%d waiters made %d requests in a second", n, got)
+	}
+	got := requests(t, z, func() {
+		if err := d.Release(ctx, held); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+	})
+	t.Logf("%.2f requests for each waiter's turn", float64(got)/n)
+	if got > n*3 { // two; a late machine looks now and then
+		t.Errorf("%d waiters had their turn with %d requests", n, got)
+	}
+}
+
+// A hundred clients share ten permits: never eleven hold, none is left idle while somebody waits, and what an
+// acquisition costs does not grow with those who wait.
+func TestHundredClientsForTenPermits(t *testing.T) {
+	z := counted.beside(t)
+	const clients, permits, rounds = 100, 10, 4
+	ctx := within(t, 2*time.Minute)
+	var mu sync.Mutex
+	held, most := 0, 0
+	full := make(chan struct{}) // closed when all permits are held, for which the first holders wait
+	enter := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		held += n
+		if held == permits && most < permits {
+			close(full)
+		}
+		most = max(most, held)
+	}
+	var drivers []*backend
+	for range clients / 5 {
+		drivers = append(drivers, raw(t, []string{z.Addr()}, locker.WithTTL(time.Hour)))
+	}
+	cost := requests(t, z, func() {
+		var wg sync.WaitGroup
+		for i := range clients {
+			wg.Go(func() {
+				for range rounds {
+					d, c := drivers[i%len(drivers)], kind(t, "a", 1, permits)
+					if _, err := d.Acquire(ctx, c); err != nil {
+						t.Error(err)
+						return
+					}
+					enter(1)
+					select {
+					case <-full:
+					case <-ctx.Done():
+					}
+					time.Sleep(5 * time.Millisecond) // the work
+					enter(-1)
+					if err := d.Release(ctx, c); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+	each := float64(cost) / (clients * rounds)
+	t.Logf("%.2f requests for each of %d acquisitions, at most %d held", each, clients*rounds, most)
+	if most != permits || each > 1.6*5 {
+		t.Errorf("%d held at once, want %d; %.2f requests each", most, permits, each)
+	}
+}
+
+// Behind one who holds all permits the first to wait watches it, and each other the one ahead: the release wakes one.
+func TestReleaseOfAllPermitsWakesNoHerd(t *testing.T) {
+	z := counted.beside(t)
+	const waiters, permits = 12, 3
+	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
+	h := kind(t, "a", permits, permits)
+	take(t, d, h)
+	var turns []chan outcome
+	for i := range waiters { // each in a session of its own, which the server counts watches by
+		turns = append(turns, begin(within(t, time.Minute), raw(t, []string{z.Addr()}), kind(t, "a", 1, permits)))
+		op.length("a", i+2)
+	}
+	var watched map[string]int
+	eventually.Is(t, "everybody to watch", func() bool {
+		watched = watchers(t, z)
+		return len(watched) >= waiters || watched[op.nodeOf(h)] == waiters
+	})
+	if n := watched[op.nodeOf(h)]; n != 1 {
+		t.Errorf("%d watch the holder", n)
+	}
+	release(t, d, h)
+	for _, turn := range turns[:permits] {
+		await(t, turn, "a turn").ok(t)
+	}
+	stillWaits(t, turns[permits], d)
+}

@@ -1,0 +1,73 @@
+package zookeeper
+
+import (
+	"testing"
+
+	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+func TestReadersHoldTogetherAndNobodyIsOvertaken(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, a, b := console(t, z.Addr()), raw(t, []string{z.Addr()}), raw(t, []string{z.Addr()})
+	n := name(t)
+	first, second := shared(t, n), shared(t, n)
+	take(t, a, first)
+	take(t, b, second)
+	w := exclusive(t, n)
+	writer := waiting(t, op, a, w)
+	r := shared(t, n)
+	reader := waiting(t, op, b, r)
+	taken(t, b, shared(t, n))
+	release(t, a, first)
+	stillWaits(t, writer, a)
+	stillWaits(t, reader, b)
+	release(t, b, second)
+	await(t, writer, "the writer's turn").ok(t)
+	stillWaits(t, reader, b)
+	release(t, a, w)
+	await(t, reader, "the reader's turn").ok(t)
+	release(t, b, r)
+	op.length(n, 0)
+}
+
+// Ten hold, and whichever of them goes first lets the first waiter in; the one behind that learns
+// when it is the first to wait.
+func TestPermits(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
+	n := name(t)
+	var held []*driver.Claim
+	for range 10 {
+		c := kind(t, n, 1, 10)
+		take(t, d, c)
+		held = append(held, c)
+	}
+	taken(t, d, kind(t, n, 1, 10))
+	var queue []*driver.Claim
+	var turns []chan outcome
+	for range 6 {
+		c := kind(t, n, 1, 10)
+		queue = append(queue, c)
+		turns = append(turns, waiting(t, op, d, c))
+	}
+	big := kind(t, n, 9, 10)
+	last := waiting(t, op, d, big)
+	for i, j := range []int{3, 9, 0, 5, 7, 1} { // any order
+		release(t, d, held[j])
+		await(t, turns[i], "a turn").ok(t)
+		if i+1 < len(turns) {
+			stillWaits(t, turns[i+1], d)
+		}
+	}
+	for i, c := range append(queue, held[2], held[4]) {
+		release(t, d, c)
+		if i < 7 {
+			stillWaits(t, last, d)
+		}
+	}
+	release(t, d, held[6])
+	await(t, last, "the turn of nine").ok(t) // beside one
+	take(t, d, trying(kind(t, n, 1, 100)))   // who allows more
+	taken(t, d, kind(t, n, 1, 10))
+}

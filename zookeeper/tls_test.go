@@ -1,0 +1,75 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// secure puts what ends TLS in front of a server, and returns its address and who
+// signed its certificate.
+func secure(t *testing.T, target string) (addr string, roots *x509.CertPool) {
+	t.Helper()
+	cert, client, err := servers.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return forward(t, l, target).addr(), client.RootCAs
+}
+
+func TestTLS(t *testing.T) {
+	beside(t)
+	plain := servers.SharedZooKeeper(t).Addr()
+	addr, roots := secure(t, plain)
+	n := name(t)
+	l := open(t, []string{addr}, WithTLS(&tls.Config{RootCAs: roots}))
+	lock, err := l.Acquire(within(t, time.Minute), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+	other := open(t, []string{plain})
+	held, err := other.Acquire(within(t, time.Minute), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := make(chan error, 1)
+	go func() {
+		lock, err := l.Acquire(within(t, time.Minute), n)
+		if err == nil {
+			err = lock.Release(context.Background())
+		}
+		turn <- err
+	}()
+	console(t, plain).length(n, 2)
+	if err := held.Release(within(t, time.Minute)); err != nil {
+		t.Error(err)
+	}
+	if err := await(t, turn, "turn over TLS"); err != nil {
+		t.Error(err)
+	}
+
+	var unknown *tls.CertificateVerificationError
+	if _, err := Connect(context.Background(), []string{addr}, WithTLS(&tls.Config{RootCAs: x509.NewCertPool()})); !errors.As(err, &unknown) {
+		t.Errorf("unknown authority: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := Connect(ctx, []string{plain}, WithTLS(&tls.Config{RootCAs: roots})); err == nil {
+		t.Error("TLS to a port without")
+	}
+	if _, err := Connect(ctx, []string{addr}); err == nil {
+		t.Error("no TLS to a port that wants it")
+	}
+}
