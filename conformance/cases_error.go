@@ -16,24 +16,16 @@ var errorCases = []*testCase{
 		name: "Errors/Fields", promise: 13,
 		says: "The error names operation, backend and lock, and wraps the reason.",
 		run: func(c *C) {
-			name := c.name("x")
 			a, b := c.open(), c.open()
-			h := a.acquire(name)
-			ended, cancel := context.WithCancel(c.ctx)
-			cancel()
-			_, try := b.TryAcquire(c.ctx, name)
-			c.names(try, name, locker.ErrNotAcquired)
-			_, over := b.Acquire(ended, name)
-			c.names(over, name, context.Canceled)
+			h := a.acquire(c.x)
+			c.tells(onlyErr(b.TryAcquire(c.ctx, c.x)), c.x, locker.ErrNotAcquired)
+			c.tells(onlyErr(b.Acquire(c.ended(), c.x)), c.x, context.Canceled)
 			c.release(h)
-			lost := a.acquire(name, locker.WithLease(shortLease))
+			lost := a.acquire(c.x, locker.WithLease(shortLease))
 			c.ends(lost, "its lease was over")
-			c.names(lost.Release(c.ctx), name, locker.ErrLost)
-			if err := b.Close(c.ctx); err != nil {
-				c.errorf("close: %v", err)
-			}
-			_, closed := b.Acquire(c.ctx, name)
-			c.names(closed, name, locker.ErrClosed)
+			c.tells(lost.Release(c.ctx), c.x, locker.ErrLost)
+			b.close()
+			c.tells(onlyErr(b.Acquire(c.ctx, c.x)), c.x, locker.ErrClosed)
 		},
 	},
 	{
@@ -41,12 +33,8 @@ var errorCases = []*testCase{
 		says: "ErrNotAcquired is returned when somebody else holds the name or waits for it, and only then.",
 		run: func(c *C) {
 			l := c.open()
-			for range 40 {
-				h, err := l.try(c.name("x"))
-				if err != nil {
-					c.fatalf("TryAcquire of a name that nobody has ever used: %v", err)
-				}
-				c.release(h)
+			for _, name := range c.names(40) {
+				c.release(l.takes(name))
 			}
 		},
 	},
@@ -54,44 +42,23 @@ var errorCases = []*testCase{
 		name: "Errors/Unreachable", promise: 13, needs: link,
 		says: "A server that cannot be reached is an error by ctx, never a lock, never \"not acquired\".",
 		run: func(c *C) {
-			a := c.openLink()
-			a.free(c.name("warm"), soon)
-			name := c.name("x")
+			a := c.openWarm()
 			a.link.Cut()
-			for what, acquire := range a.ways() {
-				ctx, cancel := context.WithTimeout(c.ctx, 700*time.Millisecond)
-				_, err := acquire(ctx, name)
-				cancel()
-				switch {
-				case err == nil:
-					c.errorf("%s got a lock from a server that cannot be reached", what)
-				case errors.Is(err, locker.ErrNotAcquired):
-					c.errorf("%s: %v, which is not known", what, err)
-				default:
-					c.names(err, name, nil)
-				}
+			for _, acquire := range a.ways() {
+				c.unreachable(acquire, 700*time.Millisecond)
 			}
 			a.link.Heal()
-			c.exorcised(name)
+			c.exorcised(c.x)
 		},
 	},
 	{
 		name: "Errors/ServerGone", promise: 13, needs: stop, alone: true,
 		says: "A server that is away is an error by ctx, never a lock, never \"not acquired\".",
 		run: func(c *C) {
-			l, name := c.open(), c.name("x")
-			l.free(name, soon)
-			c.whileAway(func() {
-				ctx, cancel := context.WithTimeout(c.ctx, time.Second)
-				defer cancel()
-				_, err := l.TryAcquire(ctx, name)
-				if err == nil || errors.Is(err, locker.ErrNotAcquired) {
-					c.errorf("TryAcquire while the server is away: %v", err)
-				} else {
-					c.names(err, name, nil)
-				}
-			})
-			c.exorcised(name)
+			l := c.open()
+			l.free(c.x, soon)
+			c.whileAway(func() { c.unreachable(l.TryAcquire, time.Second) })
+			c.exorcised(c.x)
 		},
 	},
 	{
@@ -99,21 +66,16 @@ var errorCases = []*testCase{
 		says: "A release that could not be confirmed is an error, not a success.",
 		run: func(c *C) {
 			a := c.openLink()
-			h := a.acquire(c.name("x"))
+			h := a.acquire(c.x)
 			a.link.Freeze()
 			ctx, cancel := context.WithTimeout(c.ctx, 300*time.Millisecond)
 			defer cancel()
-			err := h.Release(ctx)
-			if err == nil {
-				c.errorf("Release over a frozen link says nil")
-			} else {
-				c.names(err, h.Name(), context.DeadlineExceeded)
-			}
+			c.tells(h.Release(ctx), c.x, context.DeadlineExceeded)
 			if h.Context().Err() == nil {
 				c.errorf("the context is alive after Release")
 			}
 			a.link.Heal()
-			c.exorcised(h.Name())
+			c.exorcised(c.x)
 		},
 	},
 	{
@@ -122,9 +84,14 @@ var errorCases = []*testCase{
 		run: func(c *C) {
 			foreign := locker.BackendOption(func(*foreignSettings) error { return nil })
 			for what, opt := range map[string]locker.Option{
-				"no TTL": locker.WithTTL(0), "a negative TTL": locker.WithTTL(-time.Second), "a TTL of two days": locker.WithTTL(48 * time.Hour),
-				"an owner of 2 KiB": locker.WithOwner(strings.Repeat("o", 2048)), "no logger": locker.WithLogger(nil), "no clock": locker.WithClock(nil),
-				"a nil option": nil, "an option of another backend": foreign,
+				"no TTL":                       locker.WithTTL(0),
+				"a negative TTL":               locker.WithTTL(-time.Second),
+				"a TTL of two days":            locker.WithTTL(48 * time.Hour),
+				"an owner of 2 KiB":            locker.WithOwner(strings.Repeat("o", 2048)),
+				"no logger":                    locker.WithLogger(nil),
+				"no clock":                     locker.WithClock(nil),
+				"a nil option":                 nil,
+				"an option of another backend": foreign,
 			} {
 				_, err := c.tryOpen(opt)
 				var e *locker.Error
@@ -133,14 +100,11 @@ var errorCases = []*testCase{
 				}
 			}
 			l := c.open()
-			for what, opt := range map[string]locker.AcquireOption{
-				"no lease": locker.WithLease(0), "a negative lease": locker.WithLease(-1), "a lease of two days": locker.WithLease(48 * time.Hour), "a nil option": nil,
+			for _, opt := range []locker.AcquireOption{
+				locker.WithLease(0), locker.WithLease(-1), locker.WithLease(48 * time.Hour), nil,
 			} {
-				if _, err := l.Acquire(c.ctx, c.name("x"), opt); !errors.Is(err, locker.ErrInvalidOption) {
-					c.errorf("acquired with %s: %v", what, err)
-				}
-				if _, err := l.try(c.name("x"), opt); !errors.Is(err, locker.ErrInvalidOption) {
-					c.errorf("tried with %s: %v", what, err)
+				for _, acquire := range l.ways() {
+					c.refused(locker.ErrInvalidOption, c.ctx, acquire, c.x, opt)
 				}
 			}
 		},
@@ -153,20 +117,16 @@ var errorCases = []*testCase{
 			h := l.acquire(c.name("released"))
 			c.release(h)
 			closed.free(c.name("warm"), soon)
-			if err := closed.Close(c.ctx); err != nil {
-				c.errorf("close: %v", err)
-			}
-			ended, cancel := context.WithCancel(c.ctx)
-			cancel()
-			name := c.name("x")
+			closed.close()
+			ended := c.ended()
 			bad := []func() error{
 				func() error { return onlyErr(l.Acquire(c.ctx, "")) },
 				func() error { return onlyErr(l.TryAcquire(c.ctx, strings.Repeat("a", locker.MaxName+1))) },
-				func() error { return onlyErr(l.Acquire(ended, name)) },
-				func() error { return onlyErr(l.TryAcquire(ended, name)) },
-				func() error { return onlyErr(l.Acquire(c.ctx, name, locker.WithLease(-1))) },
-				func() error { return onlyErr(closed.Acquire(c.ctx, name)) },
-				func() error { return onlyErr(closed.TryAcquire(c.ctx, name)) },
+				func() error { return onlyErr(l.Acquire(ended, c.x)) },
+				func() error { return onlyErr(l.TryAcquire(ended, c.x)) },
+				func() error { return onlyErr(l.Acquire(c.ctx, c.x, locker.WithLease(-1))) },
+				func() error { return onlyErr(closed.Acquire(c.ctx, c.x)) },
+				func() error { return onlyErr(closed.TryAcquire(c.ctx, c.x)) },
 				func() error { _ = h.Release(c.ctx); return locker.ErrReleased },
 			}
 			c.quiet()
@@ -179,9 +139,7 @@ var errorCases = []*testCase{
 						c.fatalf("bad call %d was accepted", i)
 					}
 				}
-				if n := c.requests() - before; n > times/2 {
-					c.errorf("bad call %d cost %d requests in %d times", i, n, times)
-				}
+				c.costs(c.requests()-before, times/2, "bad call %d, %d times,", i, times)
 			}
 		},
 	},
@@ -191,18 +149,10 @@ var errorCases = []*testCase{
 		run: func(c *C) {
 			for _, owner := range []string{"", "\x00\xff", "a\nb", "{\"a\": 1}", strings.Repeat("o", locker.MaxOwner), "%s|,;:/"} {
 				l, err := c.tryOpen(locker.WithOwner(owner))
-				if err != nil {
-					c.errorf("open with owner %s: %v", brief(owner), err)
-					continue
-				}
-				name := c.name("x")
-				h, err := l.Acquire(c.ctx, name)
-				if err != nil {
-					c.errorf("acquire with owner %s: %v", brief(owner), err)
-					continue
-				}
-				c.open().taken(name)
-				c.release(h)
+				c.must(err, "open with owner %s", brief(owner))
+				h, err := l.Acquire(c.ctx, c.x)
+				c.must(err, "acquire with owner %s", brief(owner))
+				c.holds(h)
 			}
 		},
 	},
@@ -220,8 +170,8 @@ func (c *C) misconfigured(what string, open func(context.Context, ...locker.Opti
 	const limit = 3 * time.Second
 	ctx, cancel := context.WithTimeout(c.ctx, limit)
 	defer cancel()
-	name := c.name("x")
 	start := time.Now()
+	name := c.name("x")
 	l, err := open(ctx, locker.WithTTL(longTTL))
 	if err == nil {
 		cl := c.keep(lockerClient{l}, Link{})
@@ -237,10 +187,7 @@ func (c *C) misconfigured(what string, open func(context.Context, ...locker.Opti
 				_ = h.Release(c.ctx)
 				return
 			}
-			c.names(err, name, nil)
-			if errors.Is(err, locker.ErrNotAcquired) {
-				c.errorf("%s: %v, which is not known", what, err)
-			}
+			c.unknown(err, name)
 		}
 	}
 	if took := time.Since(start); took > limit+200*time.Millisecond+c.late.Slack(start) {
@@ -251,8 +198,25 @@ func (c *C) misconfigured(what string, open func(context.Context, ...locker.Opti
 
 type foreignSettings struct{ _ int }
 
-// names fails the case unless err tells what it is about. reason may be nil.
-func (c *C) names(err error, name string, reason error) {
+// unreachable fails the case unless an acquisition from a server that cannot be reached is an error by ctx.
+func (c *C) unreachable(acquire acquirer, d time.Duration) {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(c.ctx, d)
+	defer cancel()
+	c.unknown(onlyErr(acquire(ctx, c.x)), c.x)
+}
+
+// unknown fails the case unless err tells what it is about, and not that the name is taken, which is not known.
+func (c *C) unknown(err error, name string) {
+	c.tb.Helper()
+	c.tells(err, name, nil)
+	if errors.Is(err, locker.ErrNotAcquired) {
+		c.errorf("%v, which is not known", err)
+	}
+}
+
+// tells fails the case unless err tells what it is about. reason may be nil.
+func (c *C) tells(err error, name string, reason error) {
 	c.tb.Helper()
 	var e *locker.Error
 	switch {

@@ -2,113 +2,65 @@ package conformance
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 )
-
-// ghostBound is how long a clean-up may take when the server is well. It is
-// shorter than longTTL, so that no lease does the cleaning.
-const ghostBound = 8 * time.Second
-
-// exorcised fails the case unless names can be had, at once after one another,
-// and nothing is left of them on the server.
-func (c *C) exorcised(names ...string) {
-	c.tb.Helper()
-	l := c.open()
-	end := time.Now().Add(ghostBound)
-	for _, name := range names {
-		l.free(name, max(time.Until(end), time.Second)+c.late.Slack(end.Add(-ghostBound)))
-	}
-	c.nothingLeft(ghostBound)
-}
-
-// nothingLeft fails the case if something of its names stays on the server. Without
-// the hook it can say nothing.
-func (c *C) nothingLeft(d time.Duration) {
-	c.tb.Helper()
-	if c.h.Leftovers == nil {
-		return
-	}
-	var left []string
-	var err error
-	if !c.within(d, func() bool {
-		left, err = c.h.Leftovers(c.ctx, c.mine())
-		return err == nil && len(left) == 0
-	}) {
-		c.errorf("left on the server after %v: %q %v", d, left[:min(len(left), 10)], err)
-	}
-}
 
 var ghostCases = []*testCase{
 	{
 		name: "Ghosts/CancelledWaiter", promise: 5, kinds: allKinds,
 		says: "An acquire that was cancelled while it waited leaves nothing behind and never becomes a holder later.",
 		run: func(c *C) {
-			name := c.name("x")
-			a, b := c.open(), c.open()
-			h := a.acquire(name, c.other...)
+			h := c.holder(c.other...)
+			b := c.open()
 			for range 5 {
 				ctx, cancel := context.WithCancel(c.ctx)
-				p := b.begin(ctx, name, c.own...)
-				c.settle()
+				p := b.queueUntil(ctx, c.x, c.own...)
 				cancel()
-				p.returned(soon)
-				if p.err == nil {
-					c.fatalf("got a lock that is held")
-				}
+				p.fails(nil)
 			}
 			c.release(h)
-			c.exorcised(name)
+			c.exorcised(c.x)
 			time.Sleep(100 * time.Millisecond)
-			c.exorcised(name)
+			c.exorcised(c.x)
 		},
 	},
 	{
 		name: "Ghosts/CancelledInFront", promise: 5, kinds: allKinds,
 		says: "A waiter that gives up lets those behind it go on at once.",
 		run: func(c *C) {
-			name := c.name("x")
-			h := c.open().acquire(name, c.other...)
+			h := c.holder(c.other...)
 			ctx, cancel := context.WithCancel(c.ctx)
 			defer cancel()
-			first := c.open().begin(ctx, name, c.own...)
-			c.settle()
-			second := c.open().queue(name, c.other...)
+			first := c.open().queueUntil(ctx, c.x, c.own...)
+			second := c.waiter(c.other...)
 			cancel()
 			first.returned(soon)
 			c.release(h)
 			c.release(second.held(ghostBound))
-			c.exorcised(name)
+			c.exorcised(c.x)
 		},
 	},
 	{
 		name: "Ghosts/CancelledAtRandom", promise: 5, kinds: allKinds,
 		says: "An acquire that returned an error leaves nothing behind, at whatever moment its context ended.",
 		run: func(c *C) {
-			name := c.name("x")
-			var wg sync.WaitGroup
-			for range 3 {
-				l := c.open()
-				wg.Go(func() {
-					for range 40 {
-						ctx, cancel := context.WithCancel(c.ctx)
-						t := time.AfterFunc(rand.N(4*time.Millisecond), cancel)
-						if h, err := l.Acquire(ctx, name, c.own...); err == nil {
-							time.Sleep(rand.N(time.Millisecond))
-							c.release(h)
-						}
-						t.Stop()
-						cancel()
+			ls := c.openMany(3)
+			together(len(ls), func(i int) {
+				for range 40 {
+					ctx, cancel := context.WithCancel(c.ctx)
+					t := time.AfterFunc(rand.N(4*time.Millisecond), cancel)
+					if h, err := ls[i].Acquire(ctx, c.x, c.own...); err == nil {
+						time.Sleep(rand.N(time.Millisecond))
+						c.release(h)
 					}
-				})
-			}
-			wg.Wait()
-			c.exorcised(name)
+					t.Stop()
+					cancel()
+				}
+			})
+			c.exorcised(c.x)
 		},
 	},
 	{
@@ -117,10 +69,8 @@ var ghostCases = []*testCase{
 		run: func(c *C) {
 			l := c.open()
 			l.free(c.name("warm"), soon)
-			var names []string
-			for i := range 60 {
-				name := c.name(fmt.Sprint(i))
-				names = append(names, name)
+			names := c.names(60)
+			for i, name := range names {
 				ctx, cancel := context.WithTimeout(c.ctx, rand.N(3*time.Millisecond))
 				acquire := l.Acquire
 				if i%2 == 0 {
@@ -138,12 +88,11 @@ var ghostCases = []*testCase{
 		name: "Ghosts/CancelledWhenGranted", promise: 5, kinds: allKinds,
 		says: "An acquire that is cancelled at the moment of its turn has the lock or leaves nothing behind.",
 		run: func(c *C) {
-			name := c.name("x")
 			a, b := c.open(), c.open()
 			for range 25 {
-				h := a.acquire(name, c.other...)
+				h := a.acquire(c.x, c.other...)
 				ctx, cancel := context.WithCancel(c.ctx)
-				p := b.begin(ctx, name, c.own...)
+				p := b.begin(ctx, c.x, c.own...)
 				time.Sleep(rand.N(2 * time.Millisecond))
 				go cancel()
 				c.release(h)
@@ -153,77 +102,48 @@ var ghostCases = []*testCase{
 				}
 				cancel()
 			}
-			c.exorcised(name)
+			c.exorcised(c.x)
 		},
 	},
 	{
 		name: "Ghosts/ReplyLost", promise: 5, needs: link, kinds: allKinds,
 		says: "An acquire whose reply was lost leaves nothing behind on the server.",
 		run: func(c *C) {
-			a := c.openLink()
-			a.free(c.name("warm"), soon)
-			taken, waited := c.name("free"), c.name("held")
-			h := c.open().acquire(waited, c.other...)
+			a := c.openWarm()
+			free, held := c.name("free"), c.name("held")
+			h := c.open().acquire(held, c.other...)
 			a.link.Mute()
-			var wg sync.WaitGroup
-			for _, name := range []string{taken, waited} {
-				wg.Go(func() {
-					ctx, cancel := context.WithTimeout(c.ctx, 400*time.Millisecond)
-					defer cancel()
-					if got, err := a.Acquire(ctx, name, c.own...); err == nil {
-						c.errorf("got a lock without a reply")
-						_ = got
-					}
-				})
-			}
-			wg.Wait()
+			each(2, func(i int) { c.unanswered(a.Acquire, []string{free, held}[i]) })
 			a.link.Heal()
 			c.release(h)
-			c.exorcised(taken, waited)
+			c.exorcised(free, held)
 		},
 	},
 	{
 		name: "Ghosts/ReplyLostOfTry", promise: 5, needs: link, kinds: allKinds,
 		says: "A TryAcquire whose reply was lost leaves nothing behind on the server.",
 		run: func(c *C) {
-			a := c.openLink()
-			a.free(c.name("warm"), soon)
-			name := c.name("x")
+			a := c.openWarm()
 			a.link.Mute()
-			ctx, cancel := context.WithTimeout(c.ctx, 400*time.Millisecond)
-			defer cancel()
-			if _, err := a.TryAcquire(ctx, name, c.own...); err == nil {
-				c.errorf("got a lock without a reply")
-			}
+			c.unanswered(a.TryAcquire, c.x)
 			a.link.Heal()
-			c.exorcised(name)
+			c.exorcised(c.x)
 		},
 	},
 	{
 		name: "Ghosts/CleaningFails", promise: 5, needs: link, kinds: allKinds,
 		says: "If the cleaning up must wait for a server, it goes on in the background, however often it fails.",
 		run: func(c *C) {
-			a := c.openLink()
-			a.free(c.name("warm"), soon)
-			name := c.name("x")
+			a := c.openWarm()
 			a.link.Mute()
 			ctx, cancel := context.WithCancel(c.ctx)
-			p := a.begin(ctx, name, c.own...)
-			c.settle()
+			p := a.queueUntil(ctx, c.x, c.own...)
 			a.link.Freeze() // the request is through, the cleaning up will not be
 			cancel()
-			p.returned(soon)
-			if p.err == nil {
-				c.errorf("got a lock without a reply")
-			}
+			p.fails(nil)
 			c.settle()
-			for range 3 {
-				a.link.Cut()
-				time.Sleep(100 * time.Millisecond)
-				a.link.Heal()
-				time.Sleep(20 * time.Millisecond)
-			}
-			c.exorcised(name)
+			a.cut(3, 100*time.Millisecond, 20*time.Millisecond)
+			c.exorcised(c.x)
 		},
 	},
 	{
@@ -232,102 +152,94 @@ var ghostCases = []*testCase{
 		run: func(c *C) {
 			l := c.open()
 			l.free(c.name("warm"), soon)
-			held := c.name("held")
-			h := c.open().acquire(held)
+			h := c.holder()
 			ctx, cancel := context.WithTimeout(c.ctx, 600*time.Millisecond)
 			defer cancel()
-			waiting := l.begin(ctx, held)
-			c.settle()
-			var fresh *pending
+			waiting := l.queueUntil(ctx, c.x)
+			fresh := c.name("fresh")
 			c.whileAway(func() {
-				fresh = l.begin(ctx, c.name("fresh"))
-				waiting.returned(soon)
-				fresh.returned(soon)
-				if waiting.err == nil || fresh.err == nil {
-					c.errorf("got a lock from a server that is away")
-				}
+				p := l.begin(ctx, fresh)
+				waiting.fails(nil)
+				p.fails(nil)
 			})
 			_ = h.Release(c.ctx)
-			c.exorcised(held, fresh.name)
+			c.exorcised(c.x, fresh)
 		},
 	},
 	{
 		name: "Ghosts/FailedTries", promise: 5, kinds: allKinds,
 		says: "A TryAcquire that returned ErrNotAcquired leaves nothing behind.",
 		run: func(c *C) {
-			name := c.name("x")
-			a, b := c.open(), c.open()
-			h := a.acquire(name, c.other...)
+			h := c.holder(c.other...)
+			b := c.open()
 			for range 25 {
-				b.taken(name, c.own...)
+				b.taken(c.x, c.own...)
 			}
 			c.release(h)
-			c.exorcised(name)
+			c.exorcised(c.x)
 		},
 	},
 	{
 		name: "Ghosts/ClosedWhileWaiting", promise: 5, kinds: allKinds,
 		says: "An acquire that Close ended leaves nothing behind and never becomes a holder later.",
 		run: func(c *C) {
-			name := c.name("x")
-			h := c.open().acquire(name, c.other...)
+			h := c.holder(c.other...)
 			b := c.open()
-			p := b.queue(name, c.own...)
-			if err := b.Close(c.ctx); err != nil {
-				c.errorf("close: %v", err)
-			}
-			p.returned(soon)
-			if p.err == nil {
-				c.errorf("got a lock that is held")
-			}
+			p := b.queue(c.x, c.own...)
+			b.close()
+			p.fails(nil)
 			c.release(h)
-			c.exorcised(name)
+			c.exorcised(c.x)
 		},
 	},
 	{
 		name: "Ghosts/QueuedGoroutine", promise: 5,
 		says: "A goroutine that gives up behind another of its process takes no turn later.",
 		run: func(c *C) {
-			name := c.name("x")
 			l := c.open()
-			h := l.acquire(name)
-			first := l.queue(name)
+			h := l.acquire(c.x)
+			first := l.queue(c.x)
 			ctx, cancel := context.WithCancel(c.ctx)
 			defer cancel()
-			second := l.begin(ctx, name)
-			third := l.begin(c.ctx, name)
-			c.settle()
+			second := l.begin(ctx, c.x)
+			third := l.queue(c.x)
 			cancel()
-			second.returned(soon)
-			if !errors.Is(second.err, context.Canceled) {
-				c.errorf("the goroutine that gave up got %v", second.err)
-			}
+			second.fails(context.Canceled)
 			c.release(h)
 			c.release(first.held(soon))
 			c.release(third.held(soon))
-			c.exorcised(name)
+			c.exorcised(c.x)
 		},
 	},
 	{
 		name: "Ghosts/InvalidCalls", promise: 5,
 		says: "A call that is refused for its arguments or its finished context has taken nothing.",
 		run: func(c *C) {
-			name := c.name("x")
-			a := c.open()
-			ended, cancel := context.WithCancel(c.ctx)
-			cancel()
+			a, ended := c.open(), c.ended()
 			for range 5 {
-				if _, err := a.Acquire(ended, name); err == nil {
-					c.errorf("acquired with a context that had ended")
-				}
-				if _, err := a.TryAcquire(ended, name); err == nil {
-					c.errorf("acquired with a context that had ended")
-				}
-				if _, err := a.TryAcquire(c.ctx, name, locker.WithLease(-1)); err == nil {
-					c.errorf("acquired with a negative lease")
-				}
+				c.refused(nil, ended, a.Acquire, c.x)
+				c.refused(nil, ended, a.TryAcquire, c.x)
+				c.refused(nil, c.ctx, a.TryAcquire, c.x, locker.WithLease(-1))
 			}
-			c.exorcised(name)
+			c.exorcised(c.x)
 		},
 	},
+}
+
+// openWarm opens a client over a link that has been used.
+func (c *C) openWarm() *client {
+	c.tb.Helper()
+	a := c.openLink()
+	a.free(c.name("warm"), soon)
+	return a
+}
+
+// unanswered fails the case if name is acquired though no reply comes.
+func (c *C) unanswered(acquire acquirer, name string) {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(c.ctx, 400*time.Millisecond)
+	defer cancel()
+	if _, err := acquire(ctx, name, c.own...); err == nil {
+		c.errorf("got a lock on %q without a reply", name)
+	}
 }

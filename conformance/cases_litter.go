@@ -2,8 +2,6 @@ package conformance
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker"
@@ -15,12 +13,9 @@ var litterCases = []*testCase{
 		says: "After use nothing is left on the server that grows with the number of names ever used.",
 		run: func(c *C) {
 			l := c.open()
-			each(100, func(i int) {
-				h, err := l.Acquire(c.ctx, c.name(fmt.Sprint(i)), c.own...)
-				if err != nil {
-					c.errorf("acquire: %v", err)
-					return
-				}
+			names := c.names(100)
+			each(len(names), func(i int) {
+				h := l.acquire(names[i], c.own...)
 				if i == 0 {
 					left, err := c.h.Leftovers(c.ctx, c.mine())
 					if err != nil || len(left) == 0 {
@@ -36,29 +31,24 @@ var litterCases = []*testCase{
 		name: "Litter/Contention", promise: 12, needs: leftovers, kinds: allKinds,
 		says: "After use nothing is left on the server of those who waited and of those who gave up.",
 		run: func(c *C) {
-			name := c.name("x")
-			var wg sync.WaitGroup
-			for n := range 4 {
-				l := c.open()
+			ls := c.openMany(4)
+			together(len(ls), func(n int) {
 				kind := c.own
 				if n == 0 { // for whom the others have to wait
 					kind = c.other
 				}
-				wg.Go(func() {
-					for i := range 15 {
-						ctx, cancel := context.WithTimeout(c.ctx, time.Duration(i+1)*2*time.Millisecond)
-						if h, err := l.Acquire(ctx, name, kind...); err == nil {
-							time.Sleep(6 * time.Millisecond)
-							c.release(h)
-						}
-						if h, err := l.TryAcquire(c.ctx, name, kind...); err == nil {
-							c.release(h)
-						}
-						cancel()
+				for i := range 15 {
+					ctx, cancel := context.WithTimeout(c.ctx, time.Duration(i+1)*2*time.Millisecond)
+					if h, err := ls[n].Acquire(ctx, c.x, kind...); err == nil {
+						time.Sleep(6 * time.Millisecond)
+						c.release(h)
 					}
-				})
-			}
-			wg.Wait()
+					if h, err := ls[n].try(c.x, kind...); err == nil {
+						c.release(h)
+					}
+					cancel()
+				}
+			})
 			c.nothingLeft(soon)
 		},
 	},
@@ -66,14 +56,11 @@ var litterCases = []*testCase{
 		name: "Litter/ClosedLockers", promise: 12, needs: leftovers, kinds: allKinds,
 		says: "A Locker that was closed leaves nothing on the server, not even when it held locks and waited for others.",
 		run: func(c *C) {
-			for i := range 4 {
+			for _, name := range c.names(4) {
 				l := c.open()
-				name := c.name(fmt.Sprint(i))
 				l.acquire(name, c.other...)
 				l.queue(name, c.own...)
-				if err := l.Close(c.ctx); err != nil {
-					c.errorf("close: %v", err)
-				}
+				l.close()
 			}
 			c.nothingLeft(soon)
 		},
@@ -83,8 +70,8 @@ var litterCases = []*testCase{
 		says: "Locks whose lease ran out leave nothing on the server.",
 		run: func(c *C) {
 			l := c.open()
-			for i := range 10 {
-				l.acquire(c.name(fmt.Sprint(i)), c.own.with(locker.WithLease(c.b.TTL))...)
+			for _, name := range c.names(10) {
+				l.acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
 			}
 			c.nothingLeft(c.b.TTL + soon)
 		},
@@ -94,8 +81,7 @@ var litterCases = []*testCase{
 		says: "Processes that were killed while they held and waited leave nothing on the server.",
 		run: func(c *C) {
 			holder, waiter := c.spawn(c.b.TTL), c.spawn(c.b.TTL)
-			for i := range 5 {
-				name := c.name(fmt.Sprint(i))
+			for _, name := range c.names(5) {
 				holder.acquire(name)
 				waiter.ask(order{Do: "acquire", Name: name})
 			}
@@ -110,43 +96,30 @@ var litterCases = []*testCase{
 		says: "After use nothing is left on the client that grows with the number of names ever used: no goroutine.",
 		run: func(c *C) {
 			l := c.open()
-			use := func(from, to int) {
-				for i := from; i < to; i++ {
-					h := l.acquire(c.name(fmt.Sprint(i)))
-					c.release(h)
+			c.costsNoGoroutines(20, 100, 20, "names were used", func(n int) {
+				for _, name := range c.names(n) {
+					c.release(l.acquire(name))
 				}
-			}
-			use(0, 20)
-			before := c.steady()
-			use(20, 120)
-			c.noMoreGoroutinesThan(before+20, "100 names were used")
+			})
 		},
 	},
 	{
 		name: "Litter/GoroutinesOfWaiters", promise: 12,
 		says: "Nothing is left on the client of acquisitions that were cancelled: no goroutine, watch or subscription.",
 		run: func(c *C) {
-			name := c.name("x")
-			c.open().acquire(name)
+			c.holder()
 			l := c.open()
-			wait := func(n int) {
-				ctx, cancel := context.WithCancel(c.ctx)
-				var waiting []*pending
-				for range n {
-					waiting = append(waiting, l.begin(ctx, name))
+			c.costsNoGoroutines(4, 60, 15, "waits were cancelled", func(n int) {
+				for range n / 2 {
+					ctx, cancel := context.WithCancel(c.ctx)
+					waiting := []*pending{l.begin(ctx, c.x), l.begin(ctx, c.x)}
+					time.Sleep(5 * time.Millisecond)
+					cancel()
+					for _, p := range waiting {
+						p.returned(soon)
+					}
 				}
-				time.Sleep(5 * time.Millisecond)
-				cancel()
-				for _, p := range waiting {
-					p.returned(soon)
-				}
-			}
-			wait(3)
-			before := c.steady()
-			for range 30 {
-				wait(2)
-			}
-			c.noMoreGoroutinesThan(before+15, "60 waits that were cancelled")
+			})
 		},
 	},
 	{
@@ -154,12 +127,11 @@ var litterCases = []*testCase{
 		says: "A lock that is held costs no goroutine.",
 		run: func(c *C) {
 			l := c.open()
-			l.acquire(c.name("first"))
-			before := c.steady()
-			for i := range 60 {
-				l.acquire(c.name(fmt.Sprint(i)))
-			}
-			c.noMoreGoroutinesThan(before+30, "60 locks were held")
+			c.costsNoGoroutines(1, 60, 30, "locks were held", func(n int) {
+				for _, name := range c.names(n) {
+					l.acquire(name)
+				}
+			})
 		},
 	},
 	{
@@ -167,21 +139,27 @@ var litterCases = []*testCase{
 		says: "Nothing is left on the client of locks that were lost.",
 		run: func(c *C) {
 			l := c.open()
-			lose := func(n int) {
+			c.costsNoGoroutines(3, 60, 15, "locks were lost", func(n int) {
 				var held []Holding
-				for i := range n {
-					held = append(held, l.acquire(c.name(fmt.Sprint(i)), locker.WithLease(shortLease)))
+				for _, name := range c.names(n) {
+					held = append(held, l.acquire(name, locker.WithLease(shortLease)))
 				}
 				for _, h := range held {
 					c.ends(h, "its lease was over")
 				}
-			}
-			lose(3)
-			before := c.steady()
-			lose(60)
-			c.noMoreGoroutinesThan(before+15, "60 locks were lost")
+			})
 		},
 	},
+}
+
+// costsNoGoroutines does something so often, after it was done a few times before, and fails the case if it leaves
+// more than limit goroutines.
+func (c *C) costsNoGoroutines(before, n, limit int, what string, do func(n int)) {
+	c.tb.Helper()
+	do(before)
+	steady := c.steady()
+	do(n)
+	c.noMoreGoroutinesThan(steady+limit, n, what)
 }
 
 // steady is the number of the case's goroutines once it no longer falls.
@@ -194,4 +172,12 @@ func (c *C) steady() int {
 		return time.Since(since) > 200*time.Millisecond
 	})
 	return least
+}
+
+// noMoreGoroutinesThan waits until the case has at most limit goroutines, after something was done n times.
+func (c *C) noMoreGoroutinesThan(limit, n int, what string) {
+	c.tb.Helper()
+	if !c.within(soon, func() bool { return c.goroutines() <= limit }) {
+		c.errorf("%d goroutines, at most %d wanted after %d %s:\n%s", c.goroutines(), limit, n, what, stacks(c.id))
+	}
 }

@@ -2,11 +2,10 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/seed80cd6120/locker"
 )
@@ -39,42 +38,33 @@ var nameCases = []*testCase{
 		says: "Any non-empty string of bytes is a name, and distinct names never meet.",
 		run: func(c *C) {
 			r := rand.New(rand.NewPCG(c.seed, 1))
-			seen := make(map[string]bool)
 			var names []string
-			add := func(name string) {
-				if !seen[name] {
-					seen[name] = true
-					names = append(names, name)
-				}
-			}
 			for range 10 {
 				base := []byte(c.mine())
 				for range 1 + r.IntN(5) {
 					base = append(base, "aZ/.%{} _-:\x00\xff"[r.IntN(13)])
 				}
 				x := string(base)
-				add(x)
-				// What a careless encoding takes for the same.
-				for _, near := range []string{strings.ToLower(x), strings.ToUpper(x), x + " ", x + "/", "/" + x, x + ".", x + "\x00", x + "\xff", x + "\xfe", x + string(rune(r.IntN(0x3000)))} {
-					add(near)
-				}
+				// And what a careless encoding takes for the same.
+				names = append(names, x, strings.ToLower(x), strings.ToUpper(x), x+" ", x+"/", "/"+x, x+".",
+					x+"\x00", x+"\xff", x+"\xfe", x+string(rune(r.IntN(0x3000))))
 			}
-			c.distinct(names, false)
+			slices.Sort(names)
+			c.distinct(slices.Compact(names), false)
 		},
 	},
 	{
 		name: "Names/Prefixes", promise: 11,
 		says: "Distinct names never meet, also when one begins with the other, is held, and the other is waited for.",
 		run: func(c *C) {
-			x := c.name("x")
-			for _, other := range []string{x + "/b", x + "b", x + " ", x + "/", x + "%", x + "\x00", "/" + x, x + "/b/c"} {
+			for _, other := range []string{c.x + "/b", c.x + "b", c.x + " ", c.x + "/", c.x + "%", c.x + "\x00", "/" + c.x, c.x + "/b/c"} {
 				a, b := c.open(), c.open()
 				long := a.acquire(other)
 				p := a.queue(other)
-				b.free(x, soon)
-				short := b.acquire(x)
+				b.free(c.x, soon)
+				short := b.acquire(c.x)
 				ctx, cancel := context.WithCancel(c.ctx)
-				q := a.begin(ctx, x)
+				q := a.begin(ctx, c.x)
 				c.release(long)
 				c.release(p.held(soon))
 				cancel()
@@ -102,11 +92,8 @@ var nameCases = []*testCase{
 		run: func(c *C) {
 			l := c.open()
 			for _, name := range []string{"", strings.Repeat("a", locker.MaxName+1), strings.Repeat("é", locker.MaxName)} {
-				if h, err := l.Acquire(c.ctx, name); !errors.Is(err, locker.ErrInvalidName) {
-					c.errorf("Acquire of a name of %d bytes: got a lock: %t, error: %v", len(name), h != nil, err)
-				}
-				if h, err := l.TryAcquire(c.ctx, name); !errors.Is(err, locker.ErrInvalidName) {
-					c.errorf("TryAcquire of a name of %d bytes: got a lock: %t, error: %v", len(name), h != nil, err)
+				for _, acquire := range l.ways() {
+					c.refused(locker.ErrInvalidName, c.ctx, acquire, name)
 				}
 			}
 		},
@@ -165,18 +152,4 @@ func brief(name string) string {
 		return fmt.Sprintf("%q... of %d bytes", name[:80], len(name))
 	}
 	return fmt.Sprintf("%q", name)
-}
-
-// each calls do for 0 to n-1, some at a time.
-func each(n int, do func(i int)) {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 8)
-	for i := range n {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			do(i)
-		})
-	}
-	wg.Wait()
 }

@@ -1,8 +1,7 @@
 package conformance
 
 import (
-	"context"
-	"errors"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"sync"
@@ -30,7 +29,7 @@ func (c *C) watch(h Holding) *watch {
 		for {
 			begun := stamp()
 			if ctx.Err() != nil {
-				w.cause = context.Cause(ctx)
+				w.cause = cause(h)
 				close(w.ended)
 				return
 			}
@@ -50,35 +49,10 @@ func (w *watch) lostWithin(d time.Duration, after string) {
 	c := w.c
 	c.tb.Helper()
 	start := time.Now()
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-w.ended:
-	case <-t.C:
-		late := c.late.Slack(start)
-		select {
-		case <-w.ended:
-		case <-time.After(late):
-			c.fatalf("the context of %q is alive %v after %s", w.lock.Name(), time.Since(start).Round(time.Millisecond), after)
-		}
+	if !c.closes(w.ended, d) {
+		c.fatalf("the context of %q is alive %v after %s", w.lock.Name(), time.Since(start).Round(time.Millisecond), after)
 	}
-	if !errors.Is(w.cause, locker.ErrLost) {
-		c.errorf("the context of %q ended after %s with cause %q, want ErrLost", w.lock.Name(), after, w.cause)
-	}
-}
-
-// ends waits until the lock's context is done.
-func (c *C) ends(h Holding, after string) {
-	c.tb.Helper()
-	t := time.NewTimer(soon)
-	defer t.Stop()
-	select {
-	case <-h.Context().Done():
-		return
-	case <-t.C:
-	case <-c.ctx.Done():
-	}
-	c.fatalf("the context of %q does not end after %s", h.Name(), after)
+	c.expect(w.cause, locker.ErrLost, "the cause of the context of %q after %s", w.lock.Name(), after)
 }
 
 // before fails the case unless the lock's context had ended when the successor's
@@ -87,21 +61,51 @@ func (w *watch) before(granted int64) {
 	c := w.c
 	c.tb.Helper()
 	overlap := func() bool { return w.alive.Load() > granted }
-	ended := func() bool {
-		select {
-		case <-w.ended:
-			return true
-		default:
-			return false
-		}
-	}
-	c.within(soon, func() bool { return overlap() || ended() })
+	c.within(soon, func() bool { return overlap() || isClosed(w.ended) })
 	if overlap() {
 		c.errorf("the context of %q was alive %v after the next holder had been granted the lock",
 			w.lock.Name(), time.Duration(w.alive.Load()-granted))
-	} else if !ended() {
+	} else if !isClosed(w.ended) {
 		c.errorf("the context of %q does not end, although there is another holder", w.lock.Name())
 	}
+}
+
+// looksTell fails the case if a look at ctx that begins when a lease of shortLease that was granted
+// by now is over finds it alive.
+func (c *C) looksTell(ctx interface{ Err() error }) {
+	c.tb.Helper()
+	over := stamp() + int64(shortLease)
+	time.Sleep(shortLease * 3 / 4) // what a look before the end finds shows nothing
+	for {
+		begun := stamp()
+		if ctx.Err() != nil {
+			return
+		}
+		if begun > over {
+			c.fatalf("alive %v after the end of its lease", time.Duration(begun-over))
+		}
+	}
+}
+
+// rises fails the case unless the tokens of holdings, which may overlap, are all greater than those that it
+// has been given before. It returns the first.
+func (c *C) rises(holdings ...Holding) Holding {
+	c.tb.Helper()
+	var tokens []int64
+	for _, h := range holdings {
+		tokens = append(tokens, h.Token())
+	}
+	c.tokensRise(tokens...)
+	return holdings[0]
+}
+
+// tokensRise is rises for tokens. Where none are claimed it says nothing.
+func (c *C) tokensRise(tokens ...int64) {
+	c.tb.Helper()
+	if c.b.Fenced && slices.Min(tokens) <= c.token {
+		c.errorf("tokens %d after %d", tokens, c.token)
+	}
+	c.token = max(c.token, slices.Max(tokens))
 }
 
 // span is a time during which somebody certainly held a lock: both ends were
@@ -111,7 +115,7 @@ type span struct {
 	Token      int64
 	Who        int
 
-	weight, limit int64 // 0 and 0 for an exclusive holding
+	weight, limit int64 // see record.addKind
 }
 
 // record collects the spans of one name.
@@ -141,39 +145,22 @@ func (r *record) count() int {
 	return len(r.spans)
 }
 
-// check fails the case if two spans overlap, or if tokens are not in order.
+// check fails the case if an exclusive span overlaps any other, if those that overlap have more permits
+// together than there are, or if tokens of exclusive spans are not in order.
 func (r *record) check(c *C, name string) {
 	c.tb.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sort.Slice(r.spans, func(i, j int) bool { return r.spans[i].Begin < r.spans[j].Begin })
-	for i := 1; i < len(r.spans); i++ {
-		a, b := r.spans[i-1], r.spans[i]
-		if b.Begin < a.End {
-			c.errorf("two holders of %q at once: %d and %d, for %v", name, a.Who, b.Who, time.Duration(min(a.End, b.End)-b.Begin))
-			return
-		}
-		if c.b.Fenced && b.Token <= a.Token {
-			c.errorf("token %d of %q after token %d of an earlier holder", b.Token, name, a.Token)
-			return
-		}
-	}
-}
-
-// checkKinds fails the case if an exclusive span overlaps any other, or if those that overlap
-// have more permits together than there are.
-func (r *record) checkKinds(c *C, name string) {
-	c.tb.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	sort.Slice(r.spans, func(i, j int) bool { return r.spans[i].Begin < r.spans[j].Begin })
 	var held []span
+	var last int64 // token of an exclusive span
 	for _, s := range r.spans {
 		held = slices.DeleteFunc(held, func(h span) bool { return h.End <= s.Begin })
 		permits := s.weight
 		for _, h := range held {
 			if h.weight == 0 || s.weight == 0 {
-				c.errorf("%q was held exclusively, and by another: %d and %d, for %v", name, h.Who, s.Who, time.Duration(min(h.End, s.End)-s.Begin))
+				c.errorf("%q was held exclusively, and by another: %d and %d, for %v",
+					name, h.Who, s.Who, time.Duration(min(h.End, s.End)-s.Begin))
 				return
 			}
 			if h.limit > 0 {
@@ -185,5 +172,40 @@ func (r *record) checkKinds(c *C, name string) {
 			return
 		}
 		held = append(held, s)
+		if s.weight == 0 {
+			if c.b.Fenced && s.Token <= last {
+				c.errorf("token %d of %q after token %d of an earlier holder", s.Token, name, last)
+				return
+			}
+			last = s.Token
+		}
 	}
+}
+
+// enough is how many acquisitions are needed to say something about exclusion.
+const enough = 10
+
+// contest has goroutines of each client take a turn with the name of the case again and again for d, or for
+// longer on a machine that is slow, and checks what they add to the record. Then the name must be free.
+func (c *C) contest(d time.Duration, clients []*client, goroutines int, turn func(cl *client, who int, rec *record)) {
+	c.tb.Helper()
+	var rec record
+	end := time.Now().Add(d)
+	together(len(clients)*goroutines, func(who int) {
+		for (time.Now().Before(end) || rec.count() < enough) && c.ctx.Err() == nil {
+			turn(clients[who/goroutines], who, &rec)
+		}
+	})
+	rec.check(c, c.x)
+	c.open().free(c.x, soon)
+}
+
+// hold acquires with opts, holds for a moment, and records that, with a weight and a limit as addKind has them.
+func (c *C) hold(cl *client, who int, rec *record, k, n int, opts ...locker.AcquireOption) {
+	c.tb.Helper()
+	h := cl.acquire(c.x, opts...)
+	begin := stamp()
+	time.Sleep(rand.N(500 * time.Microsecond))
+	rec.addKind(who, h, begin, k, n)
+	c.release(h)
 }

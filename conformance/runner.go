@@ -220,7 +220,8 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 		}
 		ctx, cancel := context.WithTimeout(labelled, r.limit-r.limit/8)
 		defer cancel()
-		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64()}
+		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64(), begun: time.Now()}
+		c.x = c.name("x")
 		if k != nil {
 			c.own, c.other = k.own, k.other
 		}
