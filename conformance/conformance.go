@@ -44,6 +44,8 @@
 // that is claimed, as subtests: "Ghosts/CancelledWaiter/shared". A kind that is not
 // claimed is left out and not counted as not run.
 //
+// With go test -short each case is run for one of them, unless LOCKER_CONFORMANCE is "full".
+//
 // # Other processes
 //
 // For the cases that kill or stop a process the suite starts the test binary once
@@ -146,6 +148,8 @@ type Backend struct {
 	// count requests, and those of exclusion, are run, each for one kind of lock, unless
 	// LOCKER_CONFORMANCE is "full".
 	Variant bool
+
+	oneKind bool // run each case for one kind, to test the suite
 
 	rig  func(Client) Client               // puts a defect into every client, to test the suite
 	wrap func(locker.Locker) locker.Locker // and into every Locker

@@ -34,11 +34,10 @@ func (c *C) watch(h Holding) *watch {
 				return
 			}
 			w.alive.Store(begun)
-			select {
-			case <-c.ctx.Done():
+			if c.ctx.Err() != nil {
 				return
-			case <-time.After(500 * time.Microsecond):
 			}
+			time.Sleep(500 * time.Microsecond)
 		}
 	}()
 	return w

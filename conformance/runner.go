@@ -38,7 +38,6 @@ func (cs *testCase) title(k *kind) string {
 }
 
 const (
-	atOnce    = 16                   // cases running at the same time
 	caseLimit = 90 * time.Second     // after which a case counts as hanging
 	lateStep  = 2 * time.Millisecond // see lateness.Meter
 	maxAgain  = 3                    // how often a case is run again that came to no verdict
@@ -49,6 +48,7 @@ type runner struct {
 	late  *lateness.Meter
 	limit time.Duration
 	cases []*testCase // those that are to be run
+	some  bool        // not all, or not for all kinds
 
 	mu     sync.Mutex
 	notRun map[string][]string // reason -> cases
@@ -64,16 +64,17 @@ type undecided struct {
 
 func newRunner(b *Backend) *runner {
 	r := &runner{b: b, limit: caseLimit, cases: cases, notRun: make(map[string][]string)}
-	if b.Variant && os.Getenv("LOCKER_CONFORMANCE") != "full" {
-		r.cases = variantCases(b)
+	if (b.Variant || b.oneKind || testing.Short()) && os.Getenv("LOCKER_CONFORMANCE") != "full" {
+		r.cases, r.some = someCases(b), true
 	}
 	return r
 }
 
-// variantCases returns the cases that are run on each form of a backend, each for one of its kinds in turn.
-func variantCases(b *Backend) (some []*testCase) {
+// someCases returns the cases each for one of its kinds in turn, and for a form of a backend only
+// those that are run on each.
+func someCases(b *Backend) (some []*testCase) {
 	for i, cs := range cases {
-		if !cs.forVariants() {
+		if b.Variant && !cs.forVariants() {
 			continue
 		}
 		one := *cs
@@ -97,7 +98,7 @@ func (r *runner) all(t *testing.T) {
 	r.late = lateness.Start(lateStep)
 	defer r.late.Stop()
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, r.atOnce())
 	for _, cs := range r.cases {
 		if cs.alone && !r.b.Private {
 			continue
@@ -127,9 +128,17 @@ func (r *runner) all(t *testing.T) {
 	if s := r.summary(); s != "" {
 		t.Log(s)
 	}
-	if left := len(cases) - len(r.cases); left > 0 {
-		t.Logf("conformance: %d of %d cases, and the other kinds of the rest, are run on another form of this backend; LOCKER_CONFORMANCE=full runs them here, too", left, len(cases))
+	if r.some {
+		t.Logf("conformance: %d of %d cases, each for one kind of lock; LOCKER_CONFORMANCE=full runs all", len(r.cases), len(cases))
 	}
+}
+
+// atOnce is how many cases are run at the same time. Most of the time they wait.
+func (r *runner) atOnce() int {
+	if testing.Short() && r.b.Private {
+		return 64
+	}
+	return 16
 }
 
 func (r *runner) summary() string {
