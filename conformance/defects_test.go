@@ -104,7 +104,7 @@ func TestSlowIsNotWrong(t *testing.T) {
 	slow := defect{
 		name:  "releases slowly",
 		cases: "Death/KilledHolderOfMany",
-		driver: bend(bent{release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+		driver: bend(bent{release: func(next whole, ctx context.Context, c *driver.Claim) error {
 			time.Sleep(150 * time.Millisecond)
 			return next.Release(ctx, c)
 		}}),
