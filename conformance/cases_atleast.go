@@ -7,15 +7,12 @@ import (
 )
 
 var atLeastCases = []*testCase{
-	{
-		name: "AtLeast/Refused", promise: 1, needs: noAtLeast,
-		says: "A backend that does not offer AtLeast refuses it with ErrUnsupported and takes nothing.",
-		run:  func(c *C) { c.unsupported(locker.AtLeast(time.Second)) },
-	},
-	{
-		name: "AtLeast/StaysTaken", promise: 1, needs: atLeast, kinds: allKinds,
-		says: "The name stays taken for that long from its acquisition on, also if released before, and not longer than a second more.",
-		run: func(c *C) {
+	newCase("AtLeast/Refused", 1).needing(noAtLeast).proves(
+		"A backend that does not offer AtLeast refuses it with ErrUnsupported and takes nothing.",
+		func(c *C) { c.unsupported(locker.AtLeast(time.Second)) }),
+	newCase("AtLeast/StaysTaken", 1).needing(atLeast).of(allKinds).proves(
+		"The name stays taken for that long from its acquisition on, also if released before, and not longer than a second more.",
+		func(c *C) {
 			d := c.b.TTL
 			b := c.open()
 			t := c.keepTaken(d)
@@ -33,23 +30,19 @@ var atLeastCases = []*testCase{
 			c.rises(next)
 			c.release(next)
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "AtLeast/Over", promise: 7, needs: atLeast,
-		says: "A lock that was held for longer than it has to be taken is free when it is released.",
-		run: func(c *C) {
+		}),
+	newCase("AtLeast/Over", 7).needing(atLeast).proves(
+		"A lock that was held for longer than it has to be taken is free when it is released.",
+		func(c *C) {
 			const d = 100 * time.Millisecond
 			h := c.holder(locker.AtLeast(d))
 			time.Sleep(2 * d)
 			c.holds(h)
 			c.open().free(c.x, soon)
-		},
-	},
-	{
-		name: "AtLeast/Permits", promise: 1, needs: atLeast | permits,
-		says: "What stays taken after its release is what was taken, and not more.",
-		run: func(c *C) {
+		}),
+	newCase("AtLeast/Permits", 1).needing(atLeast|permits).proves(
+		"What stays taken after its release is what was taken, and not more.",
+		func(c *C) {
 			d := c.b.TTL
 			b := c.open()
 			begun := time.Now()
@@ -60,12 +53,10 @@ var atLeastCases = []*testCase{
 				c.errorf("taken for %v only, want %v", took, d)
 			}
 			c.release(all)
-		},
-	},
-	{
-		name: "AtLeast/AfterClose", promise: 15, needs: atLeast,
-		says: "The name stays taken for that long also if the Locker is closed, and not longer than a second more.",
-		run: func(c *C) {
+		}),
+	newCase("AtLeast/AfterClose", 15).needing(atLeast).proves(
+		"The name stays taken for that long also if the Locker is closed, and not longer than a second more.",
+		func(c *C) {
 			held, d := c.name("held"), c.b.TTL
 			a, b := c.open(), c.open()
 			t := c.keepTaken(d)
@@ -78,12 +69,10 @@ var atLeastCases = []*testCase{
 				t.over(p.name)
 				defer c.release(h)
 			}
-		},
-	},
-	{
-		name: "AtLeast/DeadProcess", promise: 4, needs: atLeast | process,
-		says: "The name stays taken for that long also if the process that released it lives no longer, and not longer than a second more.",
-		run: func(c *C) {
+		}),
+	newCase("AtLeast/DeadProcess", 4).needing(atLeast|process).proves(
+		"The name stays taken for that long also if the process that released it lives no longer, and not longer than a second more.",
+		func(c *C) {
 			d := c.b.TTL + time.Second
 			ch := c.spawn(c.b.TTL)
 			t := c.keepTaken(d)
@@ -97,18 +86,15 @@ var atLeastCases = []*testCase{
 			h := c.open().begin(c.ctx, c.x).held(d + soon)
 			t.over(c.x)
 			c.release(h)
-		},
-	},
-	{
-		name: "AtLeast/Killed", promise: 4, needs: atLeast | process,
-		says: "A holder that dies frees the name within TTL plus one second, however long it wanted it taken.",
-		run: func(c *C) {
+		}),
+	newCase("AtLeast/Killed", 4).needing(atLeast|process).proves(
+		"A holder that dies frees the name within TTL plus one second, however long it wanted it taken.",
+		func(c *C) {
 			ch := c.spawn(c.b.TTL)
 			ch.ask(order{Do: "acquire", Name: c.x, AtLeast: time.Minute}).must("acquire")
 			p := c.waiter()
 			c.release(p.freedBy(ch.kill()))
-		},
-	},
+		}),
 }
 
 // takenFor is the time for which a name has to stay taken: d from a moment between begun and granted.

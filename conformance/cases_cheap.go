@@ -8,10 +8,9 @@ import (
 )
 
 var cheapCases = []*testCase{
-	{
-		name: "Cheap/IdleWaiters", promise: 8, needs: requests, alone: true,
-		says: "Waiters are woken by the server, not by asking again and again: an idle waiter of any kind costs the server nothing.",
-		run: func(c *C) {
+	newCase("Cheap/IdleWaiters", 8).needing(requests).apart().proves(
+		"Waiters are woken by the server, not by asking again and again: an idle waiter of any kind costs the server nothing.",
+		func(c *C) {
 			const n = 20
 			const window = 2 * time.Second
 			h := c.holder()
@@ -37,12 +36,10 @@ var cheapCases = []*testCase{
 			c.costs(slices.Min(costs), int64(limit), "%d waiters in each %v, beyond as many clients that do not wait", n, window)
 			c.release(h)
 			c.turns(n, waiting)
-		},
-	},
-	{
-		name: "Cheap/NoHerd", promise: 8, needs: requests, kinds: aloneKinds, alone: true,
-		says: "A release wakes one waiter and not the herd.",
-		run: func(c *C) {
+		}),
+	newCase("Cheap/NoHerd", 8).needing(requests).of(aloneKinds).apart().proves(
+		"A release wakes one waiter and not the herd.",
+		func(c *C) {
 			const n = 20
 			alone := c.costAlone()
 			h := c.holder(c.other...)
@@ -64,12 +61,10 @@ var cheapCases = []*testCase{
 			c.turns(n-1, waiting)
 			cost := c.requests() - before - int64(float64(idle)*time.Since(start).Seconds()/0.3)
 			c.costs(cost, int64(4*n*alone), "the turns of %d waiters", n-1) // a herd makes n times n
-		},
-	},
-	{
-		name: "Cheap/GoroutinesWaitAtHome", promise: 8, needs: requests, alone: true,
-		says: "The goroutines of one process queue there, and at most one of them waits at the server.",
-		run: func(c *C) {
+		}),
+	newCase("Cheap/GoroutinesWaitAtHome", 8).needing(requests).apart().proves(
+		"The goroutines of one process queue there, and at most one of them waits at the server.",
+		func(c *C) {
 			const n = 100
 			alone := c.costAlone()
 			h := c.holder()
@@ -81,12 +76,10 @@ var cheapCases = []*testCase{
 			c.costs(c.requests()-before, int64(n/4*alone), "the queueing of %d goroutines of one Locker", n)
 			c.release(h)
 			c.turns(n, waiting)
-		},
-	},
-	{
-		name: "Cheap/WokenByTheServer", promise: 8, kinds: allKinds,
-		says: "Waiters are woken by the server, not by looking again after a while.",
-		run: func(c *C) {
+		}),
+	newCase("Cheap/WokenByTheServer", 8).of(allKinds).proves(
+		"Waiters are woken by the server, not by looking again after a while.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			var took []time.Duration
 			for range 9 {
@@ -103,8 +96,7 @@ var cheapCases = []*testCase{
 			if median, limit := took[len(took)/2], 250*time.Millisecond+c.late.Slack(c.begun); median > limit {
 				c.errorf("a release reached the next waiter after %v (median), want at most %v", median, limit)
 			}
-		},
-	},
+		}),
 }
 
 // costs fails the case if there were more requests than limit, unless this machine was late: waiters that hear

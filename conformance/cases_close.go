@@ -9,10 +9,9 @@ import (
 )
 
 var closeCases = []*testCase{
-	{
-		name: "Close/ReleasesHeld", promise: 15, kinds: allKinds,
-		says: "Close releases what is held.",
-		run: func(c *C) {
+	newCase("Close/ReleasesHeld", 15).of(allKinds).proves(
+		"Close releases what is held.",
+		func(c *C) {
 			l := c.open()
 			names := c.names(10)
 			var held []Holding
@@ -26,12 +25,10 @@ var closeCases = []*testCase{
 				}
 			}
 			c.exorcised(names...)
-		},
-	},
-	{
-		name: "Close/EndsWaiters", promise: 15, kinds: allKinds,
-		says: "Close ends waiters with ErrClosed.",
-		run: func(c *C) {
+		}),
+	newCase("Close/EndsWaiters", 15).of(allKinds).proves(
+		"Close ends waiters with ErrClosed.",
+		func(c *C) {
 			c.holder(c.other...)
 			l := c.open()
 			waiting := []*pending{l.queue(c.x, c.own...)}
@@ -42,12 +39,10 @@ var closeCases = []*testCase{
 			for _, p := range waiting {
 				p.fails(locker.ErrClosed)
 			}
-		},
-	},
-	{
-		name: "Close/UseAfterwards", promise: 15,
-		says: "After Close every call returns ErrClosed, and Close nil.",
-		run: func(c *C) {
+		}),
+	newCase("Close/UseAfterwards", 15).proves(
+		"After Close every call returns ErrClosed, and Close nil.",
+		func(c *C) {
 			l := c.open()
 			l.free(c.x, soon)
 			l.close()
@@ -56,21 +51,17 @@ var closeCases = []*testCase{
 			}
 			l.close()
 			l.close()
-		},
-	},
-	{
-		name: "Close/Unused", promise: 15,
-		says: "A Locker that was never used can be closed.",
-		run: func(c *C) {
+		}),
+	newCase("Close/Unused", 15).proves(
+		"A Locker that was never used can be closed.",
+		func(c *C) {
 			for range 3 {
 				c.open().close()
 			}
-		},
-	},
-	{
-		name: "Close/StopsGoroutines", promise: 15,
-		says: "Close stops every goroutine.",
-		run: func(c *C) {
+		}),
+	newCase("Close/StopsGoroutines", 15).proves(
+		"Close stops every goroutine.",
+		func(c *C) {
 			c.holder()
 			// What the client library keeps for all is there after the first.
 			c.costsNoGoroutines(1, 8, 4, "Lockers were opened and closed", func(n int) {
@@ -82,12 +73,10 @@ var closeCases = []*testCase{
 					l.close()
 				}
 			})
-		},
-	},
-	{
-		name: "Close/LeavesOthers", promise: 15,
-		says: "Close closes only what the constructor opened: other Lockers go on.",
-		run: func(c *C) {
+		}),
+	newCase("Close/LeavesOthers", 15).proves(
+		"Close closes only what the constructor opened: other Lockers go on.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			h := b.acquire(c.x)
 			a.free(c.name("y"), soon)
@@ -97,12 +86,10 @@ var closeCases = []*testCase{
 			b.free(c.name("z"), soon)
 			c.release(h)
 			c.release(p.held(soon))
-		},
-	},
-	{
-		name: "Close/InTheMiddle", promise: 15,
-		says: "Close may be called at any moment, by many at once: every call returns, and nothing is left.",
-		run: func(c *C) {
+		}),
+	newCase("Close/InTheMiddle", 15).proves(
+		"Close may be called at any moment, by many at once: every call returns, and nothing is left.",
+		func(c *C) {
 			for _, name := range c.names(4) {
 				l := c.open()
 				together(9, func(i int) {
@@ -124,12 +111,10 @@ var closeCases = []*testCase{
 				})
 				c.exorcised(name)
 			}
-		},
-	},
-	{
-		name: "Close/Unreachable", promise: 15, needs: link,
-		says: "If ctx ends before the servers could be reached Close returns, and what is held is free after its TTL.",
-		run: func(c *C) {
+		}),
+	newCase("Close/Unreachable", 15).needing(link).proves(
+		"If ctx ends before the servers could be reached Close returns, and what is held is free after its TTL.",
+		func(c *C) {
 			a := c.openLink(locker.WithTTL(c.b.TTL))
 			h := a.acquire(c.x)
 			a.link.Freeze()
@@ -142,18 +127,15 @@ var closeCases = []*testCase{
 				c.errorf("the lock's context is alive after Close")
 			}
 			c.release(p.freedBy(closed))
-		},
-	},
-	{
-		name: "Close/EndedContext", promise: 15,
-		says: "Close with a ctx that has ended still ends the Locker.",
-		run: func(c *C) {
+		}),
+	newCase("Close/EndedContext", 15).proves(
+		"Close with a ctx that has ended still ends the Locker.",
+		func(c *C) {
 			c.holder()
 			l := c.open()
 			p := l.queue(c.x)
 			_ = l.Close(c.ended())
 			p.fails(locker.ErrClosed)
 			c.refused(locker.ErrClosed, c.ctx, l.TryAcquire, c.name("y"))
-		},
-	},
+		}),
 }

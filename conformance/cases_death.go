@@ -24,21 +24,18 @@ func (p *pending) freedBy(since time.Time) Holding {
 }
 
 var deathCases = []*testCase{
-	{
-		name: "Death/KilledHolder", promise: 4, needs: process, kinds: allKinds,
-		says: "A holder that is killed frees its locks within TTL plus one second; waiters go on.",
-		run: func(c *C) {
+	newCase("Death/KilledHolder", 4).needing(process).of(allKinds).proves(
+		"A holder that is killed frees its locks within TTL plus one second; waiters go on.",
+		func(c *C) {
 			ch := c.spawn(c.b.TTL)
 			c.tokensRise(ch.acquire(c.x).Token)
 			p := c.waiter(c.other...)
 			time.Sleep(c.b.TTL / 2)
 			c.release(c.rises(p.freedBy(ch.kill())))
-		},
-	},
-	{
-		name: "Death/KilledHolderOfMany", promise: 4, needs: process,
-		says: "A holder that is killed frees its locks within TTL plus one second: all of them.",
-		run: func(c *C) {
+		}),
+	newCase("Death/KilledHolderOfMany", 4).needing(process).proves(
+		"A holder that is killed frees its locks within TTL plus one second: all of them.",
+		func(c *C) {
 			ch, own := c.spawn(c.b.TTL), c.open()
 			names := c.names(12)
 			for _, name := range names {
@@ -55,12 +52,10 @@ var deathCases = []*testCase{
 				freed = append(freed, p.freedBy(died)) // to release them takes time, too
 			}
 			c.release(freed...)
-		},
-	},
-	{
-		name: "Death/KilledWaiter", promise: 4, needs: process, kinds: allKinds,
-		says: "A waiter that is killed is passed over within TTL plus one second.",
-		run: func(c *C) {
+		}),
+	newCase("Death/KilledWaiter", 4).needing(process).of(allKinds).proves(
+		"A waiter that is killed is passed over within TTL plus one second.",
+		func(c *C) {
 			h := c.holder(c.other...)
 			ch := c.spawn(c.b.TTL)
 			ch.ask(order{Do: "acquire", Name: c.x})
@@ -69,12 +64,10 @@ var deathCases = []*testCase{
 			died := ch.kill()
 			c.release(h)
 			c.release(p.freedBy(died))
-		},
-	},
-	{
-		name: "Death/KilledAtRandom", promise: 4, needs: process, kinds: allKinds,
-		says: "A process that is killed at any moment of taking and giving back frees its locks within TTL plus one second.",
-		run: func(c *C) {
+		}),
+	newCase("Death/KilledAtRandom", 4).needing(process).of(allKinds).proves(
+		"A process that is killed at any moment of taking and giving back frees its locks within TTL plus one second.",
+		func(c *C) {
 			own := c.open()
 			for i := range 3 {
 				ch := c.spawn(c.b.TTL)
@@ -83,12 +76,10 @@ var deathCases = []*testCase{
 				died := ch.kill()
 				c.release(own.begin(c.ctx, c.x).freedBy(died))
 			}
-		},
-	},
-	{
-		name: "Death/Silence", promise: 4, needs: link, kinds: allKinds,
-		says: "A holder that is cut off for good frees its locks within TTL plus one second, like one that died.",
-		run: func(c *C) {
+		}),
+	newCase("Death/Silence", 4).needing(link).of(allKinds).proves(
+		"A holder that is cut off for good frees its locks within TTL plus one second, like one that died.",
+		func(c *C) {
 			a := c.openLink(locker.WithTTL(c.b.TTL))
 			a.acquire(c.x, c.own...)
 			p := c.waiter(c.other...)
@@ -96,21 +87,17 @@ var deathCases = []*testCase{
 			died := time.Now()
 			a.link.Freeze()
 			c.release(p.freedBy(died))
-		},
-	},
-	{
-		name: "Death/Lease", promise: 4, kinds: allKinds,
-		says: "A lock with a lease that nobody releases is free when the lease is over, at the latest a second after.",
-		run: func(c *C) {
+		}),
+	newCase("Death/Lease", 4).of(allKinds).proves(
+		"A lock with a lease that nobody releases is free when the lease is over, at the latest a second after.",
+		func(c *C) {
 			c.holder(c.own.with(locker.WithLease(c.b.TTL))...)
 			granted := time.Now()
 			c.release(c.open().begin(c.ctx, c.x, c.other...).freedBy(granted))
-		},
-	},
-	{
-		name: "Death/TryAfterLease", promise: 4, kinds: allKinds,
-		says: "TryAcquire takes a name whose holder's lease is over, at the latest a second after.",
-		run: func(c *C) {
+		}),
+	newCase("Death/TryAfterLease", 4).of(allKinds).proves(
+		"TryAcquire takes a name whose holder's lease is over, at the latest a second after.",
+		func(c *C) {
 			c.holder(c.own.with(locker.WithLease(c.b.TTL))...)
 			granted := time.Now()
 			b := c.open()
@@ -126,6 +113,5 @@ var deathCases = []*testCase{
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
-		},
-	},
+		}),
 }

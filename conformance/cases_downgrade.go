@@ -8,19 +8,16 @@ import (
 )
 
 var downgradeCases = []*testCase{
-	{
-		name: "Downgrade/Refused", promise: 1, needs: noDowngrade | madeByLocker,
-		says: "A backend that does not offer Downgrade refuses it with ErrUnsupported, and the lock stays what it was.",
-		run: func(c *C) {
+	newCase("Downgrade/Refused", 1).needing(noDowngrade|madeByLocker).proves(
+		"A backend that does not offer Downgrade refuses it with ErrUnsupported, and the lock stays what it was.",
+		func(c *C) {
 			h := c.openLocker().lock(c.x)
 			c.expect(c.b.api.downgrade(h, c.ctx), locker.ErrUnsupported, "Downgrade")
 			c.holds(h)
-		},
-	},
-	{
-		name: "Downgrade/OthersJoin", promise: 1, needs: downgrade | shareable | madeByLocker,
-		says: "Downgrade makes a shared lock of an exclusive one without letting go: those who wait for a shared one hold it, too, and the token stays.",
-		run: func(c *C) {
+		}),
+	newCase("Downgrade/OthersJoin", 1).needing(downgrade|shareable|madeByLocker).proves(
+		"Downgrade makes a shared lock of an exclusive one without letting go: those who wait for a shared one hold it, too, and the token stays.",
+		func(c *C) {
 			a := c.openLocker()
 			h := a.lock(c.x)
 			token := h.Token()
@@ -36,12 +33,10 @@ var downgradeCases = []*testCase{
 				c.errorf("token %d became %d", token, h.Token())
 			}
 			c.holds(h)
-		},
-	},
-	{
-		name: "Downgrade/WriterStaysOut", promise: 1, needs: downgrade | shareable | madeByLocker,
-		says: "A lock that was made shared still excludes exclusive ones.",
-		run: func(c *C) {
+		}),
+	newCase("Downgrade/WriterStaysOut", 1).needing(downgrade|shareable|madeByLocker).proves(
+		"A lock that was made shared still excludes exclusive ones.",
+		func(c *C) {
 			h := c.openLocker().lock(c.x)
 			p := c.waiter()
 			c.downgrade(h)
@@ -49,12 +44,10 @@ var downgradeCases = []*testCase{
 			p.waits("exclusive beside shared")
 			c.holds(h)
 			c.release(p.held(soon))
-		},
-	},
-	{
-		name: "Downgrade/Renewed", promise: 1, needs: downgrade | shareable | madeByLocker,
-		says: "A lock that was made shared is renewed like any other.",
-		run: func(c *C) {
+		}),
+	newCase("Downgrade/Renewed", 1).needing(downgrade|shareable|madeByLocker).proves(
+		"A lock that was made shared is renewed like any other.",
+		func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				h := c.openLocker(locker.WithTTL(ttl)).lock(c.name("x"))
 				if err := c.b.api.downgrade(h, c.ctx); err != nil {
@@ -62,12 +55,10 @@ var downgradeCases = []*testCase{
 				}
 				return c.lasts(h, 2*ttl)
 			})
-		},
-	},
-	{
-		name: "Downgrade/NoGhost", promise: 5, needs: downgrade | shareable | madeByLocker,
-		says: "Nothing is left of a lock that was made shared and released, nor of one that was made shared by a call that failed.",
-		run: func(c *C) {
+		}),
+	newCase("Downgrade/NoGhost", 5).needing(downgrade|shareable|madeByLocker).proves(
+		"Nothing is left of a lock that was made shared and released, nor of one that was made shared by a call that failed.",
+		func(c *C) {
 			other := c.name("y")
 			a := c.openLocker()
 			h := a.lock(c.x)
@@ -82,19 +73,16 @@ var downgradeCases = []*testCase{
 			_ = c.b.api.downgrade(h, short)
 			c.release(h)
 			c.exorcised(c.x, other)
-		},
-	},
-	{
-		name: "Downgrade/Lost", promise: 3, needs: downgrade | shareable | madeByLocker | destroy,
-		says: "A lock that was made shared is lost like any other, and one that is lost cannot be made shared.",
-		run: func(c *C) {
+		}),
+	newCase("Downgrade/Lost", 3).needing(downgrade|shareable|madeByLocker|destroy).proves(
+		"A lock that was made shared is lost like any other, and one that is lost cannot be made shared.",
+		func(c *C) {
 			h := c.openLocker().lock(c.x)
 			c.downgrade(h)
 			c.loses(c.watch(h))
 			c.expect(c.b.api.downgrade(h, c.ctx), locker.ErrLost, "Downgrade of a lock that was lost")
 			c.open().free(c.x, soon)
-		},
-	},
+		}),
 }
 
 // downgrade makes a lock shared, which must succeed.

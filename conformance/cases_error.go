@@ -12,10 +12,9 @@ import (
 )
 
 var errorCases = []*testCase{
-	{
-		name: "Errors/Fields", promise: 13,
-		says: "The error names operation, backend and lock, and wraps the reason.",
-		run: func(c *C) {
+	newCase("Errors/Fields", 13).proves(
+		"The error names operation, backend and lock, and wraps the reason.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			h := a.acquire(c.x)
 			c.tells(onlyErr(b.TryAcquire(c.ctx, c.x)), c.x, locker.ErrNotAcquired)
@@ -26,22 +25,18 @@ var errorCases = []*testCase{
 			c.tells(lost.Release(c.ctx), c.x, locker.ErrLost)
 			b.close()
 			c.tells(onlyErr(b.Acquire(c.ctx, c.x)), c.x, locker.ErrClosed)
-		},
-	},
-	{
-		name: "Errors/FreeIsNotTaken", promise: 13,
-		says: "ErrNotAcquired is returned when somebody else holds the name or waits for it, and only then.",
-		run: func(c *C) {
+		}),
+	newCase("Errors/FreeIsNotTaken", 13).proves(
+		"ErrNotAcquired is returned when somebody else holds the name or waits for it, and only then.",
+		func(c *C) {
 			l := c.open()
 			for _, name := range c.names(40) {
 				c.release(l.takes(name))
 			}
-		},
-	},
-	{
-		name: "Errors/Unreachable", promise: 13, needs: link,
-		says: "A server that cannot be reached is an error by ctx, never a lock, never \"not acquired\".",
-		run: func(c *C) {
+		}),
+	newCase("Errors/Unreachable", 13).needing(link).proves(
+		"A server that cannot be reached is an error by ctx, never a lock, never \"not acquired\".",
+		func(c *C) {
 			a := c.openWarm()
 			a.link.Cut()
 			for _, acquire := range a.ways() {
@@ -49,22 +44,18 @@ var errorCases = []*testCase{
 			}
 			a.link.Heal()
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Errors/ServerGone", promise: 13, needs: stop, alone: true,
-		says: "A server that is away is an error by ctx, never a lock, never \"not acquired\".",
-		run: func(c *C) {
+		}),
+	newCase("Errors/ServerGone", 13).needing(stop).apart().proves(
+		"A server that is away is an error by ctx, never a lock, never \"not acquired\".",
+		func(c *C) {
 			l := c.open()
 			l.free(c.x, soon)
 			c.whileAway(func() { c.unreachable(l.TryAcquire, time.Second) })
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Errors/ReleaseUnreachable", promise: 13, needs: link,
-		says: "A release that could not be confirmed is an error, not a success.",
-		run: func(c *C) {
+		}),
+	newCase("Errors/ReleaseUnreachable", 13).needing(link).proves(
+		"A release that could not be confirmed is an error, not a success.",
+		func(c *C) {
 			a := c.openLink()
 			h := a.acquire(c.x)
 			a.link.Freeze()
@@ -76,12 +67,10 @@ var errorCases = []*testCase{
 			}
 			a.link.Heal()
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Errors/Options", promise: 13,
-		says: "Options that no backend could honour get ErrInvalidOption, before anything is sent.",
-		run: func(c *C) {
+		}),
+	newCase("Errors/Options", 13).proves(
+		"Options that no backend could honour get ErrInvalidOption, before anything is sent.",
+		func(c *C) {
 			foreign := locker.BackendOption(func(*foreignSettings) error { return nil })
 			for what, opt := range map[string]locker.Option{
 				"no TTL":                       locker.WithTTL(0),
@@ -107,12 +96,10 @@ var errorCases = []*testCase{
 					c.refused(locker.ErrInvalidOption, c.ctx, acquire, c.x, opt)
 				}
 			}
-		},
-	},
-	{
-		name: "Errors/NothingSent", promise: 13, needs: requests, alone: true,
-		says: "Bad names, bad options, a finished ctx, use after Close and a second release are answered without asking the server.",
-		run: func(c *C) {
+		}),
+	newCase("Errors/NothingSent", 13).needing(requests).apart().proves(
+		"Bad names, bad options, a finished ctx, use after Close and a second release are answered without asking the server.",
+		func(c *C) {
 			l, closed := c.open(), c.open()
 			h := l.acquire(c.name("released"))
 			c.release(h)
@@ -141,12 +128,10 @@ var errorCases = []*testCase{
 				}
 				c.costs(c.requests()-before, times/2, "bad call %d, %d times,", i, times)
 			}
-		},
-	},
-	{
-		name: "Errors/Owner", promise: 13,
-		says: "The owner's text is any text: it never makes an acquisition fail.",
-		run: func(c *C) {
+		}),
+	newCase("Errors/Owner", 13).proves(
+		"The owner's text is any text: it never makes an acquisition fail.",
+		func(c *C) {
 			for _, owner := range []string{"", "\x00\xff", "a\nb", "{\"a\": 1}", strings.Repeat("o", locker.MaxOwner), "%s|,;:/"} {
 				l, err := c.tryOpen(locker.WithOwner(owner))
 				c.must(err, "open with owner %s", brief(owner))
@@ -154,16 +139,13 @@ var errorCases = []*testCase{
 				c.must(err, "acquire with owner %s", brief(owner))
 				c.holds(h)
 			}
-		},
-	},
-	{
-		name: "Errors/Misconfigured", promise: 13, needs: misconfigured,
-		says: "Wrong password, no permission, TLS failure: an error that wraps the client's own, at once or by ctx, never as a hang, never \"not acquired\".",
-		run: func(c *C) {
+		}),
+	newCase("Errors/Misconfigured", 13).needing(misconfigured).proves(
+		"Wrong password, no permission, TLS failure: an error that wraps the client's own, at once or by ctx, never as a hang, never \"not acquired\".",
+		func(c *C) {
 			whats := slices.Sorted(maps.Keys(c.h.Misconfigured))
 			each(len(whats), func(i int) { c.misconfigured(whats[i], c.h.Misconfigured[whats[i]]) })
-		},
-	},
+		}),
 }
 
 func (c *C) misconfigured(what string, open func(context.Context, ...locker.Option) (locker.Locker, error)) {

@@ -7,21 +7,18 @@ import (
 )
 
 var evictCases = []*testCase{
-	{
-		name: "Evict/Refused", promise: 13, needs: noEvict | madeByLocker,
-		says: "A backend that does not offer Evict refuses it with ErrUnsupported and takes nothing from anybody.",
-		run: func(c *C) {
+	newCase("Evict/Refused", 13).needing(noEvict|madeByLocker).proves(
+		"A backend that does not offer Evict refuses it with ErrUnsupported and takes nothing from anybody.",
+		func(c *C) {
 			l := c.openLocker()
 			h := l.acquire(c.x)
 			err := c.b.api.evict(c.ctx, l.locker, locker.Position{Name: c.x, ID: "0123456789abcdef0123456789abcdef"})
 			c.expect(err, locker.ErrUnsupported, "Evict")
 			c.holds(h)
-		},
-	},
-	{
-		name: "Evict/Holder", promise: 3, needs: evict | inspect | madeByLocker, kinds: allKinds,
-		says: "A holder that is evicted is told within a second, with ErrLost, and the next gets the name.",
-		run: func(c *C) {
+		}),
+	newCase("Evict/Holder", 3).needing(evict|inspect|madeByLocker).of(allKinds).proves(
+		"A holder that is evicted is told within a second, with ErrLost, and the next gets the name.",
+		func(c *C) {
 			h := c.holder(c.own...)
 			w := c.watch(h)
 			p := c.waiter(c.other...)
@@ -30,12 +27,10 @@ var evictCases = []*testCase{
 			c.releaseLost(h)
 			c.holds(p.held(soon))
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Evict/OneOfMany", promise: 3, needs: evict | inspect | shareable | madeByLocker,
-		says: "Evict takes the name from the holder that is meant, and from no other.",
-		run: func(c *C) {
+		}),
+	newCase("Evict/OneOfMany", 3).needing(evict|inspect|shareable|madeByLocker).proves(
+		"Evict takes the name from the holder that is meant, and from no other.",
+		func(c *C) {
 			held := make(map[string]Holding)
 			for _, owner := range []string{"a", "b", "c"} {
 				held[owner] = c.holder(locker.Shared(), locker.As(owner))
@@ -50,12 +45,10 @@ var evictCases = []*testCase{
 			c.holds(held["a"])
 			c.holds(held["c"])
 			c.open().free(c.x, soon)
-		},
-	},
-	{
-		name: "Evict/Successor", promise: 7, needs: evict | inspect | madeByLocker,
-		says: "Evict takes the name from the holder that Inspect has shown, and from nobody who came since: then it returns ErrNotFound.",
-		run: func(c *C) {
+		}),
+	newCase("Evict/Successor", 7).needing(evict|inspect|madeByLocker).proves(
+		"Evict takes the name from the holder that Inspect has shown, and from nobody who came since: then it returns ErrNotFound.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			h := a.acquire(c.x)
 			seen := c.shown(c.x, 1)[0]
@@ -74,12 +67,10 @@ var evictCases = []*testCase{
 			c.release(h)
 			evictSeen()
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Evict/Waiter", promise: 9, needs: evict | inspect | fair | madeByLocker,
-		says: "A waiter that is evicted loses its place, waits again at the end, and gets the lock later.",
-		run: func(c *C) {
+		}),
+	newCase("Evict/Waiter", 9).needing(evict|inspect|fair|madeByLocker).proves(
+		"A waiter that is evicted loses its place, waits again at the end, and gets the lock later.",
+		func(c *C) {
 			h := c.holder()
 			first := c.open().begin(c.ctx, c.x, locker.As("first"))
 			c.shown(c.x, 2)
@@ -97,8 +88,7 @@ var evictCases = []*testCase{
 			c.release(h)
 			c.release(first.held(soon))
 			c.exorcised(c.x)
-		},
-	},
+		}),
 }
 
 // evict takes a name or a place from somebody who must be there.

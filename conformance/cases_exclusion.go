@@ -10,25 +10,18 @@ import (
 )
 
 var exclusionCases = []*testCase{
-	{
-		name: "Exclusion/Goroutines", promise: 1,
-		says: "Two holders of one name never overlap: goroutines of one Locker.",
-		run:  func(c *C) { c.contend(1, 16, 600*time.Millisecond, false) },
-	},
-	{
-		name: "Exclusion/Lockers", promise: 1, kinds: aloneKinds,
-		says: "Two holders of one name never overlap: separate Lockers.",
-		run:  func(c *C) { c.contend(8, 1, 800*time.Millisecond, false) },
-	},
-	{
-		name: "Exclusion/Disturbed", promise: 1, kinds: aloneKinds,
-		says: "Two holders of one name never overlap, also when others try, give up and time out at random moments.",
-		run:  func(c *C) { c.contend(4, 4, 800*time.Millisecond, true) },
-	},
-	{
-		name: "Exclusion/Processes", promise: 1, needs: process,
-		says: "Two holders of one name never overlap: separate processes.",
-		run: func(c *C) {
+	newCase("Exclusion/Goroutines", 1).proves(
+		"Two holders of one name never overlap: goroutines of one Locker.",
+		func(c *C) { c.contend(1, 16, 600*time.Millisecond, false) }),
+	newCase("Exclusion/Lockers", 1).of(aloneKinds).proves(
+		"Two holders of one name never overlap: separate Lockers.",
+		func(c *C) { c.contend(8, 1, 800*time.Millisecond, false) }),
+	newCase("Exclusion/Disturbed", 1).of(aloneKinds).proves(
+		"Two holders of one name never overlap, also when others try, give up and time out at random moments.",
+		func(c *C) { c.contend(4, 4, 800*time.Millisecond, true) }),
+	newCase("Exclusion/Processes", 1).needing(process).proves(
+		"Two holders of one name never overlap: separate processes.",
+		func(c *C) {
 			children := []*child{c.spawn(longTTL), c.spawn(longTTL)}
 			own := c.open()
 			var rec record
@@ -55,12 +48,10 @@ var exclusionCases = []*testCase{
 				}
 			}
 			rec.check(c, c.x)
-		},
-	},
-	{
-		name: "Exclusion/TryOfHeld", promise: 1,
-		says: "TryAcquire takes the name if it is free and returns ErrNotAcquired if not.",
-		run: func(c *C) {
+		}),
+	newCase("Exclusion/TryOfHeld", 1).proves(
+		"TryAcquire takes the name if it is free and returns ErrNotAcquired if not.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			h := a.acquire(c.x)
 			for range 5 {
@@ -71,12 +62,10 @@ var exclusionCases = []*testCase{
 			c.release(h)
 			b.free(c.x, soon)
 			a.free(c.x, soon)
-		},
-	},
-	{
-		name: "Exclusion/AcquireOfHeld", promise: 1,
-		says: "Acquire waits until the name is free.",
-		run: func(c *C) {
+		}),
+	newCase("Exclusion/AcquireOfHeld", 1).proves(
+		"Acquire waits until the name is free.",
+		func(c *C) {
 			h := c.holder()
 			p := c.waiter()
 			time.Sleep(300 * time.Millisecond)
@@ -88,21 +77,17 @@ var exclusionCases = []*testCase{
 			rec.add(2, second, p.stamp)
 			rec.check(c, c.x)
 			c.release(second)
-		},
-	},
-	{
-		name: "Exclusion/RenewedWhileHeld", promise: 1, kinds: allKinds,
-		says: "A live holder renews by itself: nobody else gets the name however long it is held.",
-		run: func(c *C) {
+		}),
+	newCase("Exclusion/RenewedWhileHeld", 1).of(allKinds).proves(
+		"A live holder renews by itself: nobody else gets the name however long it is held.",
+		func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				return c.lasts(c.open(locker.WithTTL(ttl)).acquire(c.name("x"), c.own...), 3*ttl+ttl/2, c.other...)
 			})
-		},
-	},
-	{
-		name: "Exclusion/WaitedLockIsRenewed", promise: 1, kinds: allKinds,
-		says: "A lock that was waited for is renewed like any other.",
-		run: func(c *C) {
+		}),
+	newCase("Exclusion/WaitedLockIsRenewed", 1).of(allKinds).proves(
+		"A lock that was waited for is renewed like any other.",
+		func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				name := c.name("x")
 				h := c.open().acquire(name, c.other...)
@@ -111,12 +96,10 @@ var exclusionCases = []*testCase{
 				c.release(h)
 				return c.lasts(p.held(soon), 2*ttl, c.other...)
 			})
-		},
-	},
-	{
-		name: "Exclusion/Leased", promise: 1, kinds: allKinds,
-		says: "A lock with a lease excludes others like any other while the lease lasts.",
-		run: func(c *C) {
+		}),
+	newCase("Exclusion/Leased", 1).of(allKinds).proves(
+		"A lock with a lease excludes others like any other while the lease lasts.",
+		func(c *C) {
 			h := c.holder(c.own.with(locker.WithLease(longTTL))...)
 			b := c.open()
 			p := b.queue(c.x, c.other...)
@@ -125,12 +108,10 @@ var exclusionCases = []*testCase{
 			p.waits("a lease excludes")
 			c.release(h)
 			c.release(p.held(soon))
-		},
-	},
-	{
-		name: "Exclusion/Restart", promise: 1, needs: stop | durable, alone: true,
-		says: "Two holders of one name never overlap while servers keep their data: a lock outlives a restart.",
-		run: func(c *C) {
+		}),
+	newCase("Exclusion/Restart", 1).needing(stop|durable).apart().proves(
+		"Two holders of one name never overlap while servers keep their data: a lock outlives a restart.",
+		func(c *C) {
 			h := c.holder()
 			w := c.watch(h)
 			p := c.waiter()
@@ -145,8 +126,7 @@ var exclusionCases = []*testCase{
 			}
 			_ = h.Release(c.ctx)
 			c.release(p.held(2 * soon))
-		},
-	},
+		}),
 }
 
 // contend has clients Lockers with goroutines goroutines each take one name for d, or

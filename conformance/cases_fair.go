@@ -10,22 +10,17 @@ import (
 )
 
 var fairCases = []*testCase{
-	{
-		name: "Fair/Goroutines", promise: 9,
-		says: "The goroutines of one process get the lock in the order of their arrival.",
-		run: func(c *C) {
+	newCase("Fair/Goroutines", 9).proves(
+		"The goroutines of one process get the lock in the order of their arrival.",
+		func(c *C) {
 			c.inOrder(func() []*client { return slices.Repeat([]*client{c.open()}, 12) })
-		},
-	},
-	{
-		name: "Fair/Lockers", promise: 9, needs: fair, kinds: aloneKinds,
-		says: "Waiters get the lock in the order of arrival: separate Lockers.",
-		run:  func(c *C) { c.inOrder(func() []*client { return c.openMany(7) }) },
-	},
-	{
-		name: "Fair/NoBarging", promise: 9, needs: fair,
-		says: "A holder that releases and asks again queues behind those who waited.",
-		run: func(c *C) {
+		}),
+	newCase("Fair/Lockers", 9).needing(fair).of(aloneKinds).proves(
+		"Waiters get the lock in the order of arrival: separate Lockers.",
+		func(c *C) { c.inOrder(func() []*client { return c.openMany(7) }) }),
+	newCase("Fair/NoBarging", 9).needing(fair).proves(
+		"A holder that releases and asks again queues behind those who waited.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			c.mostly("the last holder overtook a waiter", func() bool {
 				h := a.acquire(c.x)
@@ -46,12 +41,10 @@ var fairCases = []*testCase{
 				c.release(p.held(soon))
 				return false
 			})
-		},
-	},
-	{
-		name: "Fair/TryDoesNotOvertake", promise: 9, needs: fair, kinds: aloneKinds,
-		says: "TryAcquire does not overtake those who wait.",
-		run: func(c *C) {
+		}),
+	newCase("Fair/TryDoesNotOvertake", 9).needing(fair).of(aloneKinds).proves(
+		"TryAcquire does not overtake those who wait.",
+		func(c *C) {
 			a, b, third := c.open(), c.open(), c.open()
 			c.mostly("TryAcquire overtook a waiter", func() bool {
 				h := a.acquire(c.x, c.own...)
@@ -73,12 +66,10 @@ var fairCases = []*testCase{
 				c.release(next)
 				return kept
 			})
-		},
-	},
-	{
-		name: "Fair/Shares", promise: 9, needs: fair,
-		says: "Those who always want the lock get it equally often.",
-		run: func(c *C) {
+		}),
+	newCase("Fair/Shares", 9).needing(fair).proves(
+		"Those who always want the lock get it equally often.",
+		func(c *C) {
 			const n = 6
 			var counts []int64
 			for range 3 {
@@ -92,12 +83,10 @@ var fairCases = []*testCase{
 				return
 			}
 			c.errorf("%d Lockers on one name had shares of %v, and as unequal three times", n, counts)
-		},
-	},
-	{
-		name: "Fair/NobodyStarves", promise: 9,
-		says: "Nobody starves: everybody who wants the lock gets it in the end, however many want it again and again.",
-		run: func(c *C) {
+		}),
+	newCase("Fair/NobodyStarves", 9).proves(
+		"Nobody starves: everybody who wants the lock gets it in the end, however many want it again and again.",
+		func(c *C) {
 			const n, turns = 5, 3
 			var satisfied atomic.Int64
 			ls := c.openMany(n)
@@ -114,8 +103,7 @@ var fairCases = []*testCase{
 			if got := satisfied.Load(); got < n {
 				c.errorf("only %d of %d had %d turns", got, n, turns)
 			}
-		},
-	},
+		}),
 }
 
 // mostly looks several times whether an order is kept, and fails the case if it is broken more often

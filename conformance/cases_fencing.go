@@ -8,20 +8,17 @@ import (
 )
 
 var fencingCases = []*testCase{
-	{
-		name: "Fencing/OneLocker", promise: 2, needs: fenced,
-		says: "Token is strictly greater than that of every earlier holder of the name.",
-		run: func(c *C) {
+	newCase("Fencing/OneLocker", 2).needing(fenced).proves(
+		"Token is strictly greater than that of every earlier holder of the name.",
+		func(c *C) {
 			l := c.open()
 			for range 100 {
 				c.release(c.rises(l.acquire(c.x)))
 			}
-		},
-	},
-	{
-		name: "Fencing/ManyLockers", promise: 2, needs: fenced, kinds: aloneKinds,
-		says: "Token is strictly greater than that of every earlier holder of the name, whoever that was and however it got the lock.",
-		run: func(c *C) {
+		}),
+	newCase("Fencing/ManyLockers", 2).needing(fenced).of(aloneKinds).proves(
+		"Token is strictly greater than that of every earlier holder of the name, whoever that was and however it got the lock.",
+		func(c *C) {
 			ls := c.openMany(3)
 			for i := range 6 {
 				h := c.rises(ls[i%3].acquire(c.x, c.own...))
@@ -32,17 +29,13 @@ var fencingCases = []*testCase{
 					c.release(c.rises(h))
 				}
 			}
-		},
-	},
-	{
-		name: "Fencing/Contended", promise: 2, needs: fenced,
-		says: "Tokens rise in the order of the holdings, also when many want the name.",
-		run:  func(c *C) { c.contend(4, 3, 500*time.Millisecond, false) },
-	},
-	{
-		name: "Fencing/AfterDestroy", promise: 2, needs: fenced | destroy, kinds: allKinds,
-		says: "Token is strictly greater than that of every earlier holder, also when exclusion was lost: the lock was deleted by hand.",
-		run: func(c *C) {
+		}),
+	newCase("Fencing/Contended", 2).needing(fenced).proves(
+		"Tokens rise in the order of the holdings, also when many want the name.",
+		func(c *C) { c.contend(4, 3, 500*time.Millisecond, false) }),
+	newCase("Fencing/AfterDestroy", 2).needing(fenced|destroy).of(allKinds).proves(
+		"Token is strictly greater than that of every earlier holder, also when exclusion was lost: the lock was deleted by hand.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 3 {
 				h := c.rises(a.acquire(c.x, c.own...))
@@ -51,32 +44,26 @@ var fencingCases = []*testCase{
 				_ = h.Release(c.ctx)
 				c.release(second)
 			}
-		},
-	},
-	{
-		name: "Fencing/AfterExpiry", promise: 2, needs: fenced, kinds: allKinds,
-		says: "Token is strictly greater than that of every earlier holder, also of one whose lease ran out.",
-		run: func(c *C) {
+		}),
+	newCase("Fencing/AfterExpiry", 2).needing(fenced).of(allKinds).proves(
+		"Token is strictly greater than that of every earlier holder, also of one whose lease ran out.",
+		func(c *C) {
 			c.rises(c.holder(c.own.with(locker.WithLease(c.b.TTL))...))
 			c.release(c.rises(c.holder(c.other...)))
-		},
-	},
-	{
-		name: "Fencing/AfterTakeover", promise: 2, needs: fenced | link, kinds: allKinds,
-		says: "Token is strictly greater than that of every earlier holder, also of one that was cut off.",
-		run: func(c *C) {
+		}),
+	newCase("Fencing/AfterTakeover", 2).needing(fenced|link).of(allKinds).proves(
+		"Token is strictly greater than that of every earlier holder, also of one that was cut off.",
+		func(c *C) {
 			a := c.openLink(locker.WithTTL(c.b.TTL))
 			c.rises(a.acquire(c.x, c.own...))
 			a.link.Freeze()
 			c.release(c.rises(c.holder(c.other...)))
 			a.link.Heal()
 			c.release(c.rises(a.acquire(c.x, c.own...)))
-		},
-	},
-	{
-		name: "Fencing/AfterRestart", promise: 2, needs: fenced | stop, alone: true,
-		says: "Token is strictly greater than that of every earlier holder, also when the server was restarted, with its data or without.",
-		run: func(c *C) {
+		}),
+	newCase("Fencing/AfterRestart", 2).needing(fenced|stop).apart().proves(
+		"Token is strictly greater than that of every earlier holder, also when the server was restarted, with its data or without.",
+		func(c *C) {
 			a := c.open()
 			for range 20 {
 				c.release(c.rises(a.acquire(c.x)))
@@ -84,12 +71,10 @@ var fencingCases = []*testCase{
 			c.restart()
 			c.release(c.rises(a.acquire(c.x)))
 			c.release(c.rises(c.holder()))
-		},
-	},
-	{
-		name: "Fencing/Steady", promise: 2, needs: fenced,
-		says: "Token is one number for one holding, from its acquisition on and after its end.",
-		run: func(c *C) {
+		}),
+	newCase("Fencing/Steady", 2).needing(fenced).proves(
+		"Token is one number for one holding, from its acquisition on and after its end.",
+		func(c *C) {
 			h := c.open(locker.WithTTL(c.b.TTL)).acquire(c.x)
 			first := h.Token()
 			time.Sleep(c.b.TTL) // over renewals
@@ -99,12 +84,10 @@ var fencingCases = []*testCase{
 				}
 				_ = h.Release(c.ctx)
 			}
-		},
-	},
-	{
-		name: "Fencing/Distinct", promise: 2, needs: fenced,
-		says: "No token is given twice for one name, even to Lockers that all try at the same moment.",
-		run: func(c *C) {
+		}),
+	newCase("Fencing/Distinct", 2).needing(fenced).proves(
+		"No token is given twice for one name, even to Lockers that all try at the same moment.",
+		func(c *C) {
 			ls := c.openMany(6)
 			var seen sync.Map
 			together(len(ls), func(i int) {
@@ -116,17 +99,14 @@ var fencingCases = []*testCase{
 					c.release(h)
 				}
 			})
-		},
-	},
-	{
-		name: "Fencing/Unclaimed", promise: 2, needs: unfenced,
-		says: "A backend that offers no fencing has the token 0, so that nobody takes it for one.",
-		run: func(c *C) {
+		}),
+	newCase("Fencing/Unclaimed", 2).needing(unfenced).proves(
+		"A backend that offers no fencing has the token 0, so that nobody takes it for one.",
+		func(c *C) {
 			h := c.holder()
 			if h.Token() != 0 {
 				c.errorf("token %d, although the backend does not claim Fenced", h.Token())
 			}
 			c.release(h)
-		},
-	},
+		}),
 }

@@ -9,10 +9,9 @@ import (
 )
 
 var ghostCases = []*testCase{
-	{
-		name: "Ghosts/CancelledWaiter", promise: 5, kinds: allKinds,
-		says: "An acquire that was cancelled while it waited leaves nothing behind and never becomes a holder later.",
-		run: func(c *C) {
+	newCase("Ghosts/CancelledWaiter", 5).of(allKinds).proves(
+		"An acquire that was cancelled while it waited leaves nothing behind and never becomes a holder later.",
+		func(c *C) {
 			h := c.holder(c.other...)
 			b := c.open()
 			for range 5 {
@@ -25,12 +24,10 @@ var ghostCases = []*testCase{
 			c.exorcised(c.x)
 			time.Sleep(100 * time.Millisecond)
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Ghosts/CancelledInFront", promise: 5, kinds: allKinds,
-		says: "A waiter that gives up lets those behind it go on at once.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/CancelledInFront", 5).of(allKinds).proves(
+		"A waiter that gives up lets those behind it go on at once.",
+		func(c *C) {
 			h := c.holder(c.other...)
 			ctx, cancel := context.WithCancel(c.ctx)
 			defer cancel()
@@ -41,12 +38,10 @@ var ghostCases = []*testCase{
 			c.release(h)
 			c.release(second.held(ghostBound))
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Ghosts/CancelledAtRandom", promise: 5, kinds: allKinds,
-		says: "An acquire that returned an error leaves nothing behind, at whatever moment its context ended.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/CancelledAtRandom", 5).of(allKinds).proves(
+		"An acquire that returned an error leaves nothing behind, at whatever moment its context ended.",
+		func(c *C) {
 			ls := c.openMany(3)
 			together(len(ls), func(i int) {
 				for range 40 {
@@ -61,12 +56,10 @@ var ghostCases = []*testCase{
 				}
 			})
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Ghosts/DeadlineInFlight", promise: 5, kinds: allKinds,
-		says: "An acquire whose time ran out while the server was being asked leaves nothing behind.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/DeadlineInFlight", 5).of(allKinds).proves(
+		"An acquire whose time ran out while the server was being asked leaves nothing behind.",
+		func(c *C) {
 			l := c.open()
 			l.free(c.name("warm"), soon)
 			names := c.names(60)
@@ -82,12 +75,10 @@ var ghostCases = []*testCase{
 				cancel()
 			}
 			c.exorcised(names...)
-		},
-	},
-	{
-		name: "Ghosts/CancelledWhenGranted", promise: 5, kinds: allKinds,
-		says: "An acquire that is cancelled at the moment of its turn has the lock or leaves nothing behind.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/CancelledWhenGranted", 5).of(allKinds).proves(
+		"An acquire that is cancelled at the moment of its turn has the lock or leaves nothing behind.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 25 {
 				h := a.acquire(c.x, c.other...)
@@ -103,12 +94,10 @@ var ghostCases = []*testCase{
 				cancel()
 			}
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Ghosts/ReplyLost", promise: 5, needs: link, kinds: allKinds,
-		says: "An acquire whose reply was lost leaves nothing behind on the server.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/ReplyLost", 5).needing(link).of(allKinds).proves(
+		"An acquire whose reply was lost leaves nothing behind on the server.",
+		func(c *C) {
 			a := c.openWarm()
 			free, held := c.name("free"), c.name("held")
 			h := c.open().acquire(held, c.other...)
@@ -117,23 +106,19 @@ var ghostCases = []*testCase{
 			a.link.Heal()
 			c.release(h)
 			c.exorcised(free, held)
-		},
-	},
-	{
-		name: "Ghosts/ReplyLostOfTry", promise: 5, needs: link, kinds: allKinds,
-		says: "A TryAcquire whose reply was lost leaves nothing behind on the server.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/ReplyLostOfTry", 5).needing(link).of(allKinds).proves(
+		"A TryAcquire whose reply was lost leaves nothing behind on the server.",
+		func(c *C) {
 			a := c.openWarm()
 			a.link.Mute()
 			c.unanswered(a.TryAcquire, c.x)
 			a.link.Heal()
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Ghosts/CleaningFails", promise: 5, needs: link, kinds: allKinds,
-		says: "If the cleaning up must wait for a server, it goes on in the background, however often it fails.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/CleaningFails", 5).needing(link).of(allKinds).proves(
+		"If the cleaning up must wait for a server, it goes on in the background, however often it fails.",
+		func(c *C) {
 			a := c.openWarm()
 			a.link.Mute()
 			ctx, cancel := context.WithCancel(c.ctx)
@@ -144,12 +129,10 @@ var ghostCases = []*testCase{
 			c.settle()
 			a.cut(3, 100*time.Millisecond, 20*time.Millisecond)
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Ghosts/ServerRestarts", promise: 5, needs: stop, alone: true,
-		says: "An acquire that failed because of a server restart leaves nothing behind.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/ServerRestarts", 5).needing(stop).apart().proves(
+		"An acquire that failed because of a server restart leaves nothing behind.",
+		func(c *C) {
 			l := c.open()
 			l.free(c.name("warm"), soon)
 			h := c.holder()
@@ -164,12 +147,10 @@ var ghostCases = []*testCase{
 			})
 			_ = h.Release(c.ctx)
 			c.exorcised(c.x, fresh)
-		},
-	},
-	{
-		name: "Ghosts/FailedTries", promise: 5, kinds: allKinds,
-		says: "A TryAcquire that returned ErrNotAcquired leaves nothing behind.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/FailedTries", 5).of(allKinds).proves(
+		"A TryAcquire that returned ErrNotAcquired leaves nothing behind.",
+		func(c *C) {
 			h := c.holder(c.other...)
 			b := c.open()
 			for range 25 {
@@ -177,12 +158,10 @@ var ghostCases = []*testCase{
 			}
 			c.release(h)
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Ghosts/ClosedWhileWaiting", promise: 5, kinds: allKinds,
-		says: "An acquire that Close ended leaves nothing behind and never becomes a holder later.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/ClosedWhileWaiting", 5).of(allKinds).proves(
+		"An acquire that Close ended leaves nothing behind and never becomes a holder later.",
+		func(c *C) {
 			h := c.holder(c.other...)
 			b := c.open()
 			p := b.queue(c.x, c.own...)
@@ -190,12 +169,10 @@ var ghostCases = []*testCase{
 			p.fails(nil)
 			c.release(h)
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Ghosts/QueuedGoroutine", promise: 5,
-		says: "A goroutine that gives up behind another of its process takes no turn later.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/QueuedGoroutine", 5).proves(
+		"A goroutine that gives up behind another of its process takes no turn later.",
+		func(c *C) {
 			l := c.open()
 			h := l.acquire(c.x)
 			first := l.queue(c.x)
@@ -209,12 +186,10 @@ var ghostCases = []*testCase{
 			c.release(first.held(soon))
 			c.release(third.held(soon))
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Ghosts/InvalidCalls", promise: 5,
-		says: "A call that is refused for its arguments or its finished context has taken nothing.",
-		run: func(c *C) {
+		}),
+	newCase("Ghosts/InvalidCalls", 5).proves(
+		"A call that is refused for its arguments or its finished context has taken nothing.",
+		func(c *C) {
 			a, ended := c.open(), c.ended()
 			for range 5 {
 				c.refused(nil, ended, a.Acquire, c.x)
@@ -222,8 +197,7 @@ var ghostCases = []*testCase{
 				c.refused(nil, c.ctx, a.TryAcquire, c.x, locker.WithLease(-1))
 			}
 			c.exorcised(c.x)
-		},
-	},
+		}),
 }
 
 // openWarm opens a client over a link that has been used.

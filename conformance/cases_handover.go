@@ -8,33 +8,28 @@ import (
 )
 
 var handOverCases = []*testCase{
-	{
-		name: "HandOver/Contended", promise: 1, needs: madeByLocker,
-		says: "With WithHandOver holders of one name never overlap, and tokens rise across hand-overs and the grants of other Lockers.",
-		run: func(c *C) {
+	newCase("HandOver/Contended", 1).needing(madeByLocker).proves(
+		"With WithHandOver holders of one name never overlap, and tokens rise across hand-overs and the grants of other Lockers.",
+		func(c *C) {
 			var ls []*client
 			for _, d := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 0} {
 				ls = append(ls, c.openLocker(locker.WithHandOver(d)))
 			}
 			c.contest(800*time.Millisecond, ls, 5, func(cl *client, who int, rec *record) { c.turn(cl, c.x, who, rec, false) })
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "HandOver/Tokens", promise: 2, needs: madeByLocker | fenced,
-		says: "Tokens rise at each hand-over, and beyond the last that was handed over when another Locker gets the name.",
-		run: func(c *C) {
+		}),
+	newCase("HandOver/Tokens", 2).needing(madeByLocker|fenced).proves(
+		"Tokens rise at each hand-over, and beyond the last that was handed over when another Locker gets the name.",
+		func(c *C) {
 			a, b := c.openLocker(locker.WithHandOver(longTTL)), c.open()
 			for range 3 {
 				c.release(a.handedOver(20))
 				c.release(c.rises(b.acquire(c.x)))
 			}
-		},
-	},
-	{
-		name: "HandOver/OthersWait", promise: 9, needs: madeByLocker | fair,
-		says: "Whoever waits in another Locker gets the name when the time of the hand-over and one holding are over.",
-		run: func(c *C) {
+		}),
+	newCase("HandOver/OthersWait", 9).needing(madeByLocker|fair).proves(
+		"Whoever waits in another Locker gets the name when the time of the hand-over and one holding are over.",
+		func(c *C) {
 			const d, holding = 100 * time.Millisecond, 2 * time.Millisecond
 			a, b := c.openLocker(locker.WithHandOver(d)), c.open()
 			var over atomic.Bool
@@ -64,23 +59,19 @@ var handOverCases = []*testCase{
 			if took > limit {
 				c.errorf("another Locker waited for %v, five times, want at most %v", took, limit)
 			}
-		},
-	},
-	{
-		name: "HandOver/Lost", promise: 3, needs: madeByLocker | destroy,
-		says: "A lock that was handed over is lost when its name was taken away from the Locker.",
-		run: func(c *C) {
+		}),
+	newCase("HandOver/Lost", 3).needing(madeByLocker|destroy).proves(
+		"A lock that was handed over is lost when its name was taken away from the Locker.",
+		func(c *C) {
 			h := c.openLocker(locker.WithHandOver(longTTL)).handedOver(3)
 			c.loses(c.watch(h))
 			c.releaseLost(h)
 			c.holds(c.holder())
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "HandOver/Shared", promise: 3, needs: madeByLocker | shareable | destroy,
-		says: "Readers of one Locker that were handed one holding hold together, apart from writers, and lose it together.",
-		run: func(c *C) {
+		}),
+	newCase("HandOver/Shared", 3).needing(madeByLocker|shareable|destroy).proves(
+		"Readers of one Locker that were handed one holding hold together, apart from writers, and lose it together.",
+		func(c *C) {
 			a, b := c.openLocker(locker.WithHandOver(longTTL)), c.open()
 			read := func(n int) (held []Holding) {
 				for range n {
@@ -104,12 +95,10 @@ var handOverCases = []*testCase{
 				w.lostWithin(told, "the lock was destroyed")
 			}
 			b.free(c.x, soon)
-		},
-	},
-	{
-		name: "HandOver/Waiters", promise: 5, needs: madeByLocker,
-		says: "A goroutine that gives up while others hand a name over leaves nothing behind, and whoever comes next gets it.",
-		run: func(c *C) {
+		}),
+	newCase("HandOver/Waiters", 5).needing(madeByLocker).proves(
+		"A goroutine that gives up while others hand a name over leaves nothing behind, and whoever comes next gets it.",
+		func(c *C) {
 			var rec record
 			var ls []*client
 			for range 2 { // so that some wait at the server, too
@@ -122,8 +111,7 @@ var handOverCases = []*testCase{
 			})
 			rec.check(c, c.x)
 			c.exorcised(c.x)
-		},
-	},
+		}),
 }
 
 // handedOver returns the name of the case held by the client, after it was handed over n times within it.

@@ -12,21 +12,18 @@ import (
 )
 
 var inspectCases = []*testCase{
-	{
-		name: "Inspect/Refused", promise: 13, needs: noInspect | madeByLocker,
-		says: "A backend that does not offer Inspect and Names refuses them with ErrUnsupported.",
-		run: func(c *C) {
+	newCase("Inspect/Refused", 13).needing(noInspect|madeByLocker).proves(
+		"A backend that does not offer Inspect and Names refuses them with ErrUnsupported.",
+		func(c *C) {
 			l := c.openLocker().locker
 			c.expect(onlyErr(c.b.api.inspect(c.ctx, l, c.x)), locker.ErrUnsupported, "Inspect")
 			for name, err := range c.b.api.names(c.ctx, l, "") {
 				c.expect(err, locker.ErrUnsupported, "Names: %q", name)
 			}
-		},
-	},
-	{
-		name: "Inspect/Positions", promise: 13, needs: inspect | fair | madeByLocker,
-		says: "Inspect shows holders and waiters in the order of the queue: owner, ID, token, weight, since, time left.",
-		run: func(c *C) {
+		}),
+	newCase("Inspect/Positions", 13).needing(inspect|fair|madeByLocker).proves(
+		"Inspect shows holders and waiters in the order of the queue: owner, ID, token, weight, since, time left.",
+		func(c *C) {
 			h := c.holder(locker.As("alice \x00\xff"))
 			want := []locker.Position{{Owner: "alice \x00\xff", Weight: driver.All, Limit: driver.All, Held: true}}
 			var waiting []*pending
@@ -68,12 +65,10 @@ var inspectCases = []*testCase{
 				}
 			}
 			c.shown(c.x, 0)
-		},
-	},
-	{
-		name: "Inspect/Nobody", promise: 13, needs: inspect | madeByLocker,
-		says: "A name that nobody holds or wants is shown without anybody, and looking does not change that.",
-		run: func(c *C) {
+		}),
+	newCase("Inspect/Nobody", 13).needing(inspect|madeByLocker).proves(
+		"A name that nobody holds or wants is shown without anybody, and looking does not change that.",
+		func(c *C) {
 			for range 3 {
 				if got := c.positions(c.x); len(got) > 0 {
 					c.errorf("a name that nobody has used: %+v", got)
@@ -81,12 +76,10 @@ var inspectCases = []*testCase{
 			}
 			c.open().free(c.x, soon)
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Inspect/Together", promise: 13, needs: inspect | shareable | madeByLocker,
-		says: "Inspect shows each of those who hold a name together.",
-		run: func(c *C) {
+		}),
+	newCase("Inspect/Together", 13).needing(inspect|shareable|madeByLocker).proves(
+		"Inspect shows each of those who hold a name together.",
+		func(c *C) {
 			var held []Holding
 			var ids []string
 			for range 5 {
@@ -103,12 +96,10 @@ var inspectCases = []*testCase{
 				c.errorf("%d shared holders have the IDs %q", len(held), ids)
 			}
 			c.releaseAll(held, "when it was inspected")
-		},
-	},
-	{
-		name: "Inspect/Downgraded", promise: 13, needs: inspect | downgrade | shareable | madeByLocker,
-		says: "Inspect shows the weight that a lock has now.",
-		run: func(c *C) {
+		}),
+	newCase("Inspect/Downgraded", 13).needing(inspect|downgrade|shareable|madeByLocker).proves(
+		"Inspect shows the weight that a lock has now.",
+		func(c *C) {
 			h := c.openLocker().lock(c.x)
 			c.downgrade(h)
 			var got []locker.Position
@@ -119,22 +110,18 @@ var inspectCases = []*testCase{
 				c.errorf("a lock with token %d that was made shared is shown as %+v", h.Token(), got)
 			}
 			c.release(h)
-		},
-	},
-	{
-		name: "Inspect/StaysTaken", promise: 13, needs: inspect | atLeast | madeByLocker,
-		says: "Inspect shows who keeps a name taken after its release as its holder.",
-		run: func(c *C) {
+		}),
+	newCase("Inspect/StaysTaken", 13).needing(inspect|atLeast|madeByLocker).proves(
+		"Inspect shows who keeps a name taken after its release as its holder.",
+		func(c *C) {
 			c.release(c.holder(locker.AtLeast(longTTL), locker.As("alice")))
 			if got := c.shown(c.x, 1)[0]; !got.Held || got.Owner != "alice" || got.Weight != driver.All {
 				c.errorf("a name that stays taken is shown with %+v", got)
 			}
-		},
-	},
-	{
-		name: "Inspect/Names", promise: 13, needs: inspect | madeByLocker,
-		says: "Names gives the names that begin with prefix and are held or waited for, each once, whatever the bytes.",
-		run: func(c *C) {
+		}),
+	newCase("Inspect/Names", 13).needing(inspect|madeByLocker).proves(
+		"Names gives the names that begin with prefix and are held or waited for, each once, whatever the bytes.",
+		func(c *C) {
 			l, other := c.open(), c.open()
 			base := c.name("")
 			var want []string
@@ -163,12 +150,10 @@ var inspectCases = []*testCase{
 			each(len(want), func(i int) { c.release(held[i]) })
 			c.release(p.held(soon))
 			c.showsNames(base, nil)
-		},
-	},
-	{
-		name: "Inspect/Errors", promise: 13, needs: inspect | madeByLocker,
-		says: "Inspect and Names return the errors of every other call: for a bad name, a finished ctx and a Locker that is closed.",
-		run: func(c *C) {
+		}),
+	newCase("Inspect/Errors", 13).needing(inspect|madeByLocker).proves(
+		"Inspect and Names return the errors of every other call: for a bad name, a finished ctx and a Locker that is closed.",
+		func(c *C) {
 			l := c.openLocker()
 			c.tells(onlyErr(c.b.api.inspect(c.ended(), l.locker, c.x)), c.x, context.Canceled)
 			c.tells(onlyErr(c.b.api.inspect(c.ctx, l.locker, "")), "", locker.ErrInvalidName)
@@ -180,8 +165,7 @@ var inspectCases = []*testCase{
 			for _, err := range c.b.api.names(c.ctx, l.locker, c.x) {
 				c.tells(err, "", locker.ErrClosed)
 			}
-		},
-	},
+		}),
 }
 
 // positions returns what Inspect shows of name.

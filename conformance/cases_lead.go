@@ -9,10 +9,9 @@ import (
 )
 
 var leadCases = []*testCase{
-	{
-		name: "Lead/OneAtATime", promise: 1, needs: madeByLocker,
-		says: "One leads at a time, and whoever resigns makes way for the next.",
-		run: func(c *C) {
+	newCase("Lead/OneAtATime", 1).needing(madeByLocker).proves(
+		"One leads at a time, and whoever resigns makes way for the next.",
+		func(c *C) {
 			var rec record
 			together(4, func(i int) {
 				l := c.openLocker().locker
@@ -27,12 +26,10 @@ var leadCases = []*testCase{
 			})
 			rec.check(c, c.x)
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Lead/AgainAfterLoss", promise: 3, needs: madeByLocker | destroy,
-		says: "The ctx of a leader ends when the lead is lost, and it campaigns again once its function has returned.",
-		run: func(c *C) {
+		}),
+	newCase("Lead/AgainAfterLoss", 3).needing(madeByLocker|destroy).proves(
+		"The ctx of a leader ends when the lead is lost, and it campaigns again once its function has returned.",
+		func(c *C) {
 			led := make(chan struct{})
 			done := make(chan struct{})
 			l := c.openLocker().locker
@@ -64,12 +61,10 @@ var leadCases = []*testCase{
 			}
 			c.expect(err, nil, "Lead of a leader that resigned")
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Lead/Returns", promise: 13, needs: madeByLocker,
-		says: "Lead returns nil for one who resigns, the error of one who fails while leading, and ctx's error for one who campaigns.",
-		run: func(c *C) {
+		}),
+	newCase("Lead/Returns", 13).needing(madeByLocker).proves(
+		"Lead returns nil for one who resigns, the error of one who fails while leading, and ctx's error for one who campaigns.",
+		func(c *C) {
 			failed := errors.New("failed")
 			l, other := c.openLocker().locker, c.open()
 			for _, want := range []error{nil, failed} {
@@ -96,6 +91,5 @@ var leadCases = []*testCase{
 			c.expect(err, context.DeadlineExceeded, "Lead of one whose ctx ended")
 			c.release(h)
 			c.exorcised(c.x)
-		},
-	},
+		}),
 }

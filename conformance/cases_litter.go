@@ -8,10 +8,9 @@ import (
 )
 
 var litterCases = []*testCase{
-	{
-		name: "Litter/UsedNames", promise: 12, needs: leftovers, kinds: allKinds,
-		says: "After use nothing is left on the server that grows with the number of names ever used.",
-		run: func(c *C) {
+	newCase("Litter/UsedNames", 12).needing(leftovers).of(allKinds).proves(
+		"After use nothing is left on the server that grows with the number of names ever used.",
+		func(c *C) {
 			l := c.open()
 			names := c.names(100)
 			each(len(names), func(i int) {
@@ -25,12 +24,10 @@ var litterCases = []*testCase{
 				c.release(h)
 			})
 			c.nothingLeft(soon)
-		},
-	},
-	{
-		name: "Litter/Contention", promise: 12, needs: leftovers, kinds: allKinds,
-		says: "After use nothing is left on the server of those who waited and of those who gave up.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/Contention", 12).needing(leftovers).of(allKinds).proves(
+		"After use nothing is left on the server of those who waited and of those who gave up.",
+		func(c *C) {
 			ls := c.openMany(4)
 			together(len(ls), func(n int) {
 				kind := c.own
@@ -50,12 +47,10 @@ var litterCases = []*testCase{
 				}
 			})
 			c.nothingLeft(soon)
-		},
-	},
-	{
-		name: "Litter/ClosedLockers", promise: 12, needs: leftovers, kinds: allKinds,
-		says: "A Locker that was closed leaves nothing on the server, not even when it held locks and waited for others.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/ClosedLockers", 12).needing(leftovers).of(allKinds).proves(
+		"A Locker that was closed leaves nothing on the server, not even when it held locks and waited for others.",
+		func(c *C) {
 			for _, name := range c.names(4) {
 				l := c.open()
 				l.acquire(name, c.other...)
@@ -63,23 +58,19 @@ var litterCases = []*testCase{
 				l.close()
 			}
 			c.nothingLeft(soon)
-		},
-	},
-	{
-		name: "Litter/Expired", promise: 12, needs: leftovers, kinds: allKinds,
-		says: "Locks whose lease ran out leave nothing on the server.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/Expired", 12).needing(leftovers).of(allKinds).proves(
+		"Locks whose lease ran out leave nothing on the server.",
+		func(c *C) {
 			l := c.open()
 			for _, name := range c.names(10) {
 				l.acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
 			}
 			c.nothingLeft(c.b.TTL + soon)
-		},
-	},
-	{
-		name: "Litter/Dead", promise: 12, needs: leftovers | process, kinds: allKinds,
-		says: "Processes that were killed while they held and waited leave nothing on the server.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/Dead", 12).needing(leftovers|process).of(allKinds).proves(
+		"Processes that were killed while they held and waited leave nothing on the server.",
+		func(c *C) {
 			holder, waiter := c.spawn(c.b.TTL), c.spawn(c.b.TTL)
 			for _, name := range c.names(5) {
 				holder.acquire(name)
@@ -89,24 +80,20 @@ var litterCases = []*testCase{
 			holder.kill()
 			waiter.kill()
 			c.nothingLeft(2*c.b.TTL + soon)
-		},
-	},
-	{
-		name: "Litter/GoroutinesOfNames", promise: 12,
-		says: "After use nothing is left on the client that grows with the number of names ever used: no goroutine.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/GoroutinesOfNames", 12).proves(
+		"After use nothing is left on the client that grows with the number of names ever used: no goroutine.",
+		func(c *C) {
 			l := c.open()
 			c.costsNoGoroutines(20, 100, 20, "names were used", func(n int) {
 				for _, name := range c.names(n) {
 					c.release(l.acquire(name))
 				}
 			})
-		},
-	},
-	{
-		name: "Litter/GoroutinesOfWaiters", promise: 12,
-		says: "Nothing is left on the client of acquisitions that were cancelled: no goroutine, watch or subscription.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/GoroutinesOfWaiters", 12).proves(
+		"Nothing is left on the client of acquisitions that were cancelled: no goroutine, watch or subscription.",
+		func(c *C) {
 			c.holder()
 			l := c.open()
 			c.costsNoGoroutines(4, 60, 15, "waits were cancelled", func(n int) {
@@ -120,24 +107,20 @@ var litterCases = []*testCase{
 					}
 				}
 			})
-		},
-	},
-	{
-		name: "Litter/GoroutinesOfHeld", promise: 12,
-		says: "A lock that is held costs no goroutine.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/GoroutinesOfHeld", 12).proves(
+		"A lock that is held costs no goroutine.",
+		func(c *C) {
 			l := c.open()
 			c.costsNoGoroutines(1, 60, 30, "locks were held", func(n int) {
 				for _, name := range c.names(n) {
 					l.acquire(name)
 				}
 			})
-		},
-	},
-	{
-		name: "Litter/GoroutinesOfLost", promise: 12,
-		says: "Nothing is left on the client of locks that were lost.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/GoroutinesOfLost", 12).proves(
+		"Nothing is left on the client of locks that were lost.",
+		func(c *C) {
 			l := c.open()
 			c.costsNoGoroutines(3, 60, 15, "locks were lost", func(n int) {
 				var held []Holding
@@ -148,8 +131,7 @@ var litterCases = []*testCase{
 					c.ends(h, "its lease was over")
 				}
 			})
-		},
-	},
+		}),
 }
 
 // costsNoGoroutines does something so often, after it was done a few times before, and fails the case if it leaves

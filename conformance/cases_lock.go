@@ -9,10 +9,9 @@ import (
 )
 
 var wantedCases = []*testCase{
-	{
-		name: "Wanted/Nobody", promise: 13, needs: madeByLocker,
-		says: "Wanted is never closed while nobody else has waited: not by a try that fails, and not for whoever waited itself.",
-		run: func(c *C) {
+	newCase("Wanted/Nobody", 13).needing(madeByLocker).proves(
+		"Wanted is never closed while nobody else has waited: not by a try that fails, and not for whoever waited itself.",
+		func(c *C) {
 			a, b := c.openLocker(), c.openLocker()
 			first := a.lock(c.x)
 			for range 3 {
@@ -35,12 +34,10 @@ var wantedCases = []*testCase{
 			}
 			unwanted(second)
 			c.release(second)
-		},
-	},
-	{
-		name: "Wanted/Hint", promise: 13, needs: madeByLocker,
-		says: "Wanted is a channel that may be asked for at any time: before and after somebody waits, and after the end.",
-		run: func(c *C) {
+		}),
+	newCase("Wanted/Hint", 13).needing(madeByLocker).proves(
+		"Wanted is a channel that may be asked for at any time: before and after somebody waits, and after the end.",
+		func(c *C) {
 			h := c.openLocker().lock(c.x)
 			before := c.b.api.wanted(h)
 			p := c.waiter()
@@ -56,15 +53,13 @@ var wantedCases = []*testCase{
 				c.errorf("Wanted after the release is nil")
 			}
 			c.release(p.held(soon))
-		},
-	},
+		}),
 }
 
 var withinCases = []*testCase{
-	{
-		name: "Within/Cause", promise: 3, needs: madeByLocker,
-		says: "The context of Within ends when ctx does or the lock does, with the cause of whichever was first.",
-		run: func(c *C) {
+	newCase("Within/Cause", 3).needing(madeByLocker).proves(
+		"The context of Within ends when ctx does or the lock does, with the cause of whichever was first.",
+		func(c *C) {
 			type key struct{}
 			l := c.openLocker()
 			why := errors.New("no longer needed")
@@ -88,12 +83,10 @@ var withinCases = []*testCase{
 			cancel(why)
 			c.endsWith(within, locker.ErrLost, "the lease was over before ctx was cancelled")
 			c.endsWith(c.b.api.within(h, c.ctx), locker.ErrLost, "the lease had been over")
-		},
-	},
-	{
-		name: "Within/LookTellsTime", promise: 3, needs: madeByLocker,
-		says: "The context of Within compares the clock itself, also if ctx is derived from the lock's own: no look that begins after the time of the lock finds it alive.",
-		run: func(c *C) {
+		}),
+	newCase("Within/LookTellsTime", 3).needing(madeByLocker).proves(
+		"The context of Within compares the clock itself, also if ctx is derived from the lock's own: no look that begins after the time of the lock finds it alive.",
+		func(c *C) {
 			l := c.openLocker()
 			for range 3 {
 				h := l.lock(c.name("x"), locker.WithLease(shortLease))
@@ -101,6 +94,5 @@ var withinCases = []*testCase{
 				c.looksTell(c.b.api.within(h, derived))
 				cancel()
 			}
-		},
-	},
+		}),
 }

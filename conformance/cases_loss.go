@@ -10,30 +10,23 @@ import (
 )
 
 var lossCases = []*testCase{
-	{
-		name: "Loss/Frozen", promise: 3, needs: link, kinds: allKinds,
-		says: "lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder is cut off, silently.",
-		run:  func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Freeze() }) },
-	},
-	{
-		name: "Loss/Cut", promise: 3, needs: link,
-		says: "lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder's connections are cut.",
-		run:  func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Cut() }) },
-	},
-	{
-		name: "Loss/RepliesLost", promise: 3, needs: link,
-		says: "The deadline is counted from requests that the server has acknowledged: a holder that hears nothing loses the lock, though the server may hear it.",
-		run: func(c *C) {
+	newCase("Loss/Frozen", 3).needing(link).of(allKinds).proves(
+		"lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder is cut off, silently.",
+		func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Freeze() }) }),
+	newCase("Loss/Cut", 3).needing(link).proves(
+		"lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder's connections are cut.",
+		func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Cut() }) }),
+	newCase("Loss/RepliesLost", 3).needing(link).proves(
+		"The deadline is counted from requests that the server has acknowledged: a holder that hears nothing loses the lock, though the server may hear it.",
+		func(c *C) {
 			a := c.openLink(locker.WithTTL(c.b.TTL))
 			w := c.watch(a.acquire(c.x))
 			a.link.Mute()
 			w.lostWithin(c.b.TTL, "replies stopped")
-		},
-	},
-	{
-		name: "Loss/StaysLost", promise: 3, needs: link, kinds: allKinds,
-		says: "A lock that is lost stays lost: an acknowledgement that comes late does not stretch it, and a renewal does not bring it back.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/StaysLost", 3).needing(link).of(allKinds).proves(
+		"A lock that is lost stays lost: an acknowledgement that comes late does not stretch it, and a renewal does not bring it back.",
+		func(c *C) {
 			a, b := c.openLink(locker.WithTTL(c.b.TTL)), c.open()
 			h := a.acquire(c.x, c.own...)
 			w := c.watch(h)
@@ -47,12 +40,10 @@ var lossCases = []*testCase{
 				time.Sleep(c.b.TTL / 20)
 			}
 			b.free(c.x, soon)
-		},
-	},
-	{
-		name: "Loss/NotRenewedBack", promise: 3, needs: destroy, kinds: allKinds,
-		says: "A renewal never brings back a holding that is gone.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/NotRenewedBack", 3).needing(destroy).of(allKinds).proves(
+		"A renewal never brings back a holding that is gone.",
+		func(c *C) {
 			a, b := c.open(locker.WithTTL(c.b.TTL)), c.open()
 			w := c.watch(a.acquire(c.x, c.own...))
 			if err := c.h.Destroy(c.ctx, c.x); err != nil {
@@ -68,62 +59,50 @@ var lossCases = []*testCase{
 				c.alive(h, "at once")
 				c.release(h)
 			}
-		},
-	},
-	{
-		name: "Loss/Destroyed", promise: 3, needs: destroy, kinds: allKinds,
-		says: "A holder whose lock is removed by hand is told within a second.",
-		run:  func(c *C) { c.loses(c.watch(c.holder(c.own...))) },
-	},
-	{
-		name: "Loss/DestroyedLease", promise: 3, needs: destroy,
-		says: "A holder with a lease whose lock is removed by hand is told within a second, also when another holds the name by then.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/Destroyed", 3).needing(destroy).of(allKinds).proves(
+		"A holder whose lock is removed by hand is told within a second.",
+		func(c *C) { c.loses(c.watch(c.holder(c.own...))) }),
+	newCase("Loss/DestroyedLease", 3).needing(destroy).proves(
+		"A holder with a lease whose lock is removed by hand is told within a second, also when another holds the name by then.",
+		func(c *C) {
 			c.loses(c.watch(c.holder(locker.WithLease(longTTL))))
 			name := c.name("taken")
 			w := c.watch(c.open().acquire(name, locker.WithLease(longTTL)))
 			c.destroy(name)
 			c.open().acquire(name)
 			w.lostWithin(told, "the lock was destroyed")
-		},
-	},
-	{
-		name: "Loss/DestroyedOfMany", promise: 3, needs: destroy,
-		says: "A holder whose lock is removed by hand loses that one and no other.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/DestroyedOfMany", 3).needing(destroy).proves(
+		"A holder whose lock is removed by hand loses that one and no other.",
+		func(c *C) {
 			l := c.open()
 			w, other := c.watch(l.acquire(c.x)), l.acquire(c.name("y"))
 			c.loses(w)
 			c.alive(other, "although another was destroyed")
 			c.release(other)
-		},
-	},
-	{
-		name: "Loss/Lease", promise: 3, kinds: allKinds,
-		says: "A lock with a lease is lost when the lease is over, before another gets it, and not renewed.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/Lease", 3).of(allKinds).proves(
+		"A lock with a lease is lost when the lease is over, before another gets it, and not renewed.",
+		func(c *C) {
 			w := c.watch(c.holder(c.own.with(locker.WithLease(c.b.TTL))...))
 			p := c.waiter(c.other...)
 			w.lostWithin(c.b.TTL, "it was granted for that long")
 			second := p.held(c.b.TTL + soon)
 			w.before(p.stamp)
 			c.release(second)
-		},
-	},
-	{
-		name: "Loss/LookTellsTime", promise: 3,
-		says: "Context().Err() compares the clock itself: no look that begins after the time of the lock finds it alive.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/LookTellsTime", 3).proves(
+		"Context().Err() compares the clock itself: no look that begins after the time of the lock finds it alive.",
+		func(c *C) {
 			l := c.open()
 			for range 3 {
 				c.looksTell(l.acquire(c.name("x"), locker.WithLease(shortLease)).Context())
 			}
-		},
-	},
-	{
-		name: "Loss/DoneAndErrAgree", promise: 3,
-		says: "When the context has ended Done is closed and Err is set, both ways.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/DoneAndErrAgree", 3).proves(
+		"When the context has ended Done is closed and Err is set, both ways.",
+		func(c *C) {
 			l := c.open()
 			for i := range 4 {
 				ctx := l.acquire(c.name("x"), locker.WithLease(shortLease)).Context()
@@ -136,12 +115,10 @@ var lossCases = []*testCase{
 					c.errorf("Err is %v, Done is not closed", ctx.Err())
 				}
 			}
-		},
-	},
-	{
-		name: "Loss/Deadline", promise: 3,
-		says: "Deadline is the moment at which the lock is lost unless it is renewed before.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/Deadline", 3).proves(
+		"Deadline is the moment at which the lock is lost unless it is renewed before.",
+		func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				l := c.open(locker.WithTTL(ttl))
 				before := time.Now()
@@ -159,24 +136,20 @@ var lossCases = []*testCase{
 				c.watch(leased).lostWithin(ttl, "its deadline")
 				return nil
 			})
-		},
-	},
-	{
-		name: "Loss/CauseReleased", promise: 3,
-		says: "After a normal Release the cause is ErrReleased.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/CauseReleased", 3).proves(
+		"After a normal Release the cause is ErrReleased.",
+		func(c *C) {
 			h := c.holder()
 			c.expect(h.Context().Err(), nil, "the context of a held lock")
 			c.release(h)
 			if !errors.Is(cause(h), locker.ErrReleased) || errors.Is(cause(h), locker.ErrLost) || h.Context().Err() == nil {
 				c.errorf("after Release: %v, cause %v", h.Context().Err(), cause(h))
 			}
-		},
-	},
-	{
-		name: "Loss/CauseStays", promise: 3,
-		says: "The cause of a lock's context tells how it ended first: lost stays lost, released stays released.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/CauseStays", 3).proves(
+		"The cause of a lock's context tells how it ended first: lost stays lost, released stays released.",
+		func(c *C) {
 			l := c.open()
 			h := l.acquire(c.x, locker.WithLease(shortLease))
 			c.ends(h, "its lease was over")
@@ -190,12 +163,10 @@ var lossCases = []*testCase{
 			if h.Context().Err() == nil || !errors.Is(cause(h), locker.ErrReleased) && !errors.Is(cause(h), locker.ErrLost) {
 				c.errorf("released, then past its time: %v", cause(h))
 			}
-		},
-	},
-	{
-		name: "Loss/ContextOfCaller", promise: 3,
-		says: "The context of a lock carries the values of the context given to Acquire, but does not end with it.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/ContextOfCaller", 3).proves(
+		"The context of a lock carries the values of the context given to Acquire, but does not end with it.",
+		func(c *C) {
 			type key struct{}
 			ctx, cancel := context.WithCancel(context.WithValue(c.ctx, key{}, "value"))
 			h, err := c.open().Acquire(ctx, c.x)
@@ -207,20 +178,16 @@ var lossCases = []*testCase{
 			time.Sleep(50 * time.Millisecond)
 			c.alive(h, "when the context of Acquire ended")
 			c.release(h)
-		},
-	},
-	{
-		name: "Loss/ServerGone", promise: 3, needs: stop, alone: true,
-		says: "A holder that cannot renew because the server is away loses the lock at its deadline.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/ServerGone", 3).needing(stop).apart().proves(
+		"A holder that cannot renew because the server is away loses the lock at its deadline.",
+		func(c *C) {
 			w := c.watch(c.open(locker.WithTTL(c.b.TTL)).acquire(c.x))
 			c.whileAway(func() { w.lostWithin(c.b.TTL, "the server went away") })
-		},
-	},
-	{
-		name: "Loss/StoppedProcess", promise: 3, needs: process,
-		says: "A process that was stopped and goes on learns of the loss at the first look, before any timer has run.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/StoppedProcess", 3).needing(process).proves(
+		"A process that was stopped and goes on learns of the loss at the first look, before any timer has run.",
+		func(c *C) {
 			ch := c.spawn(c.b.TTL)
 			c.tokensRise(ch.acquire(c.x).Token)
 			watched := ch.ask(order{Do: "watch", Name: c.x})
@@ -243,12 +210,10 @@ var lossCases = []*testCase{
 			time.Sleep(100 * time.Millisecond)
 			c.alive(second, "when the stopped process went on")
 			c.release(second)
-		},
-	},
-	{
-		name: "Loss/Do", promise: 3, needs: madeByLocker,
-		says: "The context that Do gives to its function ends when the lock is lost, and Do returns ErrLost.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/Do", 3).needing(madeByLocker).proves(
+		"The context that Do gives to its function ends when the lock is lost, and Do returns ErrLost.",
+		func(c *C) {
 			err := c.b.api.do(c.ctx, c.openLocker().locker, c.x, func(ctx context.Context, lock *locker.Lock) error {
 				if !c.closes(ctx.Done(), shortLease+2*time.Second) {
 					c.errorf("the context of Do is alive long after the lease")
@@ -257,12 +222,10 @@ var lossCases = []*testCase{
 				return nil
 			}, locker.WithLease(shortLease))
 			c.expect(err, locker.ErrLost, "Do")
-		},
-	},
-	{
-		name: "Loss/DoFails", promise: 3, needs: madeByLocker,
-		says: "If the lock was lost errors.Is finds ErrLost beside the error of the function that Do ran, even if that did not notice.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/DoFails", 3).needing(madeByLocker).proves(
+		"If the lock was lost errors.Is finds ErrLost beside the error of the function that Do ran, even if that did not notice.",
+		func(c *C) {
 			failed := errors.New("failed")
 			l := c.openLocker().locker
 			for _, fails := range []func(context.Context) error{
@@ -285,8 +248,7 @@ var lossCases = []*testCase{
 				c.errorf("Do returned %v of a lock that was not lost", err)
 			}
 			c.open().free(c.x, soon)
-		},
-	},
+		}),
 }
 
 // lossBeforeTakeover cuts a holder of several locks off and lets others take over.

@@ -11,10 +11,9 @@ import (
 )
 
 var manyCases = []*testCase{
-	{
-		name: "Many/WaitedNameDelaysNoOther", promise: 10,
-		says: "A name that is waited for never delays another.",
-		run: func(c *C) {
+	newCase("Many/WaitedNameDelaysNoOther", 10).proves(
+		"A name that is waited for never delays another.",
+		func(c *C) {
 			c.holder()
 			l := c.open()
 			ctx, cancel := context.WithCancel(c.ctx)
@@ -30,12 +29,10 @@ var manyCases = []*testCase{
 			for _, p := range waiting {
 				p.returned(soon)
 			}
-		},
-	},
-	{
-		name: "Many/TwoNamesWaited", promise: 10,
-		says: "A name that is waited for never delays another that is waited for.",
-		run: func(c *C) {
+		}),
+	newCase("Many/TwoNamesWaited", 10).proves(
+		"A name that is waited for never delays another that is waited for.",
+		func(c *C) {
 			x, y := c.name("x"), c.name("y")
 			holder, l := c.open(), c.open()
 			hx, hy := holder.acquire(x), holder.acquire(y)
@@ -45,12 +42,10 @@ var manyCases = []*testCase{
 			px.waits("another name was released")
 			c.release(hx)
 			c.release(px.held(soon))
-		},
-	},
-	{
-		name: "Many/NamesHeldAtOnce", promise: 10,
-		says: "One Locker holds any number of names, and renews them all.",
-		run: func(c *C) {
+		}),
+	newCase("Many/NamesHeldAtOnce", 10).proves(
+		"One Locker holds any number of names, and renews them all.",
+		func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				l, other := c.open(locker.WithTTL(ttl)), c.open()
 				held := make([]Holding, 80)
@@ -75,12 +70,10 @@ var manyCases = []*testCase{
 				return nil
 			})
 			c.nothingLeft(ghostBound)
-		},
-	},
-	{
-		name: "Many/Stress", promise: 10,
-		says: "Any number of goroutines and names: each name has one holder at a time.",
-		run: func(c *C) {
+		}),
+	newCase("Many/Stress", 10).proves(
+		"Any number of goroutines and names: each name has one holder at a time.",
+		func(c *C) {
 			const n, goroutines = 6, 24
 			ls := c.openMany(2)
 			names := c.names(n)
@@ -96,12 +89,10 @@ var manyCases = []*testCase{
 				recs[i].check(c, names[i])
 			}
 			c.exorcised(names...)
-		},
-	},
-	{
-		name: "Many/NotReentrant", promise: 10,
-		says: "Acquiring a name again from the same process waits like any other.",
-		run: func(c *C) {
+		}),
+	newCase("Many/NotReentrant", 10).proves(
+		"Acquiring a name again from the same process waits like any other.",
+		func(c *C) {
 			l := c.open()
 			h := l.acquire(c.x)
 			p := l.queue(c.x)
@@ -109,6 +100,5 @@ var manyCases = []*testCase{
 			p.waits("this Locker holds the name")
 			c.release(h)
 			c.release(p.held(soon))
-		},
-	},
+		}),
 }

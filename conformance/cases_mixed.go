@@ -12,10 +12,9 @@ import (
 )
 
 var mixedCases = []*testCase{
-	{
-		name: "Mixed/InOrder", promise: 9, needs: fair | shareable | permits,
-		says: "All kinds stand in one queue, in the order of arrival: each is granted when it fits beside all that are ahead of it, and nobody is overtaken.",
-		run: func(c *C) {
+	newCase("Mixed/InOrder", 9).needing(fair|shareable|permits).proves(
+		"All kinds stand in one queue, in the order of arrival: each is granted when it fits beside all that are ahead of it, and nobody is overtaken.",
+		func(c *C) {
 			var wrong string
 			for range 3 {
 				if wrong = c.scheduled(); wrong == "" {
@@ -23,12 +22,10 @@ var mixedCases = []*testCase{
 				}
 			}
 			c.errorf("three schedules went wrong, the last:\n%s", wrong)
-		},
-	},
-	{
-		name: "Mixed/Exclusion", promise: 1, needs: shareable | permits,
-		says: "Holders of one name never overlap beyond what their kinds allow, whatever kinds want it.",
-		run: func(c *C) {
+		}),
+	newCase("Mixed/Exclusion", 1).needing(shareable|permits).proves(
+		"Holders of one name never overlap beyond what their kinds allow, whatever kinds want it.",
+		func(c *C) {
 			const n = 3
 			c.contest(800*time.Millisecond, c.openMany(6), 1, func(cl *client, who int, rec *record) {
 				switch k := 1 + rand.IntN(n); rand.IntN(3) {
@@ -40,8 +37,7 @@ var mixedCases = []*testCase{
 					c.hold(cl, who, rec, 0, 0)
 				}
 			})
-		},
-	},
+		}),
 }
 
 // actor is one claim of a schedule, as the rule sees it and as it really is.

@@ -28,15 +28,12 @@ var oddNames = []string{
 }
 
 var nameCases = []*testCase{
-	{
-		name: "Names/Odd", promise: 11, alone: true,
-		says: "Any non-empty string is a name, and distinct names never meet: \"a\", \"A\", \"a/b\", \"ab\", \"a \", \"..\", \"{a}b\", \"zookeeper\", NUL, emoji.",
-		run:  func(c *C) { c.distinct(oddNames, true) },
-	},
-	{
-		name: "Names/Random", promise: 11,
-		says: "Any non-empty string of bytes is a name, and distinct names never meet.",
-		run: func(c *C) {
+	newCase("Names/Odd", 11).apart().proves(
+		"Any non-empty string is a name, and distinct names never meet: \"a\", \"A\", \"a/b\", \"ab\", \"a \", \"..\", \"{a}b\", \"zookeeper\", NUL, emoji.",
+		func(c *C) { c.distinct(oddNames, true) }),
+	newCase("Names/Random", 11).proves(
+		"Any non-empty string of bytes is a name, and distinct names never meet.",
+		func(c *C) {
 			r := rand.New(rand.NewPCG(c.seed, 1))
 			var names []string
 			for range 10 {
@@ -51,12 +48,10 @@ var nameCases = []*testCase{
 			}
 			slices.Sort(names)
 			c.distinct(slices.Compact(names), false)
-		},
-	},
-	{
-		name: "Names/Prefixes", promise: 11,
-		says: "Distinct names never meet, also when one begins with the other, is held, and the other is waited for.",
-		run: func(c *C) {
+		}),
+	newCase("Names/Prefixes", 11).proves(
+		"Distinct names never meet, also when one begins with the other, is held, and the other is waited for.",
+		func(c *C) {
 			for _, other := range []string{c.x + "/b", c.x + "b", c.x + " ", c.x + "/", c.x + "%", c.x + "\x00", "/" + c.x, c.x + "/b/c"} {
 				a, b := c.open(), c.open()
 				long := a.acquire(other)
@@ -71,12 +66,10 @@ var nameCases = []*testCase{
 				q.returned(soon)
 				c.release(short)
 			}
-		},
-	},
-	{
-		name: "Names/Longest", promise: 11,
-		says: "Any string of up to 1,024 bytes is a name, whatever the bytes.",
-		run: func(c *C) {
+		}),
+	newCase("Names/Longest", 11).proves(
+		"Any string of up to 1,024 bytes is a name, whatever the bytes.",
+		func(c *C) {
 			var names []string
 			for _, fill := range []string{"a", "/", ".", "%", " ", "\x00", "\xff", "{", "é", "🔒", "Z"} {
 				head := c.name("")
@@ -84,24 +77,20 @@ var nameCases = []*testCase{
 				names = append(names, head+body, head+body[:len(body)-1], head+body[:len(body)-1]+"z")
 			}
 			c.distinct(names, false)
-		},
-	},
-	{
-		name: "Names/Invalid", promise: 11,
-		says: "Names that are empty or longer than 1,024 bytes get ErrInvalidName.",
-		run: func(c *C) {
+		}),
+	newCase("Names/Invalid", 11).proves(
+		"Names that are empty or longer than 1,024 bytes get ErrInvalidName.",
+		func(c *C) {
 			l := c.open()
 			for _, name := range []string{"", strings.Repeat("a", locker.MaxName+1), strings.Repeat("é", locker.MaxName)} {
 				for _, acquire := range l.ways() {
 					c.refused(locker.ErrInvalidName, c.ctx, acquire, name)
 				}
 			}
-		},
-	},
-	{
-		name: "Names/Name", promise: 11,
-		says: "Name is the name that was taken, byte for byte.",
-		run: func(c *C) {
+		}),
+	newCase("Names/Name", 11).proves(
+		"Name is the name that was taken, byte for byte.",
+		func(c *C) {
 			l := c.open()
 			for _, name := range []string{c.name("x"), c.name("a/../b\x00\xff")} {
 				h := l.acquire(name)
@@ -110,8 +99,7 @@ var nameCases = []*testCase{
 				}
 				c.release(h)
 			}
-		},
-	},
+		}),
 }
 
 // distinct has one Locker take all names and hold them together: two that meet

@@ -9,10 +9,9 @@ import (
 )
 
 var outageCases = []*testCase{
-	{
-		name: "Outage/WaitersGoOn", promise: 14, needs: stop, alone: true,
-		says: "While servers are away waiters wait; when servers return they go on by themselves.",
-		run: func(c *C) {
+	newCase("Outage/WaitersGoOn", 14).needing(stop).apart().proves(
+		"While servers are away waiters wait; when servers return they go on by themselves.",
+		func(c *C) {
 			h := c.open(locker.WithTTL(c.b.TTL)).acquire(c.x)
 			p := c.waiter()
 			c.whileAway(func() {
@@ -26,12 +25,10 @@ var outageCases = []*testCase{
 			})
 			_ = h.Release(c.ctx)
 			c.release(p.held(c.b.TTL + 2*soon))
-		},
-	},
-	{
-		name: "Outage/AcquireMeanwhile", promise: 14, needs: stop, alone: true,
-		says: "An Acquire that begins while servers are away waits and goes on when they return.",
-		run: func(c *C) {
+		}),
+	newCase("Outage/AcquireMeanwhile", 14).needing(stop).apart().proves(
+		"An Acquire that begins while servers are away waits and goes on when they return.",
+		func(c *C) {
 			l := c.open()
 			l.free(c.name("warm"), soon)
 			var p *pending
@@ -41,12 +38,10 @@ var outageCases = []*testCase{
 				p.waits("the server is away")
 			})
 			c.release(p.held(2 * soon))
-		},
-	},
-	{
-		name: "Outage/HolderKeeps", promise: 14, needs: stop | durable, alone: true,
-		says: "Holders keep the lock until its deadline: one that is renewed again in time is not lost.",
-		run: func(c *C) {
+		}),
+	newCase("Outage/HolderKeeps", 14).needing(stop|durable).apart().proves(
+		"Holders keep the lock until its deadline: one that is renewed again in time is not lost.",
+		func(c *C) {
 			l := c.open()
 			h := l.acquire(c.x)
 			deadline := h.Deadline()
@@ -61,12 +56,10 @@ var outageCases = []*testCase{
 			c.alive(h, "although it was renewed after the restart")
 			_ = h.Release(c.ctx)
 			l.free(c.x, soon)
-		},
-	},
-	{
-		name: "Outage/WorksAfterwards", promise: 14, needs: stop, alone: true,
-		says: "When servers return a Locker that lost its locks works as before.",
-		run: func(c *C) {
+		}),
+	newCase("Outage/WorksAfterwards", 14).needing(stop).apart().proves(
+		"When servers return a Locker that lost its locks works as before.",
+		func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				name := c.name("x")
 				l := c.open(locker.WithTTL(ttl))
@@ -76,22 +69,16 @@ var outageCases = []*testCase{
 				l.free(name, 2*soon)
 				return c.keeps(l, name, 2*ttl)
 			})
-		},
-	},
-	{
-		name: "Outage/FrozenWaiter", promise: 14, needs: link, kinds: allKinds,
-		says: "A waiter to whom the network was silent goes on by itself when it speaks again.",
-		run:  func(c *C) { c.waiterOutage(func(l Link) { l.Freeze() }) },
-	},
-	{
-		name: "Outage/CutWaiter", promise: 14, needs: link, kinds: allKinds,
-		says: "A waiter whose connections were cut goes on by itself when they can be made again.",
-		run:  func(c *C) { c.waiterOutage(func(l Link) { l.Cut() }) },
-	},
-	{
-		name: "Outage/MissedWakeUp", promise: 8, needs: link, kinds: allKinds,
-		says: "A slow fallback covers a lost message: a waiter that was cut off when the lock was released gets it.",
-		run: func(c *C) {
+		}),
+	newCase("Outage/FrozenWaiter", 14).needing(link).of(allKinds).proves(
+		"A waiter to whom the network was silent goes on by itself when it speaks again.",
+		func(c *C) { c.waiterOutage(func(l Link) { l.Freeze() }) }),
+	newCase("Outage/CutWaiter", 14).needing(link).of(allKinds).proves(
+		"A waiter whose connections were cut goes on by itself when they can be made again.",
+		func(c *C) { c.waiterOutage(func(l Link) { l.Cut() }) }),
+	newCase("Outage/MissedWakeUp", 8).needing(link).of(allKinds).proves(
+		"A slow fallback covers a lost message: a waiter that was cut off when the lock was released gets it.",
+		func(c *C) {
 			h := c.holder(c.other...)
 			a := c.openLink()
 			p := a.queue(c.x, c.own...)
@@ -100,12 +87,10 @@ var outageCases = []*testCase{
 			time.Sleep(200 * time.Millisecond)
 			a.link.Heal()
 			c.release(p.held(longTTL + soon))
-		},
-	},
-	{
-		name: "Outage/CutAgainAndAgain", promise: 14, needs: link,
-		says: "A waiter survives any number of cuts.",
-		run: func(c *C) {
+		}),
+	newCase("Outage/CutAgainAndAgain", 14).needing(link).proves(
+		"A waiter survives any number of cuts.",
+		func(c *C) {
 			h := c.holder()
 			a := c.openLink()
 			p := a.queue(c.x)
@@ -114,12 +99,10 @@ var outageCases = []*testCase{
 			c.release(h)
 			c.release(p.held(longTTL + soon))
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Outage/HolderSurvivesCut", promise: 14, needs: link, kinds: allKinds,
-		says: "Holders keep the lock until its deadline: a connection that is cut and made again in time loses nothing.",
-		run: func(c *C) {
+		}),
+	newCase("Outage/HolderSurvivesCut", 14).needing(link).of(allKinds).proves(
+		"Holders keep the lock until its deadline: a connection that is cut and made again in time loses nothing.",
+		func(c *C) {
 			a, b := c.openLink(), c.open()
 			h := a.acquire(c.x, c.own...)
 			a.cut(3, 50*time.Millisecond, 50*time.Millisecond)
@@ -127,12 +110,10 @@ var outageCases = []*testCase{
 			b.taken(c.x)
 			c.release(h)
 			b.free(c.x, soon)
-		},
-	},
-	{
-		name: "Outage/LostAndGoesOn", promise: 14, needs: link, kinds: allKinds,
-		says: "A Locker that was cut off and lost its locks works as before when the network is back.",
-		run: func(c *C) {
+		}),
+	newCase("Outage/LostAndGoesOn", 14).needing(link).of(allKinds).proves(
+		"A Locker that was cut off and lost its locks works as before when the network is back.",
+		func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				name := c.name("x")
 				a, b := c.openLink(locker.WithTTL(ttl)), c.open()
@@ -145,8 +126,7 @@ var outageCases = []*testCase{
 				return c.keeps(a, name, 2*ttl)
 			})
 			c.nothingLeft(ghostBound)
-		},
-	},
+		}),
 }
 
 // cut cuts the client's connections n times, for a while each.

@@ -8,26 +8,21 @@ import (
 )
 
 var permitCases = []*testCase{
-	{
-		name: "Permits/Refused", promise: 1, needs: noPermits,
-		says: "A backend that does not offer permits refuses them with ErrUnsupported and takes nothing.",
-		run:  func(c *C) { c.unsupported(locker.Permits(1, 2)) },
-	},
-	{
-		name: "Permits/NeverMore", promise: 1, needs: permits,
-		says: "Holders of one name together never have more than n permits.",
-		run: func(c *C) {
+	newCase("Permits/Refused", 1).needing(noPermits).proves(
+		"A backend that does not offer permits refuses them with ErrUnsupported and takes nothing.",
+		func(c *C) { c.unsupported(locker.Permits(1, 2)) }),
+	newCase("Permits/NeverMore", 1).needing(permits).proves(
+		"Holders of one name together never have more than n permits.",
+		func(c *C) {
 			const n = 4
 			c.contest(800*time.Millisecond, c.openMany(4), 3, func(cl *client, who int, rec *record) {
 				k := 1 + rand.IntN(n)
 				c.hold(cl, who, rec, k, n, locker.Permits(k, n))
 			})
-		},
-	},
-	{
-		name: "Permits/KofN", promise: 1, needs: permits,
-		says: "A try for k of n permits succeeds if so many are left, and is ErrNotAcquired if not.",
-		run: func(c *C) {
+		}),
+	newCase("Permits/KofN", 1).needing(permits).proves(
+		"A try for k of n permits succeeds if so many are left, and is ErrNotAcquired if not.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			two := locker.Permits(2, 5)
 			one := a.acquire(c.x, two)
@@ -41,12 +36,10 @@ var permitCases = []*testCase{
 			c.alive(other, "among others")
 			c.release(other, three)
 			b.free(c.x, soon)
-		},
-	},
-	{
-		name: "Permits/NoneIdle", promise: 8, needs: permits,
-		says: "No permit is idle while somebody waits who could have it: each that is given back goes on at once.",
-		run: func(c *C) {
+		}),
+	newCase("Permits/NoneIdle", 8).needing(permits).proves(
+		"No permit is idle while somebody waits who could have it: each that is given back goes on at once.",
+		func(c *C) {
 			const n = 3
 			one := locker.Permits(1, n)
 			l := c.open()
@@ -72,12 +65,10 @@ var permitCases = []*testCase{
 			}
 			c.releaseAll(held, "among others")
 			c.turns(n-1, waiting)
-		},
-	},
-	{
-		name: "Permits/BigDoesNotStarve", promise: 9, needs: permits | fair,
-		says: "Waiters get permits in the order of arrival: those who want few do not overtake one who wants many.",
-		run: func(c *C) {
+		}),
+	newCase("Permits/BigDoesNotStarve", 9).needing(permits|fair).proves(
+		"Waiters get permits in the order of arrival: those who want few do not overtake one who wants many.",
+		func(c *C) {
 			c.mostly("those who want few overtook one who wants many", func() bool {
 				name := c.name("x")
 				few, many := locker.Permits(1, 3), locker.Permits(3, 3)
@@ -104,12 +95,10 @@ var permitCases = []*testCase{
 				c.release(second.held(soon))
 				return !overtaken
 			})
-		},
-	},
-	{
-		name: "Permits/DeathGivesBack", promise: 4, needs: permits | link,
-		says: "The permits of a holder that is cut off for good are given back within TTL plus one second, while others hold theirs.",
-		run: func(c *C) {
+		}),
+	newCase("Permits/DeathGivesBack", 4).needing(permits|link).proves(
+		"The permits of a holder that is cut off for good are given back within TTL plus one second, while others hold theirs.",
+		func(c *C) {
 			a, b := c.openLink(locker.WithTTL(c.b.TTL)), c.open()
 			a.acquire(c.x, locker.Permits(2, 3))
 			third := b.acquire(c.x, locker.Permits(1, 3))
@@ -120,12 +109,10 @@ var permitCases = []*testCase{
 			b.taken(c.x, locker.Permits(1, 3))
 			c.alive(third, "when another died")
 			c.release(h, third)
-		},
-	},
-	{
-		name: "Permits/Fencing", promise: 2, needs: permits | fenced,
-		says: "A holding of all permits has a greater token than all before it, and a lower one than all after it.",
-		run: func(c *C) {
+		}),
+	newCase("Permits/Fencing", 2).needing(permits|fenced).proves(
+		"A holding of all permits has a greater token than all before it, and a lower one than all after it.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 5 {
 				one, two := a.acquire(c.x, locker.Permits(1, 2)), b.acquire(c.x, locker.Permits(1, 2))
@@ -133,6 +120,5 @@ var permitCases = []*testCase{
 				c.release(one, two)
 				c.release(c.rises(b.acquire(c.x, locker.Permits(2, 2))))
 			}
-		},
-	},
+		}),
 }

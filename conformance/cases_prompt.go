@@ -77,30 +77,23 @@ func (c *C) tryOver(a *client, ctx context.Context) error {
 }
 
 var promptCases = []*testCase{
-	{
-		name: "Prompt/Deadline", promise: 6,
-		says: "Every call returns within 100 ms of its ctx ending, and errors.Is finds the ctx's error: a waiter whose time is over.",
-		run:  func(c *C) { c.promptWaiter(false) },
-	},
-	{
-		name: "Prompt/Cancel", promise: 6, kinds: allKinds,
-		says: "Every call returns within 100 ms of its ctx ending, and errors.Is finds the ctx's error: a waiter that is cancelled.",
-		run:  func(c *C) { c.promptWaiter(true) },
-	},
-	{
-		name: "Prompt/QueuedGoroutine", promise: 6,
-		says: "Every call returns within 100 ms of its ctx ending: also a goroutine that waits behind another of its process.",
-		run: func(c *C) {
+	newCase("Prompt/Deadline", 6).proves(
+		"Every call returns within 100 ms of its ctx ending, and errors.Is finds the ctx's error: a waiter whose time is over.",
+		func(c *C) { c.promptWaiter(false) }),
+	newCase("Prompt/Cancel", 6).of(allKinds).proves(
+		"Every call returns within 100 ms of its ctx ending, and errors.Is finds the ctx's error: a waiter that is cancelled.",
+		func(c *C) { c.promptWaiter(true) }),
+	newCase("Prompt/QueuedGoroutine", 6).proves(
+		"Every call returns within 100 ms of its ctx ending: also a goroutine that waits behind another of its process.",
+		func(c *C) {
 			l := c.open()
 			l.acquire(c.x)
 			l.queue(c.x)
 			c.prompt(promptly, true, func(ctx context.Context) error { return onlyErr(l.Acquire(ctx, c.x)) })
-		},
-	},
-	{
-		name: "Prompt/FinishedContext", promise: 6,
-		says: "A call whose ctx has already ended returns its error at once and takes nothing, even if the name is free.",
-		run: func(c *C) {
+		}),
+	newCase("Prompt/FinishedContext", 6).proves(
+		"A call whose ctx has already ended returns its error at once and takes nothing, even if the name is free.",
+		func(c *C) {
 			l := c.open()
 			ended, cancel := context.WithDeadline(c.ctx, time.Now().Add(-time.Second))
 			defer cancel()
@@ -109,12 +102,10 @@ var promptCases = []*testCase{
 				c.refused(context.DeadlineExceeded, ended, acquire, c.x)
 			}
 			l.free(c.x, soon)
-		},
-	},
-	{
-		name: "Prompt/Cause", promise: 6,
-		says: "errors.Is finds the ctx's error, and the cause given when it was cancelled.",
-		run: func(c *C) {
+		}),
+	newCase("Prompt/Cause", 6).proves(
+		"errors.Is finds the ctx's error, and the cause given when it was cancelled.",
+		func(c *C) {
 			c.holder()
 			why := errors.New("no longer needed")
 			ctx, cancel := context.WithCancelCause(c.ctx)
@@ -122,39 +113,29 @@ var promptCases = []*testCase{
 			cancel(why)
 			p.fails(context.Canceled)
 			p.fails(why)
-		},
-	},
-	{
-		name: "Prompt/AcquireOverFrozenLink", promise: 6, needs: link,
-		says: "Every call returns within 100 ms of its ctx ending whatever the client library does: the network is silent.",
-		run:  func(c *C) { c.promptOver(func(l Link) { l.Freeze() }, c.acquireOver) },
-	},
-	{
-		name: "Prompt/TryOverFrozenLink", promise: 6, needs: link,
-		says: "Every call returns within 100 ms of its ctx ending whatever the client library does: TryAcquire, the network is silent.",
-		run:  func(c *C) { c.promptOver(func(l Link) { l.Freeze() }, c.tryOver) },
-	},
-	{
-		name: "Prompt/AcquireOverCutLink", promise: 6, needs: link,
-		says: "Every call returns within 100 ms of its ctx ending whatever the client library does: no connection can be made.",
-		run:  func(c *C) { c.promptOver(func(l Link) { l.Cut() }, c.acquireOver) },
-	},
-	{
-		name: "Prompt/WaiterOverFrozenLink", promise: 6, needs: link,
-		says: "Every call returns within 100 ms of its ctx ending: a waiter to whom the network falls silent while it waits.",
-		run: func(c *C) {
+		}),
+	newCase("Prompt/AcquireOverFrozenLink", 6).needing(link).proves(
+		"Every call returns within 100 ms of its ctx ending whatever the client library does: the network is silent.",
+		func(c *C) { c.promptOver(func(l Link) { l.Freeze() }, c.acquireOver) }),
+	newCase("Prompt/TryOverFrozenLink", 6).needing(link).proves(
+		"Every call returns within 100 ms of its ctx ending whatever the client library does: TryAcquire, the network is silent.",
+		func(c *C) { c.promptOver(func(l Link) { l.Freeze() }, c.tryOver) }),
+	newCase("Prompt/AcquireOverCutLink", 6).needing(link).proves(
+		"Every call returns within 100 ms of its ctx ending whatever the client library does: no connection can be made.",
+		func(c *C) { c.promptOver(func(l Link) { l.Cut() }, c.acquireOver) }),
+	newCase("Prompt/WaiterOverFrozenLink", 6).needing(link).proves(
+		"Every call returns within 100 ms of its ctx ending: a waiter to whom the network falls silent while it waits.",
+		func(c *C) {
 			c.holder()
 			a := c.openLink()
 			c.prompt(2*promptly, false, func(ctx context.Context) error {
 				defer time.AfterFunc(promptly, a.link.Freeze).Stop()
 				return c.acquireOver(a, ctx)
 			})
-		},
-	},
-	{
-		name: "Prompt/ReleaseOverFrozenLink", promise: 6, needs: link,
-		says: "Every call returns within 100 ms of its ctx ending: Release, the network is silent.",
-		run: func(c *C) {
+		}),
+	newCase("Prompt/ReleaseOverFrozenLink", 6).needing(link).proves(
+		"Every call returns within 100 ms of its ctx ending: Release, the network is silent.",
+		func(c *C) {
 			a := c.openLink()
 			held := []Holding{a.acquire(c.name("x")), a.acquire(c.name("y")), a.acquire(c.name("z"))}
 			a.link.Freeze()
@@ -163,12 +144,10 @@ var promptCases = []*testCase{
 				held = held[1:]
 				return h.Release(ctx)
 			})
-		},
-	},
-	{
-		name: "Prompt/CloseOverFrozenLink", promise: 6, needs: link,
-		says: "Every call returns within 100 ms of its ctx ending: Close, the network is silent.",
-		run: func(c *C) {
+		}),
+	newCase("Prompt/CloseOverFrozenLink", 6).needing(link).proves(
+		"Every call returns within 100 ms of its ctx ending: Close, the network is silent.",
+		func(c *C) {
 			var cut []*client
 			for range 3 {
 				a := c.openLink()
@@ -186,17 +165,14 @@ var promptCases = []*testCase{
 				<-ctx.Done()
 				return ctx.Err()
 			})
-		},
-	},
-	{
-		name: "Prompt/ServerGone", promise: 6, needs: stop, alone: true,
-		says: "Every call returns within 100 ms of its ctx ending whatever the client library does: the server is away.",
-		run: func(c *C) {
+		}),
+	newCase("Prompt/ServerGone", 6).needing(stop).apart().proves(
+		"Every call returns within 100 ms of its ctx ending whatever the client library does: the server is away.",
+		func(c *C) {
 			l := c.open()
 			l.free(c.x, soon)
 			c.whileAway(func() {
 				c.prompt(promptly, true, func(ctx context.Context) error { return c.acquireOver(l, ctx) })
 			})
-		},
-	},
+		}),
 }

@@ -9,10 +9,9 @@ import (
 )
 
 var reentryCases = []*testCase{
-	{
-		name: "Reentry/Held", promise: 13, needs: madeByLocker,
-		says: "An acquisition whose ctx comes from a lock of the same name returns ErrHeld at once: by Context, Within or Do, and also nested.",
-		run: func(c *C) {
+	newCase("Reentry/Held", 13).needing(madeByLocker).proves(
+		"An acquisition whose ctx comes from a lock of the same name returns ErrHeld at once: by Context, Within or Do, and also nested.",
+		func(c *C) {
 			l, inner := c.openLocker(), c.name("inner")
 			type key struct{}
 			h := l.lock(c.x)
@@ -40,12 +39,10 @@ var reentryCases = []*testCase{
 			})
 			c.expect(err, nil, "Do")
 			c.exorcised(c.x, inner)
-		},
-	},
-	{
-		name: "Reentry/NotOthers", promise: 10, needs: madeByLocker,
-		says: "An acquisition waits as ever if its ctx comes from a lock of another name, of another Locker, or from one that has ended.",
-		run: func(c *C) {
+		}),
+	newCase("Reentry/NotOthers", 10).needing(madeByLocker).proves(
+		"An acquisition waits as ever if its ctx comes from a lock of another name, of another Locker, or from one that has ended.",
+		func(c *C) {
 			a, b := c.openLocker(), c.openLocker()
 			h := a.lock(c.x)
 			p := b.queueUntil(h.Context(), c.x)
@@ -63,12 +60,10 @@ var reentryCases = []*testCase{
 			if p.err == nil {
 				c.release(p.lock)
 			}
-		},
-	},
-	{
-		name: "Reentry/Joins", promise: 10, needs: madeByLocker,
-		says: "With Reenter an acquisition joins the lock that its ctx comes from: with the same token, and the name is free when the first who took it lets go.",
-		run: func(c *C) {
+		}),
+	newCase("Reentry/Joins", 10).needing(madeByLocker).proves(
+		"With Reenter an acquisition joins the lock that its ctx comes from: with the same token, and the name is free when the first who took it lets go.",
+		func(c *C) {
 			l, other := c.openLocker(), c.open()
 			h := l.lock(c.x)
 			join := func(ctx context.Context) *locker.Lock {
@@ -93,24 +88,20 @@ var reentryCases = []*testCase{
 				c.release(inner)
 			}
 			c.exorcised(c.x)
-		},
-	},
-	{
-		name: "Reentry/NotMore", promise: 1, needs: madeByLocker | shareable,
-		says: "A lock that is more than the one it would join is refused with ErrHeld.",
-		run: func(c *C) {
+		}),
+	newCase("Reentry/NotMore", 1).needing(madeByLocker|shareable).proves(
+		"A lock that is more than the one it would join is refused with ErrHeld.",
+		func(c *C) {
 			l := c.openLocker()
 			h := l.lock(c.x, locker.Shared())
 			c.refused(locker.ErrHeld, h.Context(), l.TryAcquire, c.x, locker.Reenter())
 			inner, err := l.locker.Acquire(h.Context(), c.x, locker.Reenter(), locker.Shared())
 			c.must(err, "shared in shared")
 			c.release(inner, h)
-		},
-	},
-	{
-		name: "Reentry/Lost", promise: 3, needs: madeByLocker,
-		says: "A lock that joined another is lost with it.",
-		run: func(c *C) {
+		}),
+	newCase("Reentry/Lost", 3).needing(madeByLocker).proves(
+		"A lock that joined another is lost with it.",
+		func(c *C) {
 			l := c.openLocker()
 			h := l.lock(c.x, locker.WithLease(c.b.TTL))
 			inner, err := l.locker.Acquire(h.Context(), c.x, locker.Reenter())
@@ -126,8 +117,7 @@ var reentryCases = []*testCase{
 			c.releaseLost(inner)
 			c.releaseLost(h)
 			c.release(next)
-		},
-	},
+		}),
 }
 
 // isHeld fails the case unless an acquisition with ctx is refused with ErrHeld at once.

@@ -9,56 +9,47 @@ import (
 )
 
 var releaseCases = []*testCase{
-	{
-		name: "Release/Twice", promise: 7, kinds: allKinds,
-		says: "Release is harmless when called twice: it frees only this holding, never a successor's.",
-		run: func(c *C) {
+	newCase("Release/Twice", 7).of(allKinds).proves(
+		"Release is harmless when called twice: it frees only this holding, never a successor's.",
+		func(c *C) {
 			h := c.holder(c.own...)
 			c.release(h)
 			next := c.holder(c.other...)
 			c.release(h, h, h)
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/TwiceOwnSuccessor", promise: 7,
-		says: "Release frees only this holding, also when the successor is a lock of the same Locker.",
-		run: func(c *C) {
+		}),
+	newCase("Release/TwiceOwnSuccessor", 7).proves(
+		"Release frees only this holding, also when the successor is a lock of the same Locker.",
+		func(c *C) {
 			a := c.open()
 			h := a.acquire(c.x)
 			c.release(h)
 			next := a.acquire(c.x)
 			_ = h.Release(c.ctx)
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/AfterLease", promise: 7, kinds: allKinds,
-		says: "After a loss Release says ErrLost and leaves the successor alone: the lease was over.",
-		run: func(c *C) {
+		}),
+	newCase("Release/AfterLease", 7).of(allKinds).proves(
+		"After a loss Release says ErrLost and leaves the successor alone: the lease was over.",
+		func(c *C) {
 			h := c.holder(c.own.with(locker.WithLease(c.b.TTL))...)
 			next := c.holder(c.other...)
 			c.releaseLost(h)
 			c.releaseLost(h)
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/AfterDestroy", promise: 7, needs: destroy, kinds: allKinds,
-		says: "After a loss Release says ErrLost and leaves the successor alone: the lock had been removed by hand.",
-		run: func(c *C) {
+		}),
+	newCase("Release/AfterDestroy", 7).needing(destroy).of(allKinds).proves(
+		"After a loss Release says ErrLost and leaves the successor alone: the lock had been removed by hand.",
+		func(c *C) {
 			h := c.holder(c.own...)
 			c.destroy(c.x)
 			next := c.holder(c.other...)
 			c.ends(h, "the lock was destroyed")
 			c.releaseLost(h)
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/DestroyedUnseen", promise: 7, needs: destroy, kinds: allKinds,
-		says: "Release of a lock that was removed by hand a moment ago leaves the successor alone.",
-		run: func(c *C) {
+		}),
+	newCase("Release/DestroyedUnseen", 7).needing(destroy).of(allKinds).proves(
+		"Release of a lock that was removed by hand a moment ago leaves the successor alone.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 5 {
 				h := a.acquire(c.x, c.own...)
@@ -70,12 +61,10 @@ var releaseCases = []*testCase{
 				}
 				c.holds(next)
 			}
-		},
-	},
-	{
-		name: "Release/AfterTakeover", promise: 7, needs: link, kinds: allKinds,
-		says: "After a loss Release says ErrLost and leaves the successor alone: the holder had been cut off.",
-		run: func(c *C) {
+		}),
+	newCase("Release/AfterTakeover", 7).needing(link).of(allKinds).proves(
+		"After a loss Release says ErrLost and leaves the successor alone: the holder had been cut off.",
+		func(c *C) {
 			a := c.openLink(locker.WithTTL(c.b.TTL))
 			h := a.acquire(c.x, c.own...)
 			a.link.Freeze()
@@ -84,12 +73,10 @@ var releaseCases = []*testCase{
 			c.releaseLost(h)
 			time.Sleep(500 * time.Millisecond) // what is on its way arrives
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/EndedContext", promise: 7, kinds: allKinds,
-		says: "Release works when the ctx of the work has been cancelled.",
-		run: func(c *C) {
+		}),
+	newCase("Release/EndedContext", 7).of(allKinds).proves(
+		"Release works when the ctx of the work has been cancelled.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			ended := c.ended()
 			for range 3 {
@@ -104,24 +91,20 @@ var releaseCases = []*testCase{
 				}
 				b.free(c.x, ghostBound)
 			}
-		},
-	},
-	{
-		name: "Release/AcquireContextEnded", promise: 7,
-		says: "Release works when the ctx given to Acquire has been cancelled.",
-		run: func(c *C) {
+		}),
+	newCase("Release/AcquireContextEnded", 7).proves(
+		"Release works when the ctx given to Acquire has been cancelled.",
+		func(c *C) {
 			ctx, cancel := context.WithCancel(c.ctx)
 			h, err := c.open().Acquire(ctx, c.x)
 			c.must(err, "acquire")
 			cancel()
 			c.release(h)
 			c.open().free(c.x, soon)
-		},
-	},
-	{
-		name: "Release/ManyAtOnce", promise: 7, kinds: allKinds,
-		says: "Release may be called by many at once, and frees this holding once.",
-		run: func(c *C) {
+		}),
+	newCase("Release/ManyAtOnce", 7).of(allKinds).proves(
+		"Release may be called by many at once, and frees this holding once.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 5 {
 				h := a.acquire(c.x, c.own...)
@@ -129,33 +112,27 @@ var releaseCases = []*testCase{
 				together(8, func(int) { c.release(h) })
 				c.holds(p.held(soon))
 			}
-		},
-	},
-	{
-		name: "Release/OtherGoroutine", promise: 10,
-		says: "A lock may be released by another goroutine than the one that took it.",
-		run: func(c *C) {
+		}),
+	newCase("Release/OtherGoroutine", 10).proves(
+		"A lock may be released by another goroutine than the one that took it.",
+		func(c *C) {
 			l := c.open()
 			c.release(l.begin(c.ctx, c.x).held(soon))
 			l.free(c.x, soon)
-		},
-	},
-	{
-		name: "Release/OnlyItsName", promise: 7,
-		says: "Release frees only this holding, not those of other names.",
-		run: func(c *C) {
+		}),
+	newCase("Release/OnlyItsName", 7).proves(
+		"Release frees only this holding, not those of other names.",
+		func(c *C) {
 			l, other := c.open(), c.open()
 			x, y := l.acquire(c.x), l.acquire(c.name("y"))
 			c.release(x)
 			c.alive(y, "by the release of another name")
 			other.free(c.x, soon)
 			c.holds(y)
-		},
-	},
-	{
-		name: "Release/FreesForAll", promise: 7, kinds: allKinds,
-		says: "What was released can be taken by anybody: by Acquire, by TryAcquire, by the same Locker.",
-		run: func(c *C) {
+		}),
+	newCase("Release/FreesForAll", 7).of(allKinds).proves(
+		"What was released can be taken by anybody: by Acquire, by TryAcquire, by the same Locker.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 5 {
 				c.release(a.acquire(c.x, c.own...))
@@ -169,12 +146,10 @@ var releaseCases = []*testCase{
 				}
 				c.release(got)
 			}
-		},
-	},
-	{
-		name: "Release/AfterClose", promise: 7,
-		says: "Release after Close is harmless.",
-		run: func(c *C) {
+		}),
+	newCase("Release/AfterClose", 7).proves(
+		"Release after Close is harmless.",
+		func(c *C) {
 			a := c.open()
 			h := a.acquire(c.x)
 			a.close()
@@ -183,6 +158,5 @@ var releaseCases = []*testCase{
 				c.errorf("release after Close: %v", err)
 			}
 			c.holds(next)
-		},
-	},
+		}),
 }

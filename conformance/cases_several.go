@@ -9,10 +9,9 @@ import (
 )
 
 var severalCases = []*testCase{
-	{
-		name: "Several/AllOrNone", promise: 1, needs: madeByLocker,
-		says: "AcquireAll and TryAcquireAll take all names or none.",
-		run: func(c *C) {
+	newCase("Several/AllOrNone", 1).needing(madeByLocker).proves(
+		"AcquireAll and TryAcquireAll take all names or none.",
+		func(c *C) {
 			names := c.names(3)
 			l, other := c.openLocker().locker, c.open()
 			for i, name := range names {
@@ -38,12 +37,10 @@ var severalCases = []*testCase{
 				c.expect(locks.Release(c.ctx), nil, "release")
 			}
 			c.exorcised(names...)
-		},
-	},
-	{
-		name: "Several/LostMeanwhile", promise: 3, needs: madeByLocker,
-		says: "If one of several names is lost before the last is there all go back, with ErrLost.",
-		run: func(c *C) {
+		}),
+	newCase("Several/LostMeanwhile", 3).needing(madeByLocker).proves(
+		"If one of several names is lost before the last is there all go back, with ErrLost.",
+		func(c *C) {
 			names := c.names(2)
 			h := c.open().acquire(names[1])
 			l := c.openLocker()
@@ -68,12 +65,10 @@ var severalCases = []*testCase{
 			}
 			c.expect(err, locker.ErrLost, "AcquireAll")
 			c.exorcised(names...)
-		},
-	},
-	{
-		name: "Several/Order", promise: 1, needs: madeByLocker,
-		says: "Several names are taken in the order of their bytes, each once however often it is named.",
-		run: func(c *C) {
+		}),
+	newCase("Several/Order", 1).needing(madeByLocker).proves(
+		"Several names are taken in the order of their bytes, each once however often it is named.",
+		func(c *C) {
 			base := c.name("")
 			var names []string
 			for _, x := range []string{"b", "a", "é", "B", "a/", "a", "\xff", "10", "9", "b", "\x00"} {
@@ -91,12 +86,10 @@ var severalCases = []*testCase{
 				}
 				c.expect(locks.Release(c.ctx), nil, "release")
 			}
-		},
-	},
-	{
-		name: "Several/NoDeadlock", promise: 10, needs: madeByLocker,
-		says: "Callers who take overlapping sets of names never wait for each other in a circle.",
-		run: func(c *C) {
+		}),
+	newCase("Several/NoDeadlock", 10).needing(madeByLocker).proves(
+		"Callers who take overlapping sets of names never wait for each other in a circle.",
+		func(c *C) {
 			x, y, z := c.name("x"), c.name("y"), c.name("z")
 			sets := [][]string{{x, y, z}, {z, y, x}, {y, x}, {z, x}, {y, z}}
 			together(len(sets), func(i int) {
@@ -109,12 +102,10 @@ var severalCases = []*testCase{
 					c.expect(locks.Release(c.ctx), nil, "release")
 				}
 			})
-		},
-	},
-	{
-		name: "Several/Context", promise: 3, needs: madeByLocker,
-		says: "The context of several locks ends with the first that ends, with its cause.",
-		run: func(c *C) {
+		}),
+	newCase("Several/Context", 3).needing(madeByLocker).proves(
+		"The context of several locks ends with the first that ends, with its cause.",
+		func(c *C) {
 			l := c.openLocker().locker
 			names := c.names(3)
 			for i := range names {
@@ -127,8 +118,7 @@ var severalCases = []*testCase{
 			}
 			locks := c.several(c.b.api.acquireAll, l, names, locker.WithLease(c.b.TTL))
 			c.endsWith(c.b.api.contextOf(locks), locker.ErrLost, "the end of the leases")
-		},
-	},
+		}),
 }
 
 type takeAll = func(context.Context, locker.Locker, []string, ...locker.AcquireOption) (locker.Locks, error)

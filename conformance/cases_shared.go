@@ -8,15 +8,12 @@ import (
 )
 
 var sharedCases = []*testCase{
-	{
-		name: "Shared/Refused", promise: 1, needs: unshareable,
-		says: "A backend that does not offer shared locks refuses them with ErrUnsupported and takes nothing.",
-		run:  func(c *C) { c.unsupported(locker.Shared()) },
-	},
-	{
-		name: "Shared/Together", promise: 1, needs: shareable,
-		says: "A shared lock is held together with other shared ones, also of other Lockers.",
-		run: func(c *C) {
+	newCase("Shared/Refused", 1).needing(unshareable).proves(
+		"A backend that does not offer shared locks refuses them with ErrUnsupported and takes nothing.",
+		func(c *C) { c.unsupported(locker.Shared()) }),
+	newCase("Shared/Together", 1).needing(shareable).proves(
+		"A shared lock is held together with other shared ones, also of other Lockers.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			var held []Holding
 			for _, l := range []*client{a, b, a, b} {
@@ -24,12 +21,10 @@ var sharedCases = []*testCase{
 			}
 			c.releaseAll(append(held, a.takes(c.x, locker.Shared())), "among others")
 			a.free(c.x, soon)
-		},
-	},
-	{
-		name: "Shared/Many", promise: 1, needs: shareable,
-		says: "Any number of shared ones hold a name at once, and whoever wants it alone gets it after the last.",
-		run: func(c *C) {
+		}),
+	newCase("Shared/Many", 1).needing(shareable).proves(
+		"Any number of shared ones hold a name at once, and whoever wants it alone gets it after the last.",
+		func(c *C) {
 			ls := c.openMany(8)
 			held := make([]Holding, 64)
 			each(len(held), func(i int) { held[i] = ls[i%len(ls)].acquire(c.x, locker.Shared()) })
@@ -40,12 +35,10 @@ var sharedCases = []*testCase{
 				c.release(h)
 			}
 			c.release(p.held(soon))
-		},
-	},
-	{
-		name: "Shared/OneLocker", promise: 10, needs: shareable,
-		says: "Readers of one Locker hold together, also if they come while somebody else holds the name.",
-		run: func(c *C) {
+		}),
+	newCase("Shared/OneLocker", 10).needing(shareable).proves(
+		"Readers of one Locker hold together, also if they come while somebody else holds the name.",
+		func(c *C) {
 			h := c.holder()
 			readers := c.open().queueMany(8, c.x, locker.Shared())
 			c.release(h)
@@ -54,12 +47,10 @@ var sharedCases = []*testCase{
 				held = append(held, p.held(soon)) // none is released before all are there
 			}
 			c.releaseAll(held, "among others")
-		},
-	},
-	{
-		name: "Shared/AgainstExclusive", promise: 1, needs: shareable,
-		says: "A shared lock and an exclusive one never overlap.",
-		run: func(c *C) {
+		}),
+	newCase("Shared/AgainstExclusive", 1).needing(shareable).proves(
+		"A shared lock and an exclusive one never overlap.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			one, two := a.acquire(c.x, locker.Shared()), b.acquire(c.x, locker.Shared())
 			b.taken(c.x)
@@ -75,12 +66,10 @@ var sharedCases = []*testCase{
 			q.waits("shared beside exclusive")
 			c.release(h)
 			c.release(q.held(soon))
-		},
-	},
-	{
-		name: "Shared/ExclusiveDoesNotStarve", promise: 9, needs: shareable | fair,
-		says: "Shared ones that come later do not overtake an exclusive one that waits.",
-		run: func(c *C) {
+		}),
+	newCase("Shared/ExclusiveDoesNotStarve", 9).needing(shareable|fair).proves(
+		"Shared ones that come later do not overtake an exclusive one that waits.",
+		func(c *C) {
 			a, b, third := c.open(), c.open(), c.open()
 			c.mostly("shared ones overtook an exclusive one", func() bool {
 				h := a.acquire(c.x, locker.Shared())
@@ -93,12 +82,10 @@ var sharedCases = []*testCase{
 				c.release(p.held(soon))
 				return err != nil
 			})
-		},
-	},
-	{
-		name: "Shared/WritersServed", promise: 9, needs: shareable | fair,
-		says: "A writer among readers that come and go is served in its turn.",
-		run: func(c *C) {
+		}),
+	newCase("Shared/WritersServed", 9).needing(shareable|fair).proves(
+		"A writer among readers that come and go is served in its turn.",
+		func(c *C) {
 			var served atomic.Bool
 			var readers atomic.Int64
 			// leave reports whether a reader that leaves leaves others behind.
@@ -126,12 +113,10 @@ var sharedCases = []*testCase{
 					c.release(h)
 				}
 			})
-		},
-	},
-	{
-		name: "Shared/Fencing", promise: 2, needs: shareable | fenced,
-		says: "An exclusive holding has a greater token than all before it, and a lower one than all after it; between shared ones that may overlap tokens say nothing.",
-		run: func(c *C) {
+		}),
+	newCase("Shared/Fencing", 2).needing(shareable|fenced).proves(
+		"An exclusive holding has a greater token than all before it, and a lower one than all after it; between shared ones that may overlap tokens say nothing.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 5 {
 				one, two := a.acquire(c.x, locker.Shared()), b.acquire(c.x, locker.Shared())
@@ -143,23 +128,19 @@ var sharedCases = []*testCase{
 				c.release(h)
 				c.release(c.rises(q.held(soon)))
 			}
-		},
-	},
-	{
-		name: "Shared/Loss", promise: 3, needs: shareable,
-		says: "A shared lock whose lease is over is lost before an exclusive one is granted.",
-		run: func(c *C) {
+		}),
+	newCase("Shared/Loss", 3).needing(shareable).proves(
+		"A shared lock whose lease is over is lost before an exclusive one is granted.",
+		func(c *C) {
 			w := c.watch(c.holder(locker.Shared(), locker.WithLease(c.b.TTL)))
 			p := c.waiter()
 			h := p.held(c.b.TTL + soon)
 			w.before(p.stamp)
 			c.release(h)
-		},
-	},
-	{
-		name: "Shared/DeadReader", promise: 4, needs: shareable | link,
-		says: "A dead reader does not live on other readers' renewals.",
-		run: func(c *C) {
+		}),
+	newCase("Shared/DeadReader", 4).needing(shareable|link).proves(
+		"A dead reader does not live on other readers' renewals.",
+		func(c *C) {
 			dead := c.openLink(locker.WithTTL(c.b.TTL))
 			live := c.open(locker.WithTTL(6 * c.b.TTL))
 			dead.acquire(c.x, locker.Shared())
@@ -182,6 +163,5 @@ var sharedCases = []*testCase{
 				c.errorf("free %v after the release of the only reader alive, want at most %v", took, limit)
 			}
 			c.release(next)
-		},
-	},
+		}),
 }

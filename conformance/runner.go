@@ -25,8 +25,35 @@ type testCase struct {
 	says    string // the sentence that the case enforces
 	needs   need
 	kinds   []*kind // for which it is run; none means that the kind does not matter
-	alone   bool    // disturbs others, or is disturbed by them
+	alone   bool    // see apart
 	run     func(c *C)
+}
+
+// newCase begins the description of a case.
+func newCase(name string, promise int) *testCase { return &testCase{name: name, promise: promise} }
+
+// needing says what the case cannot do without.
+func (cs *testCase) needing(n need) *testCase {
+	cs.needs = n
+	return cs
+}
+
+// of says for which kinds the case is run.
+func (cs *testCase) of(kinds []*kind) *testCase {
+	cs.kinds = kinds
+	return cs
+}
+
+// apart says that the case disturbs others, or is disturbed by them.
+func (cs *testCase) apart() *testCase {
+	cs.alone = true
+	return cs
+}
+
+// proves ends the description: with the sentence that the case enforces, and how.
+func (cs *testCase) proves(says string, run func(c *C)) *testCase {
+	cs.says, cs.run = says, run
+	return cs
 }
 
 // title is the name of the case's subtest for a kind, which may be nil.
