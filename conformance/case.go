@@ -60,13 +60,7 @@ func (c *C) open(opts ...locker.Option) *client {
 }
 
 func (c *C) tryOpen(opts ...locker.Option) (*client, error) {
-	open := c.h.OpenClient
-	if open == nil {
-		open = func(ctx context.Context, opts ...locker.Option) (Client, error) {
-			return clientOf(c.h.Open(ctx, opts...))
-		}
-	}
-	inner, err := open(c.ctx, lasting(opts)...)
+	inner, err := c.h.open(c.ctx, lasting(opts)...)
 	if err != nil {
 		return nil, err
 	}
@@ -94,15 +88,7 @@ func (c *C) openLocker(opts ...locker.Option) *client {
 // openLink opens a client that can be cut off.
 func (c *C) openLink(opts ...locker.Option) *client {
 	c.tb.Helper()
-	open := c.h.OpenLinkClient
-	if open == nil {
-		open = func(ctx context.Context, opts ...locker.Option) (Client, Link, error) {
-			l, link, err := c.h.OpenLink(ctx, opts...)
-			inner, err := clientOf(l, err)
-			return inner, link, err
-		}
-	}
-	inner, link, err := open(c.ctx, lasting(opts)...)
+	inner, link, err := c.h.openLink(c.ctx, lasting(opts)...)
 	c.must(err, "open over a link")
 	c.mu.Lock()
 	c.heals = append(c.heals, link.Heal)

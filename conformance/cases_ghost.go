@@ -15,9 +15,8 @@ var ghostCases = []*testCase{
 			h := c.holder(c.other...)
 			b := c.open()
 			for range 5 {
-				ctx, cancel := context.WithCancel(c.ctx)
-				p := b.queueUntil(ctx, c.x, c.own...)
-				cancel()
+				p := b.queue(c.x, c.own...)
+				p.cancel()
 				p.fails(nil)
 			}
 			c.release(h)
@@ -29,11 +28,8 @@ var ghostCases = []*testCase{
 		"A waiter that gives up lets those behind it go on at once.",
 		func(c *C) {
 			h := c.holder(c.other...)
-			ctx, cancel := context.WithCancel(c.ctx)
-			defer cancel()
-			first := c.open().queueUntil(ctx, c.x, c.own...)
-			second := c.waiter(c.other...)
-			cancel()
+			first, second := c.waiter(c.own...), c.waiter(c.other...)
+			first.cancel()
 			first.returned(soon)
 			c.release(h)
 			c.release(second.held(ghostBound))
@@ -82,16 +78,14 @@ var ghostCases = []*testCase{
 			a, b := c.open(), c.open()
 			for range 25 {
 				h := a.acquire(c.x, c.other...)
-				ctx, cancel := context.WithCancel(c.ctx)
-				p := b.begin(ctx, c.x, c.own...)
+				p := b.begin(c.ctx, c.x, c.own...)
 				time.Sleep(rand.N(2 * time.Millisecond))
-				go cancel()
+				go p.cancel()
 				c.release(h)
 				p.returned(soon)
 				if p.err == nil {
 					c.release(p.lock)
 				}
-				cancel()
 			}
 			c.exorcised(c.x)
 		}),
@@ -121,10 +115,9 @@ var ghostCases = []*testCase{
 		func(c *C) {
 			a := c.openWarm()
 			a.link.Mute()
-			ctx, cancel := context.WithCancel(c.ctx)
-			p := a.queueUntil(ctx, c.x, c.own...)
+			p := a.queue(c.x, c.own...)
 			a.link.Freeze() // the request is through, the cleaning up will not be
-			cancel()
+			p.cancel()
 			p.fails(nil)
 			c.settle()
 			a.cut(3, 100*time.Millisecond, 20*time.Millisecond)
@@ -176,11 +169,9 @@ var ghostCases = []*testCase{
 			l := c.open()
 			h := l.acquire(c.x)
 			first := l.queue(c.x)
-			ctx, cancel := context.WithCancel(c.ctx)
-			defer cancel()
-			second := l.begin(ctx, c.x)
+			second := l.begin(c.ctx, c.x)
 			third := l.queue(c.x)
-			cancel()
+			second.cancel()
 			second.fails(context.Canceled)
 			c.release(h)
 			c.release(first.held(soon))

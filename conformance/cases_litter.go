@@ -98,13 +98,12 @@ var litterCases = []*testCase{
 			l := c.open()
 			c.costsNoGoroutines(4, 60, 15, "waits were cancelled", func(n int) {
 				for range n / 2 {
-					ctx, cancel := context.WithCancel(c.ctx)
-					waiting := []*pending{l.begin(ctx, c.x), l.begin(ctx, c.x)}
+					p, q := l.begin(c.ctx, c.x), l.begin(c.ctx, c.x)
 					time.Sleep(5 * time.Millisecond)
-					cancel()
-					for _, p := range waiting {
-						p.returned(soon)
-					}
+					p.cancel()
+					q.cancel()
+					p.returned(soon)
+					q.returned(soon)
 				}
 			})
 		}),

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,16 +15,13 @@ var manyCases = []*testCase{
 		func(c *C) {
 			c.holder()
 			l := c.open()
-			ctx, cancel := context.WithCancel(c.ctx)
-			var waiting []*pending
-			for range 30 {
-				waiting = append(waiting, l.begin(ctx, c.x))
-			}
-			c.settle()
+			waiting := l.queueMany(30, c.x)
 			for _, name := range c.names(30) {
 				l.free(name, soon)
 			}
-			cancel()
+			for _, p := range waiting {
+				p.cancel()
+			}
 			for _, p := range waiting {
 				p.returned(soon)
 			}

@@ -58,11 +58,10 @@ var nameCases = []*testCase{
 				p := a.queue(other)
 				b.free(c.x, soon)
 				short := b.acquire(c.x)
-				ctx, cancel := context.WithCancel(c.ctx)
-				q := a.begin(ctx, c.x)
+				q := a.begin(c.ctx, c.x)
 				c.release(long)
 				c.release(p.held(soon))
-				cancel()
+				q.cancel()
 				q.returned(soon)
 				c.release(short)
 			}

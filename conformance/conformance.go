@@ -200,6 +200,24 @@ type Harness struct {
 	Misconfigured map[string]func(ctx context.Context, opts ...locker.Option) (locker.Locker, error)
 }
 
+// open opens a client in the way that there is.
+func (h *Harness) open(ctx context.Context, opts ...locker.Option) (Client, error) {
+	if h.OpenClient != nil {
+		return h.OpenClient(ctx, opts...)
+	}
+	return clientOf(h.Open(ctx, opts...))
+}
+
+// openLink opens a client that can be cut off, in the way that there is.
+func (h *Harness) openLink(ctx context.Context, opts ...locker.Option) (Client, Link, error) {
+	if h.OpenLinkClient != nil {
+		return h.OpenLinkClient(ctx, opts...)
+	}
+	l, link, err := h.OpenLink(ctx, opts...)
+	inner, err := clientOf(l, err)
+	return inner, link, err
+}
+
 // Link breaks the connections of one client.
 type Link struct {
 	// Freeze: nothing arrives any more on either side, but connections stay open.

@@ -10,18 +10,20 @@ import (
 
 // pending is an Acquire under way.
 type pending struct {
-	c     *C
-	name  string
-	done  chan struct{}
-	lock  Holding
-	err   error
-	stamp int64 // taken after it had returned
+	c      *C
+	name   string
+	done   chan struct{}
+	cancel context.CancelFunc // of its context
+	lock   Holding
+	err    error
+	stamp  int64 // taken after it had returned
 }
 
 // begin starts an Acquire and returns when the call has begun to wait for
 // something, or a little later where that cannot be seen.
 func (cl *client) begin(ctx context.Context, name string, opts ...locker.AcquireOption) *pending {
-	p := &pending{c: cl.c, name: name, done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &pending{c: cl.c, name: name, done: make(chan struct{}), cancel: cancel}
 	seen := &seenContext{Context: ctx, looked: make(chan struct{})}
 	go func() {
 		defer close(p.done)

@@ -3,12 +3,13 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -173,15 +174,14 @@ func (r *runner) summary() string {
 	defer r.mu.Unlock()
 	var lines []string
 	n := 0
-	for why, names := range r.notRun {
+	for _, why := range slices.Sorted(maps.Keys(r.notRun)) {
+		names := slices.Sorted(slices.Values(r.notRun[why]))
 		n += len(names)
-		sort.Strings(names)
 		lines = append(lines, fmt.Sprintf("  %s: %s", why, strings.Join(names, ", ")))
 	}
 	if n == 0 {
 		return ""
 	}
-	sort.Strings(lines)
 	return fmt.Sprintf("conformance: %d of %d cases were not run and are not passed:\n%s", n, len(r.cases), strings.Join(lines, "\n"))
 }
 
@@ -304,33 +304,28 @@ func (c *C) over() (undecided bool) {
 	return c.undecided && c.failures == 0
 }
 
+// errorf reports a failure, with the sentence that the case enforces if it is the first.
 func (c *C) errorf(format string, args ...any) {
 	c.tb.Helper()
-	c.report(fmt.Sprintf(format, args...))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures++
+	if c.closed || c.failures > 10 {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	if c.failures == 1 {
+		text += fmt.Sprintf("\n\tpromise %d, %s: %s", c.cs.promise, promises[c.cs.promise], c.cs.says)
+	}
+	c.tb.Error(text)
 }
 
 // fatalf ends the goroutine that calls it, and the rest of the case soon.
 func (c *C) fatalf(format string, args ...any) {
 	c.tb.Helper()
-	c.report(fmt.Sprintf(format, args...))
+	c.errorf(format, args...)
 	c.cancel()
 	runtime.Goexit()
-}
-
-func (c *C) report(text string) {
-	c.tb.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return
-	}
-	if c.failures++; c.failures > 10 {
-		return
-	}
-	if c.failures == 1 {
-		text += fmt.Sprintf("\n\tpromise %d, %s: %s", c.cs.promise, promises[c.cs.promise], c.cs.says)
-	}
-	c.tb.Error(text)
 }
 
 func (c *C) logf(format string, args ...any) {
