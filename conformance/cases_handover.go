@@ -33,17 +33,20 @@ var handOverCases = []*testCase{
 			const d, holding = 100 * time.Millisecond, 2 * time.Millisecond
 			a, b := c.openLocker(locker.WithHandOver(d)), c.open()
 			var over atomic.Bool
+			var turns atomic.Int64
 			var took, limit time.Duration
 			together(5, func(i int) {
 				if i > 0 {
 					for !over.Load() && c.ctx.Err() == nil {
 						h := a.acquire(c.x)
+						turns.Add(1)
 						time.Sleep(holding)
 						c.release(h)
 					}
 					return
 				}
 				defer over.Store(true)
+				c.within(soon, func() bool { return turns.Load() > 4 }) // until all of them want it
 				for range 5 {
 					start := time.Now()
 					h := b.acquire(c.x)

@@ -41,15 +41,17 @@ var inspectCases = []*testCase{
 			}
 			wait(locker.Position{Owner: "", Weight: driver.All, Limit: driver.All})
 			for {
+				var got []locker.Position
 				var wrong string
 				if !c.within(soon, func() bool {
-					wrong = mismatch(c.positions(c.x), want, c.x)
+					got = c.positions(c.x)
+					wrong = mismatch(got, want, c.x)
 					return wrong == ""
 				}) {
 					c.fatalf("%s", wrong)
 				}
-				if token := c.positions(c.x)[0].Token; c.b.Fenced && token != h.Token() {
-					c.errorf("token %d, the holder has %d", token, h.Token())
+				if c.b.Fenced && got[0].Token != h.Token() {
+					c.errorf("token %d, the holder has %d", got[0].Token, h.Token())
 				}
 				c.alive(h, "when it was inspected")
 				c.release(h)

@@ -149,7 +149,9 @@ type Backend struct {
 	// LOCKER_CONFORMANCE is "full".
 	Variant bool
 
-	oneKind bool // run each case for one kind, to test the suite
+	// To test the suite:
+	oneKind  bool // run each case for one kind
+	failOnce bool // end a case with its first failure
 
 	rig  func(Client) Client               // puts a defect into every client, to test the suite
 	wrap func(locker.Locker) locker.Locker // and into every Locker

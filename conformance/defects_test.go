@@ -82,6 +82,7 @@ const tooLate = 100 * time.Millisecond
 func finds(t *testing.T, d *defect, cs *testCase, k *kind, late *lateness.Meter, limit time.Duration) bool {
 	b := d.apply()
 	b.RequireAll = false // a case that comes to no verdict has found nothing
+	b.failOnce = true    // and one that has found the defect need not go on
 	b.check(t)
 	r := newRunner(&b)
 	r.late, r.limit = late, limit

@@ -273,7 +273,7 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 		select {
 		case <-done:
 		case <-watchdog.C:
-			c.errorf("the case hangs, after %v. Its goroutines:\n%s", r.limit, stacks(id))
+			c.hangs(r.limit)
 		}
 		switch {
 		case !c.over():
@@ -286,6 +286,18 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			t.Log("this machine is too slow to tell: run again when the others are done")
 		}
 	})
+}
+
+// hangs reports that the case does not end, with its goroutines unless it has failed before.
+func (c *C) hangs(limit time.Duration) {
+	c.mu.Lock()
+	failed := c.failures > 0
+	c.mu.Unlock()
+	where := "after it failed"
+	if !failed {
+		where = "Its goroutines:\n" + stacks(c.id)
+	}
+	c.errorf("the case hangs, after %v. %s", limit, where)
 }
 
 // recovered turns a panic of the case into a failure.
@@ -318,6 +330,9 @@ func (c *C) errorf(format string, args ...any) {
 		text += fmt.Sprintf("\n\tpromise %d, %s: %s", c.cs.promise, promises[c.cs.promise], c.cs.says)
 	}
 	c.tb.Error(text)
+	if c.b.failOnce {
+		c.cancel()
+	}
 }
 
 // fatalf ends the goroutine that calls it, and the rest of the case soon.

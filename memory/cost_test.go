@@ -40,9 +40,6 @@ var manyLocks = 100_000
 // meanwhile is what it would use in that time.
 func TestManyLocksHeld(t *testing.T) {
 	many := manyLocks
-	if testing.Short() {
-		many = 10_000
-	}
 	for name, opts := range map[string][]locker.AcquireOption{
 		"renewed":   nil,
 		"WithLease": {locker.WithLease(time.Hour)},
