@@ -27,8 +27,8 @@ type whole interface {
 type bent struct {
 	whole
 	traits  func(*driver.Traits)
-	acquire func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error)
-	renew   func(next whole, ctx context.Context, claims []*driver.Claim, report report)
+	acquire acquireBent
+	renew   renewBent
 	release func(next whole, ctx context.Context, c *driver.Claim) error
 	abandon func(next whole, ctx context.Context, c *driver.Claim) error
 	linger  func(next whole, ctx context.Context, c *driver.Claim, d time.Duration) error
@@ -37,6 +37,11 @@ type bent struct {
 	names   func(next whole, ctx context.Context, prefix string) iter.Seq2[string, error]
 	evict   func(next whole, ctx context.Context, name, id string) error
 }
+
+type (
+	acquireBent = func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error)
+	renewBent   = func(next whole, ctx context.Context, claims []*driver.Claim, report report)
+)
 
 type report = func(*driver.Claim, driver.Instant, error)
 

@@ -24,6 +24,25 @@ func bend(b bent) func() func(whole) *bent {
 	}
 }
 
+// renewed makes a Renew whose answers are changed: what is reported of a claim after a request that was sent then.
+func renewed(change func(sent driver.Instant, c *driver.Claim, until driver.Instant, err error) (driver.Instant, error)) renewBent {
+	return func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
+		sent := next.(*remote).clock.Now()
+		next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
+			until, err = change(sent, c, until, err)
+			report(c, until, err)
+		})
+	}
+}
+
+// granted makes an Acquire whose answer is changed.
+func granted(change func(c *driver.Claim, g driver.Grant, err error) (driver.Grant, error)) acquireBent {
+	return func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		g, err := next.Acquire(ctx, c)
+		return change(c, g, err)
+	}
+}
+
 // A driver that does not do its part.
 var driverDefects = []defect{
 	{
@@ -55,20 +74,16 @@ var driverDefects = []defect{
 		cases: "Loss/Frozen Loss/Cut Loss/RepliesLost Loss/Lease Loss/StoppedProcess Loss/ServerGone Loss/Do Loss/LookTellsTime Shared/Loss Loss/Deadline",
 		driver: bend(bent{
 			traits: func(t *driver.Traits) { t.Session = true }, // or the core would not believe it
-			acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-				g, err := next.Acquire(ctx, c)
+			acquire: granted(func(_ *driver.Claim, g driver.Grant, err error) (driver.Grant, error) {
 				g.Until = g.Until.Add(20 * time.Second)
 				return g, err
-			},
-			renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
-				until := next.(*remote).clock.Now().Add(20 * time.Second)
-				next.Renew(ctx, claims, func(c *driver.Claim, _ driver.Instant, err error) {
-					if errors.Is(err, driver.ErrGone) {
-						err = nil // or it would be told of the end all the same
-					}
-					report(c, until, err)
-				})
-			},
+			}),
+			renew: renewed(func(sent driver.Instant, _ *driver.Claim, _ driver.Instant, err error) (driver.Instant, error) {
+				if errors.Is(err, driver.ErrGone) {
+					err = nil // or it would be told of the end all the same
+				}
+				return sent.Add(20 * time.Second), err
+			}),
 		}),
 	},
 	{
@@ -76,11 +91,9 @@ var driverDefects = []defect{
 		cases: "Loss/Frozen",
 		driver: bend(bent{
 			traits: func(t *driver.Traits) { t.Session = true }, // or the core would not believe it
-			renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
-				next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
-					report(c, until.Add(c.TTL/2), err)
-				})
-			},
+			renew: renewed(func(_ driver.Instant, c *driver.Claim, until driver.Instant, err error) (driver.Instant, error) {
+				return until.Add(c.TTL / 2), err
+			}),
 		}),
 	},
 	{
@@ -124,14 +137,12 @@ var driverDefects = []defect{
 		cases: "Outage/HolderKeeps Outage/HolderSurvivesCut",
 		driver: bend(bent{
 			traits: func(t *driver.Traits) { t.Check = 20 * time.Millisecond },
-			renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
-				next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
-					if err != nil {
-						err = driver.ErrGone
-					}
-					report(c, until, err)
-				})
-			},
+			renew: renewed(func(_ driver.Instant, _ *driver.Claim, until driver.Instant, err error) (driver.Instant, error) {
+				if err != nil {
+					err = driver.ErrGone
+				}
+				return until, err
+			}),
 		}),
 	},
 	{
@@ -218,13 +229,12 @@ var driverDefects = []defect{
 	{
 		name:  "an outage means taken",
 		cases: "Errors/Unreachable Errors/ServerGone",
-		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-			g, err := next.Acquire(ctx, c)
+		driver: bend(bent{acquire: granted(func(c *driver.Claim, g driver.Grant, err error) (driver.Grant, error) {
 			if err != nil && !c.Wait {
 				err = driver.ErrTaken
 			}
 			return g, err
-		}}),
+		})}),
 	},
 	{
 		name:  "a free name is taken now and then",

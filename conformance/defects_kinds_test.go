@@ -298,15 +298,12 @@ func looking(change func([]driver.Position) []driver.Position) func() func(whole
 
 // unnoticed keeps it from those claims that they are gone.
 func unnoticed(which func(*driver.Claim) bool) func() func(whole) *bent {
-	return bend(bent{renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
-		now := next.(*remote).clock.Now()
-		next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
-			if which(c) && errors.Is(err, driver.ErrGone) {
-				until, err = now.Add(c.TTL), nil
-			}
-			report(c, until, err)
-		})
-	}})
+	return bend(bent{renew: renewed(func(sent driver.Instant, c *driver.Claim, until driver.Instant, err error) (driver.Instant, error) {
+		if which(c) && errors.Is(err, driver.ErrGone) {
+			return sent.Add(c.TTL), nil
+		}
+		return until, err
+	})})
 }
 
 // turns has those of one Locker who want a name hold it one after the other.
@@ -327,10 +324,7 @@ func turns() func(Client) *rigged {
 				leave()
 				return nil, err
 			}
-			return &twisted{Holding: h, release: func(ctx context.Context) error {
-				defer leave()
-				return h.Release(ctx)
-			}}, nil
+			return whenReleased(h, leave), nil
 		}}
 	}
 }

@@ -79,15 +79,12 @@ var serverDefects = []defect{
 	{
 		name:  "a wrong secret means taken",
 		cases: "Errors/Misconfigured",
-		driver: bend(bent{
-			acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-				g, err := next.Acquire(ctx, c)
-				if err != nil && strings.Contains(err.Error(), errSecret.Error()) {
-					err = driver.ErrTaken
-				}
-				return g, err
-			},
-		}),
+		driver: bend(bent{acquire: granted(func(_ *driver.Claim, g driver.Grant, err error) (driver.Grant, error) {
+			if err != nil && strings.Contains(err.Error(), errSecret.Error()) {
+				err = driver.ErrTaken
+			}
+			return g, err
+		})}),
 	},
 }
 
