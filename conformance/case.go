@@ -23,7 +23,7 @@ type C struct {
 	other  options // of the others who want the name
 	late   *lateness.Meter
 	id     string
-	ctx    context.Context // ends before the watchdog barks
+	ctx    context.Context // ends before the watchdog ends the case
 	cancel context.CancelFunc
 	seed   uint64
 	begun  time.Time

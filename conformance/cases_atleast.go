@@ -29,7 +29,7 @@ var atLeastCases = []*testCase{
 			c.rises(h)
 			c.rises(next)
 			c.release(next)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("AtLeast/Over", 7).needing(atLeast).proves(
 		"A lock that was held for longer than it has to be taken is free when it is released.",

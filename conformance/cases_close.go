@@ -24,7 +24,7 @@ var closeCases = []*testCase{
 					c.errorf("the context of %q after Close: %v, cause %v", h.Name(), h.Context().Err(), cause(h))
 				}
 			}
-			c.exorcised(names...)
+			c.leftFree(names...)
 		}),
 	newCase("Close/EndsWaiters", 15).of(allKinds).proves(
 		"Close ends waiters with ErrClosed.",
@@ -109,7 +109,7 @@ var closeCases = []*testCase{
 						}
 					}
 				})
-				c.exorcised(name)
+				c.leftFree(name)
 			}
 		}),
 	newCase("Close/Unreachable", 15).needing(link).proves(

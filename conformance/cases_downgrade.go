@@ -72,7 +72,7 @@ var downgradeCases = []*testCase{
 			h = a.lock(other)
 			_ = c.b.api.downgrade(h, short)
 			c.release(h)
-			c.exorcised(c.x, other)
+			c.leftFree(c.x, other)
 		}),
 	newCase("Downgrade/Lost", 3).needing(downgrade|shareable|madeByLocker|destroy).proves(
 		"A lock that was made shared is lost like any other, and one that is lost cannot be made shared.",

@@ -43,7 +43,7 @@ var errorCases = []*testCase{
 				c.unreachable(acquire, 700*time.Millisecond)
 			}
 			a.link.Heal()
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Errors/ServerGone", 13).needing(stop).apart().proves(
 		"A server that is away is an error by ctx, never a lock, never \"not acquired\".",
@@ -51,7 +51,7 @@ var errorCases = []*testCase{
 			l := c.open()
 			l.free(c.x, soon)
 			c.whileAway(func() { c.unreachable(l.TryAcquire, time.Second) })
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Errors/ReleaseUnreachable", 13).needing(link).proves(
 		"A release that could not be confirmed is an error, not a success.",
@@ -66,7 +66,7 @@ var errorCases = []*testCase{
 				c.errorf("the context is alive after Release")
 			}
 			a.link.Heal()
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Errors/Options", 13).proves(
 		"Options that no backend could honour get ErrInvalidOption, before anything is sent.",

@@ -26,7 +26,7 @@ var evictCases = []*testCase{
 			w.lostWithin(told, "it was evicted")
 			c.releaseLost(h)
 			c.holds(p.held(soon))
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Evict/OneOfMany", 3).needing(evict|inspect|shareable|madeByLocker).proves(
 		"Evict takes the name from the holder that is meant, and from no other.",
@@ -66,7 +66,7 @@ var evictCases = []*testCase{
 			}
 			c.release(h)
 			evictSeen()
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Evict/Waiter", 9).needing(evict|inspect|fair|madeByLocker).proves(
 		"A waiter that is evicted loses its place, waits again at the end, and gets the lock later.",
@@ -87,7 +87,7 @@ var evictCases = []*testCase{
 			first.waits("another holds the name")
 			c.release(h)
 			c.release(first.held(soon))
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 }
 

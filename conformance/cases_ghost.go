@@ -20,9 +20,9 @@ var ghostCases = []*testCase{
 				p.fails(nil)
 			}
 			c.release(h)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 			time.Sleep(100 * time.Millisecond)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/CancelledInFront", 5).of(allKinds).proves(
 		"A waiter that gives up lets those behind it go on at once.",
@@ -32,8 +32,8 @@ var ghostCases = []*testCase{
 			first.cancel()
 			first.returned(soon)
 			c.release(h)
-			c.release(second.held(ghostBound))
-			c.exorcised(c.x)
+			c.release(second.held(cleanupBound))
+			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/CancelledAtRandom", 5).of(allKinds).proves(
 		"An acquire that returned an error leaves nothing behind, at whatever moment its context ended.",
@@ -51,7 +51,7 @@ var ghostCases = []*testCase{
 					cancel()
 				}
 			})
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/DeadlineInFlight", 5).of(allKinds).proves(
 		"An acquire whose time ran out while the server was being asked leaves nothing behind.",
@@ -70,7 +70,7 @@ var ghostCases = []*testCase{
 				}
 				cancel()
 			}
-			c.exorcised(names...)
+			c.leftFree(names...)
 		}),
 	newCase("Ghosts/CancelledWhenGranted", 5).of(allKinds).proves(
 		"An acquire that is cancelled at the moment of its turn has the lock or leaves nothing behind.",
@@ -87,7 +87,7 @@ var ghostCases = []*testCase{
 					c.release(p.lock)
 				}
 			}
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/ReplyLost", 5).needing(link).of(allKinds).proves(
 		"An acquire whose reply was lost leaves nothing behind on the server.",
@@ -99,7 +99,7 @@ var ghostCases = []*testCase{
 			each(2, func(i int) { c.unanswered(a.Acquire, []string{free, held}[i]) })
 			a.link.Heal()
 			c.release(h)
-			c.exorcised(free, held)
+			c.leftFree(free, held)
 		}),
 	newCase("Ghosts/ReplyLostOfTry", 5).needing(link).of(allKinds).proves(
 		"A TryAcquire whose reply was lost leaves nothing behind on the server.",
@@ -108,7 +108,7 @@ var ghostCases = []*testCase{
 			a.link.Mute()
 			c.unanswered(a.TryAcquire, c.x)
 			a.link.Heal()
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/CleaningFails", 5).needing(link).of(allKinds).proves(
 		"If the cleaning up must wait for a server, it goes on in the background, however often it fails.",
@@ -121,7 +121,7 @@ var ghostCases = []*testCase{
 			p.fails(nil)
 			c.settle()
 			a.cut(3, 100*time.Millisecond, 20*time.Millisecond)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/ServerRestarts", 5).needing(stop).apart().proves(
 		"An acquire that failed because of a server restart leaves nothing behind.",
@@ -139,7 +139,7 @@ var ghostCases = []*testCase{
 				p.fails(nil)
 			})
 			_ = h.Release(c.ctx)
-			c.exorcised(c.x, fresh)
+			c.leftFree(c.x, fresh)
 		}),
 	newCase("Ghosts/FailedTries", 5).of(allKinds).proves(
 		"A TryAcquire that returned ErrNotAcquired leaves nothing behind.",
@@ -150,7 +150,7 @@ var ghostCases = []*testCase{
 				b.taken(c.x, c.own...)
 			}
 			c.release(h)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/ClosedWhileWaiting", 5).of(allKinds).proves(
 		"An acquire that Close ended leaves nothing behind and never becomes a holder later.",
@@ -161,7 +161,7 @@ var ghostCases = []*testCase{
 			b.close()
 			p.fails(nil)
 			c.release(h)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/QueuedGoroutine", 5).proves(
 		"A goroutine that gives up behind another of its process takes no turn later.",
@@ -176,7 +176,7 @@ var ghostCases = []*testCase{
 			c.release(h)
 			c.release(first.held(soon))
 			c.release(third.held(soon))
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/InvalidCalls", 5).proves(
 		"A call that is refused for its arguments or its finished context has taken nothing.",
@@ -187,7 +187,7 @@ var ghostCases = []*testCase{
 				c.refused(nil, ended, a.TryAcquire, c.x)
 				c.refused(nil, c.ctx, a.TryAcquire, c.x, locker.WithLease(-1))
 			}
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 }
 

@@ -16,7 +16,7 @@ var handOverCases = []*testCase{
 				ls = append(ls, c.openLocker(locker.WithHandOver(d)))
 			}
 			c.contest(800*time.Millisecond, ls, 5, func(cl *client, who int, rec *record) { c.turn(cl, c.x, who, rec, false) })
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("HandOver/Tokens", 2).needing(madeByLocker|fenced).proves(
 		"Tokens rise at each hand-over, and beyond the last that was handed over when another Locker gets the name.",
@@ -70,7 +70,7 @@ var handOverCases = []*testCase{
 			c.loses(c.watch(h))
 			c.releaseLost(h)
 			c.holds(c.holder())
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("HandOver/Shared", 3).needing(madeByLocker|shareable|destroy).proves(
 		"Readers of one Locker that were handed one holding hold together, apart from writers, and lose it together.",
@@ -113,7 +113,7 @@ var handOverCases = []*testCase{
 				}
 			})
 			rec.check(c, c.x)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 }
 

@@ -77,7 +77,7 @@ var inspectCases = []*testCase{
 				}
 			}
 			c.open().free(c.x, soon)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Inspect/Together", 13).needing(inspect|shareable|madeByLocker).proves(
 		"Inspect shows each of those who hold a name together.",

@@ -25,7 +25,7 @@ var leadCases = []*testCase{
 				}
 			})
 			rec.check(c, c.x)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Lead/AgainAfterLoss", 3).needing(madeByLocker|destroy).proves(
 		"The ctx of a leader ends when the lead is lost, and it campaigns again once its function has returned.",
@@ -60,7 +60,7 @@ var leadCases = []*testCase{
 				c.fatalf("Lead does not return although its function returned nil")
 			}
 			c.expect(err, nil, "Lead of a leader that resigned")
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Lead/Returns", 13).needing(madeByLocker).proves(
 		"Lead returns nil for one who resigns, the error of one who fails while leading, and ctx's error for one who campaigns.",
@@ -90,6 +90,6 @@ var leadCases = []*testCase{
 			})
 			c.expect(err, context.DeadlineExceeded, "Lead of one whose ctx ended")
 			c.release(h)
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 }

@@ -65,7 +65,7 @@ var manyCases = []*testCase{
 				other.free(held[0].Name(), soon)
 				return nil
 			})
-			c.nothingLeft(ghostBound)
+			c.nothingLeft(cleanupBound)
 		}),
 	newCase("Many/Stress", 10).proves(
 		"Any number of goroutines and names: each name has one holder at a time.",
@@ -84,7 +84,7 @@ var manyCases = []*testCase{
 			for i := range recs {
 				recs[i].check(c, names[i])
 			}
-			c.exorcised(names...)
+			c.leftFree(names...)
 		}),
 	newCase("Many/NotReentrant", 10).proves(
 		"Acquiring a name again from the same process waits like any other.",

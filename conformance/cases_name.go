@@ -130,7 +130,7 @@ func (c *C) distinct(names []string, whole bool) {
 		}
 	})
 	if !whole {
-		c.nothingLeft(ghostBound)
+		c.nothingLeft(cleanupBound)
 	}
 }
 

@@ -98,7 +98,7 @@ var outageCases = []*testCase{
 			p.waits("its connection was cut")
 			c.release(h)
 			c.release(p.held(longTTL + soon))
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Outage/HolderSurvivesCut", 14).needing(link).of(allKinds).proves(
 		"Holders keep the lock until its deadline: a connection that is cut and made again in time loses nothing.",
@@ -125,7 +125,7 @@ var outageCases = []*testCase{
 				a.free(c.name("y"), 2*soon)
 				return c.keeps(a, name, 2*ttl)
 			})
-			c.nothingLeft(ghostBound)
+			c.nothingLeft(cleanupBound)
 		}),
 }
 
@@ -193,5 +193,5 @@ func (c *C) waiterOutage(breakIt func(Link)) {
 	}
 	// A network that has just come back may take longer than a release waits for its answer. Then
 	// it goes on in the background.
-	c.open().free(c.x, ghostBound+c.late.Slack(granted))
+	c.open().free(c.x, cleanupBound+c.late.Slack(granted))
 }

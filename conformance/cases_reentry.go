@@ -38,7 +38,7 @@ var reentryCases = []*testCase{
 				})
 			})
 			c.expect(err, nil, "Do")
-			c.exorcised(c.x, inner)
+			c.leftFree(c.x, inner)
 		}),
 	newCase("Reentry/NotOthers", 10).needing(madeByLocker).proves(
 		"An acquisition waits as ever if its ctx comes from a lock of another name, of another Locker, or from one that has ended.",
@@ -87,7 +87,7 @@ var reentryCases = []*testCase{
 				c.expect(cause(inner), locker.ErrReleased, "one that had joined a lock that was released")
 				c.release(inner)
 			}
-			c.exorcised(c.x)
+			c.leftFree(c.x)
 		}),
 	newCase("Reentry/NotMore", 1).needing(madeByLocker|shareable).proves(
 		"A lock that is more than the one it would join is refused with ErrHeld.",

@@ -89,7 +89,7 @@ var releaseCases = []*testCase{
 				if err != nil && !errors.Is(err, context.Canceled) {
 					c.errorf("Release with an ended ctx: %v", err)
 				}
-				b.free(c.x, ghostBound)
+				b.free(c.x, cleanupBound)
 			}
 		}),
 	newCase("Release/AcquireContextEnded", 7).proves(

@@ -24,7 +24,7 @@ var severalCases = []*testCase{
 				cancel()
 				for _, free := range names {
 					if free != name {
-						other.free(free, ghostBound)
+						other.free(free, cleanupBound)
 					}
 				}
 				c.release(h)
@@ -36,7 +36,7 @@ var severalCases = []*testCase{
 				}
 				c.expect(locks.Release(c.ctx), nil, "release")
 			}
-			c.exorcised(names...)
+			c.leftFree(names...)
 		}),
 	newCase("Several/LostMeanwhile", 3).needing(madeByLocker).proves(
 		"If one of several names is lost before the last is there all go back, with ErrLost.",
@@ -64,7 +64,7 @@ var severalCases = []*testCase{
 				c.fatalf("AcquireAll does not return although a lock is lost")
 			}
 			c.expect(err, locker.ErrLost, "AcquireAll")
-			c.exorcised(names...)
+			c.leftFree(names...)
 		}),
 	newCase("Several/Order", 1).needing(madeByLocker).proves(
 		"Several names are taken in the order of their bytes, each once however often it is named.",

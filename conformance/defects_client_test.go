@@ -71,8 +71,10 @@ type ctx = context.Context
 // A Locker that does not do its part.
 var clientDefects = []defect{
 	{
-		name:   "ctx is not looked at",
-		cases:  "Prompt/Deadline Prompt/Cancel Prompt/QueuedGoroutine Prompt/FinishedContext Prompt/AcquireOverFrozenLink Prompt/WaiterOverFrozenLink Prompt/AcquireOverCutLink Prompt/ServerGone Ghosts/InvalidCalls",
+		name: "ctx is not looked at",
+		cases: `Prompt/Deadline Prompt/Cancel Prompt/QueuedGoroutine Prompt/FinishedContext
+			Prompt/AcquireOverFrozenLink Prompt/WaiterOverFrozenLink Prompt/AcquireOverCutLink Prompt/ServerGone
+			Ghosts/InvalidCalls`,
 		client: rig(rigged{acquire: heedless(Client.Acquire)}),
 	},
 	{
@@ -200,8 +202,9 @@ var clientDefects = []defect{
 		}}),
 	},
 	{
-		name:   "Close does nothing",
-		cases:  "Close/ReleasesHeld Close/EndsWaiters Close/UseAfterwards Close/Unreachable Close/InTheMiddle Close/EndedContext Litter/ClosedLockers Ghosts/ClosedWhileWaiting Release/AfterClose",
+		name: "Close does nothing",
+		cases: `Close/ReleasesHeld Close/EndsWaiters Close/UseAfterwards Close/Unreachable Close/InTheMiddle
+			Close/EndedContext Litter/ClosedLockers Ghosts/ClosedWhileWaiting Release/AfterClose`,
 		client: rig(rigged{close: func(Client, ctx) error { return nil }}),
 	},
 	{

@@ -46,8 +46,10 @@ func granted(change func(c *driver.Claim, g driver.Grant, err error) (driver.Gra
 // A driver that does not do its part.
 var driverDefects = []defect{
 	{
-		name:   "grants what is taken",
-		cases:  "Exclusion/Goroutines Exclusion/Lockers Exclusion/Processes Exclusion/Disturbed Exclusion/AcquireOfHeld Exclusion/TryOfHeld Exclusion/Leased Many/NotReentrant Many/Stress Shared/AgainstExclusive Ghosts/CancelledWaiter",
+		name: "grants what is taken",
+		cases: `Exclusion/Goroutines Exclusion/Lockers Exclusion/Processes Exclusion/Disturbed
+			Exclusion/AcquireOfHeld Exclusion/TryOfHeld Exclusion/Leased Many/NotReentrant Many/Stress
+			Shared/AgainstExclusive Ghosts/CancelledWaiter`,
 		driver: bend(bent{acquire: grantAnyway}),
 	},
 	{
@@ -70,8 +72,9 @@ var driverDefects = []defect{
 		}}),
 	},
 	{
-		name:  "deadline much too late",
-		cases: "Loss/Frozen Loss/Cut Loss/RepliesLost Loss/Lease Loss/StoppedProcess Loss/ServerGone Loss/Do Loss/LookTellsTime Shared/Loss Loss/Deadline",
+		name: "deadline much too late",
+		cases: `Loss/Frozen Loss/Cut Loss/RepliesLost Loss/Lease Loss/StoppedProcess Loss/ServerGone Loss/Do
+			Loss/LookTellsTime Shared/Loss Loss/Deadline`,
 		driver: bend(bent{
 			traits: func(t *driver.Traits) { t.Session = true }, // or the core would not believe it
 			acquire: granted(func(_ *driver.Claim, g driver.Grant, err error) (driver.Grant, error) {
@@ -146,8 +149,10 @@ var driverDefects = []defect{
 		}),
 	},
 	{
-		name:  "abandons nothing",
-		cases: "Ghosts/CancelledWaiter Ghosts/CancelledInFront Ghosts/CancelledAtRandom Ghosts/CancelledWhenGranted Ghosts/DeadlineInFlight Ghosts/ReplyLost Ghosts/ReplyLostOfTry Ghosts/CleaningFails Ghosts/ServerRestarts Ghosts/ClosedWhileWaiting Litter/Contention Close/InTheMiddle HandOver/Waiters",
+		name: "abandons nothing",
+		cases: `Ghosts/CancelledWaiter Ghosts/CancelledInFront Ghosts/CancelledAtRandom Ghosts/CancelledWhenGranted
+			Ghosts/DeadlineInFlight Ghosts/ReplyLost Ghosts/ReplyLostOfTry Ghosts/CleaningFails
+			Ghosts/ServerRestarts Ghosts/ClosedWhileWaiting Litter/Contention Close/InTheMiddle HandOver/Waiters`,
 		driver: bend(bent{
 			abandon: func(whole, context.Context, *driver.Claim) error { return nil },
 			acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
@@ -179,8 +184,9 @@ var driverDefects = []defect{
 		}}),
 	},
 	{
-		name:   "releases nothing",
-		cases:  "Release/FreesForAll Release/AcquireContextEnded Release/EndedContext Release/OtherGoroutine Release/ManyAtOnce Release/OnlyItsName Litter/ClosedLockers Close/ReleasesHeld Fair/NobodyStarves",
+		name: "releases nothing",
+		cases: `Release/FreesForAll Release/AcquireContextEnded Release/EndedContext Release/OtherGoroutine
+			Release/ManyAtOnce Release/OnlyItsName Litter/ClosedLockers Close/ReleasesHeld Fair/NobodyStarves`,
 		driver: bend(bent{release: func(whole, context.Context, *driver.Claim) error { return nil }}),
 	},
 	{

@@ -129,8 +129,9 @@ var kindDefects = []defect{
 		backend: func(b *Backend) { b.AtLeast = false },
 	},
 	{
-		name:  "AtLeast is forgotten at the release",
-		cases: "AtLeast/StaysTaken AtLeast/StaysTaken/shared AtLeast/StaysTaken/permits AtLeast/Permits AtLeast/AfterClose AtLeast/DeadProcess",
+		name: "AtLeast is forgotten at the release",
+		cases: `AtLeast/StaysTaken AtLeast/StaysTaken/shared AtLeast/StaysTaken/permits AtLeast/Permits
+			AtLeast/AfterClose AtLeast/DeadProcess`,
 		driver: bend(bent{linger: func(next whole, ctx context.Context, c *driver.Claim, _ time.Duration) error {
 			return next.Release(ctx, c)
 		}}),

@@ -25,8 +25,9 @@ var serverDefects = []defect{
 		server: func(s *server) { s.resurrect = true },
 	},
 	{
-		name:   "leases last much longer than was asked for",
-		cases:  "Death/KilledHolder Death/KilledHolderOfMany Death/KilledWaiter Death/KilledAtRandom Death/Silence Close/Unreachable AtLeast/Killed",
+		name: "leases last much longer than was asked for",
+		cases: `Death/KilledHolder Death/KilledHolderOfMany Death/KilledWaiter Death/KilledAtRandom Death/Silence
+			Close/Unreachable AtLeast/Killed`,
 		server: func(s *server) { s.ttl = func(in *Call) time.Duration { return 7 * in.TTL } },
 	},
 	{
@@ -36,8 +37,9 @@ var serverDefects = []defect{
 		driver: bend(bent{abandon: func(whole, context.Context, *driver.Claim) error { return nil }}),
 	},
 	{
-		name:   "every token the same",
-		cases:  "Fencing/OneLocker Fencing/Contended Fencing/Distinct Fencing/AfterExpiry Fencing/AfterTakeover Fencing/AfterDestroy Shared/Fencing Permits/Fencing",
+		name: "every token the same",
+		cases: `Fencing/OneLocker Fencing/Contended Fencing/Distinct Fencing/AfterExpiry Fencing/AfterTakeover
+			Fencing/AfterDestroy Shared/Fencing Permits/Fencing`,
 		server: func(s *server) { s.token = func(int64) int64 { return 7 } },
 	},
 	{

@@ -150,7 +150,7 @@ func (c *C) destroy(name string) {
 	c.must(c.h.Destroy(c.ctx, name), "Destroy %q", name)
 }
 
-// lost destroys the lock and fails the case unless its holder is told within a second.
+// loses destroys the lock and fails the case unless its holder is told within a second.
 func (c *C) loses(w *watch) {
 	c.tb.Helper()
 	c.destroy(w.lock.Name())
@@ -200,20 +200,20 @@ func (c *C) lasts(h Holding, d time.Duration, opts ...locker.AcquireOption) erro
 	return h.Release(c.ctx)
 }
 
-// ghostBound is how long a clean-up may take when the server is well. It is
+// cleanupBound is how long a clean-up may take when the server is well. It is
 // shorter than longTTL, so that no lease does the cleaning.
-const ghostBound = 8 * time.Second
+const cleanupBound = 8 * time.Second
 
-// exorcised fails the case unless names can be had, at once after one another,
+// leftFree fails the case unless names can be had, at once after one another,
 // and nothing is left of them on the server.
-func (c *C) exorcised(names ...string) {
+func (c *C) leftFree(names ...string) {
 	c.tb.Helper()
 	l := c.open()
-	end := time.Now().Add(ghostBound)
+	end := time.Now().Add(cleanupBound)
 	for _, name := range names {
-		l.free(name, max(time.Until(end), time.Second)+c.late.Slack(end.Add(-ghostBound)))
+		l.free(name, max(time.Until(end), time.Second)+c.late.Slack(end.Add(-cleanupBound)))
 	}
-	c.nothingLeft(ghostBound)
+	c.nothingLeft(cleanupBound)
 }
 
 // nothingLeft fails the case if something of its names stays on the server. Without
