@@ -159,7 +159,7 @@ func (c *C) turn(cl *client, name string, who int, rec *record, disturb bool) {
 	h, err := acquire(ctx, name, c.own...)
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, locker.ErrNotAcquired) {
-			c.fatalf("acquire %q: %v", name, err)
+			c.must(err, "acquire %q", name)
 		}
 		return
 	}
@@ -168,7 +168,7 @@ func (c *C) turn(cl *client, name string, who int, rec *record, disturb bool) {
 		time.Sleep(rand.N(300 * time.Microsecond))
 	}
 	rec.add(who, h, begin)
-	if err := h.Release(c.ctx); err != nil && !errors.Is(err, locker.ErrLost) {
-		c.errorf("release of %q: %v", name, err)
+	if err := h.Release(c.ctx); !errors.Is(err, locker.ErrLost) {
+		c.expect(err, nil, "release of %q", name)
 	}
 }

@@ -56,8 +56,8 @@ var releaseCases = []*testCase{
 				p := b.queue(c.x, c.other...)
 				c.destroy(c.x)
 				next := p.held(soon)
-				if err := h.Release(c.ctx); err != nil && !errors.Is(err, locker.ErrLost) {
-					c.errorf("release: %v", err)
+				if err := h.Release(c.ctx); !errors.Is(err, locker.ErrLost) {
+					c.expect(err, nil, "release")
 				}
 				c.holds(next)
 			}

@@ -3,6 +3,8 @@ package conformance
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"time"
 
 	"github.com/seed80cd6120/locker"
@@ -11,7 +13,13 @@ import (
 // must ends the case with a failure if err is not nil.
 func (c *C) must(err error, format string, args ...any) {
 	c.tb.Helper()
-	if err != nil {
+	switch {
+	case err == nil:
+	case c.noAnswer(err):
+		c.tooSlow()
+		c.cancel()
+		runtime.Goexit()
+	default:
 		c.fatalf(format+": %v", append(args, err)...)
 	}
 }
@@ -19,9 +27,28 @@ func (c *C) must(err error, format string, args ...any) {
 // expect fails the case unless err is want, or wraps it.
 func (c *C) expect(err, want error, format string, args ...any) {
 	c.tb.Helper()
-	if !errors.Is(err, want) {
+	switch {
+	case errors.Is(err, want):
+	case c.noAnswer(err):
+		c.tooSlow()
+	default:
 		c.errorf(format+": %v, want %v", append(args, err, want)...)
 	}
+}
+
+// answers are the errors that say how it stands with a lock, or that a call was wrong.
+var answers = []error{
+	locker.ErrNotAcquired, locker.ErrHeld, locker.ErrLost, locker.ErrReleased, locker.ErrClosed, locker.ErrNotFound,
+	locker.ErrUnsupported, locker.ErrInvalidName, locker.ErrInvalidOption,
+}
+
+// noAnswer reports whether err may only say that no server answered for long, on a machine that was late by
+// so much that its servers were, too.
+func (c *C) noAnswer(err error) bool {
+	if err == nil || c.ctx.Err() != nil || c.late.Worst(c.begun) < 500*time.Millisecond {
+		return false
+	}
+	return !slices.ContainsFunc(answers, func(a error) bool { return errors.Is(err, a) })
 }
 
 // refused fails the case unless an acquisition is refused with want, or with any error if that is nil.

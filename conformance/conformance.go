@@ -60,7 +60,8 @@
 // was broken. It never expects anything sooner than was promised; where the promise
 // is a time, the delay with which this machine runs goroutines is measured all the
 // while and added. Order and exclusion are judged by what was observed in a certain
-// order, not by time.
+// order, not by time. A case that came to no verdict because the machine was late, so that
+// servers did not answer for instance, is run again when the others are done.
 //
 // Every case has a watchdog: if it hangs the goroutines that it started are printed.
 //

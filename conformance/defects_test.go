@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/lateness"
 )
@@ -249,6 +251,40 @@ func TestUndecidedIsRunAgain(t *testing.T) {
 	}
 	if s := r.summary(); s != "" {
 		t.Error(s)
+	}
+}
+
+// An error that no server answered is no verdict if this machine was late by much, and a failure if it was not, or if the
+// error says how it stands with the lock.
+func TestNoAnswerIsUndecided(t *testing.T) {
+	for _, x := range []struct {
+		late      bool
+		err       error
+		undecided bool
+	}{
+		{false, errors.New("no answer"), false},
+		{true, errors.New("no answer"), true},
+		{true, locker.ErrLost, false},
+		{true, nil, false},
+	} {
+		b := Backend{New: memoryHarness}
+		b.check(t)
+		r := newRunner(&b)
+		r.late = lateness.Start(lateStep)
+		if x.late {
+			r.late.Stop()
+			time.Sleep(600 * time.Millisecond) // the meter has not run for so long
+		}
+		rec := &recorder{TB: t}
+		r.run(rec, &testCase{name: "X/NoAnswer", promise: 7, says: "x", run: func(c *C) {
+			c.expect(x.err, locker.ErrNotAcquired, "TryAcquire")
+		}}, nil)
+		if undecided := len(r.again) > 0; undecided != x.undecided || rec.fail == x.undecided {
+			t.Errorf("%+v: undecided %t, failed %t: %s", x, undecided, rec.fail, rec.text())
+		}
+		if !x.late {
+			r.late.Stop()
+		}
 	}
 }
 
