@@ -224,6 +224,9 @@ func (c *C) lasts(h Holding, d time.Duration, opts ...locker.AcquireOption) erro
 			return cause(h)
 		}
 	}
+	if c.ctx.Err() != nil {
+		return c.ctx.Err()
+	}
 	return h.Release(c.ctx)
 }
 
