@@ -10,8 +10,8 @@ import (
 // api is what package locker offers beyond the methods of a Client and a Holding. The test
 // of the suite puts defects here.
 type api struct {
-	do            func(context.Context, locker.Locker, string, func(context.Context, *locker.Lock) error, ...locker.AcquireOption) error
-	lead          func(context.Context, locker.Locker, string, func(context.Context, *locker.Lock) error, ...locker.AcquireOption) error
+	do            func(context.Context, locker.Locker, string, work, ...locker.AcquireOption) error
+	lead          func(context.Context, locker.Locker, string, work, ...locker.AcquireOption) error
 	acquireAll    func(context.Context, locker.Locker, []string, ...locker.AcquireOption) (locker.Locks, error)
 	tryAcquireAll func(context.Context, locker.Locker, []string, ...locker.AcquireOption) (locker.Locks, error)
 	contextOf     func(locker.Locks) context.Context
@@ -22,6 +22,9 @@ type api struct {
 	names         func(context.Context, locker.Locker, string) iter.Seq2[string, error]
 	evict         func(context.Context, locker.Locker, locker.Position) error
 }
+
+// work is what Do and Lead run while they hold a lock.
+type work = func(context.Context, *locker.Lock) error
 
 // soundAPI returns what package locker offers.
 func soundAPI() *api {

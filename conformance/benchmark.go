@@ -6,8 +6,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/seed80cd6120/locker"
 )
 
 // Benchmark measures a backend: alone, one Locker that takes and releases one name
@@ -36,7 +34,7 @@ func bench(b *testing.B, h *Harness, clients int) {
 	name := fmt.Sprintf("conformance/benchmark-%x", time.Now().UnixNano())
 	lockers := make([]Client, clients)
 	for i := range lockers {
-		l, err := benchClient(ctx, h)
+		l, err := h.open(ctx, lasting(nil)...)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -93,13 +91,6 @@ func bench(b *testing.B, h *Harness, clients int) {
 	if h.Requests != nil {
 		b.ReportMetric(float64(count()-before)/float64(b.N), "requests/op")
 	}
-}
-
-func benchClient(ctx context.Context, h *Harness) (Client, error) {
-	if h.OpenClient != nil {
-		return h.OpenClient(ctx, locker.WithTTL(longTTL))
-	}
-	return clientOf(h.Open(ctx, locker.WithTTL(longTTL)))
 }
 
 // use has everything that is made at the first use be there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -13,93 +14,85 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
+// whole is a driver that can do everything.
+type whole interface {
+	driver.Driver
+	driver.Lingerer
+	driver.Weigher
+	driver.Inspector
+	driver.Evictor
+}
+
 // bent is a driver with a defect: methods that are nil are those of the sound one.
 type bent struct {
-	driver.Driver
+	whole
 	traits  func(*driver.Traits)
-	acquire func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error)
-	renew   func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report)
-	release func(next driver.Driver, ctx context.Context, c *driver.Claim) error
-	abandon func(next driver.Driver, ctx context.Context, c *driver.Claim) error
-	linger  func(next driver.Driver, ctx context.Context, c *driver.Claim, d time.Duration) error
-	lighten func(next driver.Driver, ctx context.Context, c *driver.Claim, weight int32) error
-	look    func(next driver.Driver, ctx context.Context, name string) ([]driver.Position, error)
-	names   func(next driver.Driver, ctx context.Context, prefix string) iter.Seq2[string, error]
-	evict   func(next driver.Driver, ctx context.Context, name, id string) error
+	acquire acquireBent
+	renew   renewBent
+	release func(next whole, ctx context.Context, c *driver.Claim) error
+	abandon func(next whole, ctx context.Context, c *driver.Claim) error
+	linger  func(next whole, ctx context.Context, c *driver.Claim, d time.Duration) error
+	lighten func(next whole, ctx context.Context, c *driver.Claim, weight int32) error
+	look    func(next whole, ctx context.Context, name string) ([]driver.Position, error)
+	names   func(next whole, ctx context.Context, prefix string) iter.Seq2[string, error]
+	evict   func(next whole, ctx context.Context, name, id string) error
 }
+
+type (
+	acquireBent = func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error)
+	renewBent   = func(next whole, ctx context.Context, claims []*driver.Claim, report report)
+)
 
 type report = func(*driver.Claim, driver.Instant, error)
 
-func (b *bent) Traits() driver.Traits {
-	t := b.Driver.Traits()
-	if b.traits != nil {
-		b.traits(&t)
+// or returns the function with the defect, or the sound one if that is nil.
+func or[F any](defect, sound F) F {
+	if reflect.ValueOf(defect).IsNil() {
+		return sound
 	}
+	return defect
+}
+
+func (b *bent) Traits() driver.Traits {
+	t := b.whole.Traits()
+	or(b.traits, func(*driver.Traits) {})(&t)
 	return t
 }
 
 func (b *bent) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-	if b.acquire != nil {
-		return b.acquire(b.Driver, ctx, c)
-	}
-	return b.Driver.Acquire(ctx, c)
+	return or(b.acquire, whole.Acquire)(b.whole, ctx, c)
 }
 
 func (b *bent) Renew(ctx context.Context, claims []*driver.Claim, report report) {
-	if b.renew != nil {
-		b.renew(b.Driver, ctx, claims, report)
-		return
-	}
-	b.Driver.Renew(ctx, claims, report)
+	or(b.renew, whole.Renew)(b.whole, ctx, claims, report)
 }
 
 func (b *bent) Release(ctx context.Context, c *driver.Claim) error {
-	if b.release != nil {
-		return b.release(b.Driver, ctx, c)
-	}
-	return b.Driver.Release(ctx, c)
+	return or(b.release, whole.Release)(b.whole, ctx, c)
 }
 
 func (b *bent) Abandon(ctx context.Context, c *driver.Claim) error {
-	if b.abandon != nil {
-		return b.abandon(b.Driver, ctx, c)
-	}
-	return b.Driver.Abandon(ctx, c)
+	return or(b.abandon, whole.Abandon)(b.whole, ctx, c)
 }
 
 func (b *bent) Linger(ctx context.Context, c *driver.Claim, d time.Duration) error {
-	if b.linger != nil {
-		return b.linger(b.Driver, ctx, c, d)
-	}
-	return b.Driver.(driver.Lingerer).Linger(ctx, c, d)
+	return or(b.linger, whole.Linger)(b.whole, ctx, c, d)
 }
 
 func (b *bent) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
-	if b.lighten != nil {
-		return b.lighten(b.Driver, ctx, c, weight)
-	}
-	return b.Driver.(driver.Weigher).Lighten(ctx, c, weight)
+	return or(b.lighten, whole.Lighten)(b.whole, ctx, c, weight)
 }
 
 func (b *bent) Look(ctx context.Context, name string) ([]driver.Position, error) {
-	if b.look != nil {
-		return b.look(b.Driver, ctx, name)
-	}
-	return b.Driver.(driver.Inspector).Look(ctx, name)
+	return or(b.look, whole.Look)(b.whole, ctx, name)
 }
 
 func (b *bent) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	if b.names != nil {
-		return b.names(b.Driver, ctx, prefix)
-	}
-	return b.Driver.(driver.Inspector).Names(ctx, prefix)
+	return or(b.names, whole.Names)(b.whole, ctx, prefix)
 }
 
 func (b *bent) Evict(ctx context.Context, name, id string) error {
-	if b.evict != nil {
-		return b.evict(b.Driver, ctx, name, id)
-	}
-	return b.Driver.(driver.Evictor).Evict(ctx, name, id)
+	return or(b.evict, whole.Evict)(b.whole, ctx, name, id)
 }
 
 // rigged is a client with a defect, above the core.
@@ -114,25 +107,14 @@ type rigged struct {
 type riggedAcquire func(next Client, ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error)
 
 func (r *rigged) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error) {
-	if r.acquire != nil {
-		return r.hold(r.acquire(r.Client, ctx, name, opts...))
-	}
-	return r.hold(r.Client.Acquire(ctx, name, opts...))
+	return r.hold(or(r.acquire, Client.Acquire)(r.Client, ctx, name, opts...))
 }
 
 func (r *rigged) TryAcquire(ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error) {
-	if r.try != nil {
-		return r.hold(r.try(r.Client, ctx, name, opts...))
-	}
-	return r.hold(r.Client.TryAcquire(ctx, name, opts...))
+	return r.hold(or(r.try, Client.TryAcquire)(r.Client, ctx, name, opts...))
 }
 
-func (r *rigged) Close(ctx context.Context) error {
-	if r.close != nil {
-		return r.close(r.Client, ctx)
-	}
-	return r.Client.Close(ctx)
-}
+func (r *rigged) Close(ctx context.Context) error { return or(r.close, Client.Close)(r.Client, ctx) }
 
 func (r *rigged) hold(h Holding, err error) (Holding, error) {
 	if err == nil && r.holding != nil {
@@ -151,46 +133,17 @@ type twisted struct {
 	release  func(ctx context.Context) error
 }
 
-func (h *twisted) Name() string {
-	if h.name != nil {
-		return h.name()
-	}
-	return h.Holding.Name()
-}
-
-func (h *twisted) Token() int64 {
-	if h.token != nil {
-		return h.token()
-	}
-	return h.Holding.Token()
-}
-
-func (h *twisted) Context() context.Context {
-	if h.context != nil {
-		return h.context()
-	}
-	return h.Holding.Context()
-}
-
-func (h *twisted) Deadline() time.Time {
-	if h.deadline != nil {
-		return h.deadline()
-	}
-	return h.Holding.Deadline()
-}
-
-func (h *twisted) Release(ctx context.Context) error {
-	if h.release != nil {
-		return h.release(ctx)
-	}
-	return h.Holding.Release(ctx)
-}
+func (h *twisted) Name() string                      { return or(h.name, h.Holding.Name)() }
+func (h *twisted) Token() int64                      { return or(h.token, h.Holding.Token)() }
+func (h *twisted) Context() context.Context          { return or(h.context, h.Holding.Context)() }
+func (h *twisted) Deadline() time.Time               { return or(h.deadline, h.Holding.Deadline)() }
+func (h *twisted) Release(ctx context.Context) error { return or(h.release, h.Holding.Release)(ctx) }
 
 // defect is one thing that is wrong, and the cases that have to find it.
 type defect struct {
 	name    string
 	cases   string // separated by blanks
-	driver  func() func(driver.Driver) *bent
+	driver  func() func(whole) *bent
 	client  func() func(Client) *rigged
 	wrap    func(locker.Locker) locker.Locker
 	api     func(*api)
@@ -208,8 +161,9 @@ func (d *defect) apply() Backend {
 		}
 		bend := d.driver()
 		return func(next driver.Driver) driver.Driver {
-			x := bend(next)
-			x.Driver = next
+			sound := next.(whole)
+			x := bend(sound)
+			x.whole = sound
 			return x
 		}
 	}

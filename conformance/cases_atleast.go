@@ -1,136 +1,124 @@
 package conformance
 
 import (
-	"errors"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 )
 
 var atLeastCases = []*testCase{
-	{
-		name: "AtLeast/Refused", promise: 1, needs: noAtLeast,
-		says: "A backend that does not offer AtLeast refuses it with ErrUnsupported and takes nothing.",
-		run:  func(c *C) { c.refused(locker.AtLeast(time.Second)) },
-	},
-	{
-		name: "AtLeast/StaysTaken", promise: 1, needs: atLeast, kinds: allKinds,
-		says: "The name stays taken for that long from its acquisition on, also if released before, and not longer than a second more.",
-		run: func(c *C) {
-			name, d := c.name("x"), c.b.TTL
+	newCase("AtLeast/Refused", 1).needing(noAtLeast).proves(
+		"A backend that does not offer AtLeast refuses it with ErrUnsupported and takes nothing.",
+		func(c *C) { c.unsupported(locker.AtLeast(time.Second)) }),
+	newCase("AtLeast/StaysTaken", 1).needing(atLeast).of(allKinds).proves(
+		"The name stays taken for that long from its acquisition on, also if released before, and not longer than a second more.",
+		func(c *C) {
+			d := c.b.TTL
 			b := c.open()
-			begun := time.Now()
-			h := c.open().acquire(name, c.own.with(locker.AtLeast(d))...)
-			acquired := time.Now()
+			t := c.keepTaken(d)
+			h := c.holder(c.own.with(locker.AtLeast(d))...)
+			t.acquired()
 			c.release(h)
-			if !errors.Is(cause(h), locker.ErrReleased) {
-				c.errorf("released, and the cause is %v", cause(h))
-			}
-			if got, err := b.try(name, c.other...); err == nil && time.Since(begun) < d {
+			c.expect(cause(h), locker.ErrReleased, "the cause after the release")
+			if got, err := b.try(c.x, c.other...); err == nil {
 				c.release(got)
-				c.errorf("taken again after %v", time.Since(begun))
+				t.over(c.x)
 			}
-			next := b.begin(c.ctx, name, c.other...).held(d + soon)
-			c.takenFor(name, d, begun, acquired)
-			if c.b.Fenced && next.Token() <= h.Token() {
-				c.errorf("token %d after %d", next.Token(), h.Token())
-			}
+			next := b.begin(c.ctx, c.x, c.other...).held(d + soon)
+			t.over(c.x)
+			c.rises(h)
+			c.rises(next)
 			c.release(next)
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "AtLeast/Over", promise: 7, needs: atLeast,
-		says: "A lock that was held for longer than it has to be taken is free when it is released.",
-		run: func(c *C) {
-			name, d := c.name("x"), 100*time.Millisecond
-			h := c.open().acquire(name, locker.AtLeast(d))
+			c.leftFree(c.x)
+		}),
+	newCase("AtLeast/Over", 7).needing(atLeast).proves(
+		"A lock that was held for longer than it has to be taken is free when it is released.",
+		func(c *C) {
+			const d = 100 * time.Millisecond
+			h := c.holder(locker.AtLeast(d))
 			time.Sleep(2 * d)
 			c.holds(h)
-			c.open().free(name, soon)
-		},
-	},
-	{
-		name: "AtLeast/Permits", promise: 1, needs: atLeast | permits,
-		says: "What stays taken after its release is what was taken, and not more.",
-		run: func(c *C) {
-			name, d := c.name("x"), c.b.TTL
+			c.open().free(c.x, soon)
+		}),
+	newCase("AtLeast/Permits", 1).needing(atLeast|permits).proves(
+		"What stays taken after its release is what was taken, and not more.",
+		func(c *C) {
+			d := c.b.TTL
 			b := c.open()
 			begun := time.Now()
-			c.release(c.open().acquire(name, locker.Permits(1, 2), locker.AtLeast(d)))
-			one, err := b.try(name, locker.Permits(1, 2))
-			if err != nil {
-				c.errorf("the other permit: %v", err)
-			} else {
-				c.release(one)
-			}
-			all := b.begin(c.ctx, name, locker.Permits(2, 2)).held(d + soon)
+			c.release(c.holder(locker.Permits(1, 2), locker.AtLeast(d)))
+			c.release(b.takes(c.x, locker.Permits(1, 2)))
+			all := b.begin(c.ctx, c.x, locker.Permits(2, 2)).held(d + soon)
 			if took := time.Since(begun); took < d {
 				c.errorf("taken for %v only, want %v", took, d)
 			}
 			c.release(all)
-		},
-	},
-	{
-		name: "AtLeast/AfterClose", promise: 15, needs: atLeast,
-		says: "The name stays taken for that long also if the Locker is closed, and not longer than a second more.",
-		run: func(c *C) {
-			name, held, d := c.name("x"), c.name("held"), c.b.TTL
+		}),
+	newCase("AtLeast/AfterClose", 15).needing(atLeast).proves(
+		"The name stays taken for that long also if the Locker is closed, and not longer than a second more.",
+		func(c *C) {
+			held, d := c.name("held"), c.b.TTL
 			a, b := c.open(), c.open()
-			begun := time.Now()
+			t := c.keepTaken(d)
 			a.acquire(held, locker.AtLeast(d))
-			c.release(a.acquire(name, locker.AtLeast(d)))
-			acquired := time.Now()
-			if err := a.Close(c.ctx); err != nil {
-				c.errorf("close: %v", err)
-			}
-			waiting := []*pending{b.begin(c.ctx, name), b.begin(c.ctx, held)}
-			for _, p := range waiting {
+			c.release(a.acquire(c.x, locker.AtLeast(d)))
+			t.acquired()
+			a.close()
+			for _, p := range []*pending{b.begin(c.ctx, c.x), b.begin(c.ctx, held)} {
 				h := p.held(d + soon)
-				c.takenFor(p.name, d, begun, acquired)
+				t.over(p.name)
 				defer c.release(h)
 			}
-		},
-	},
-	{
-		name: "AtLeast/DeadProcess", promise: 4, needs: atLeast | process,
-		says: "The name stays taken for that long also if the process that released it lives no longer, and not longer than a second more.",
-		run: func(c *C) {
-			name, d := c.name("x"), c.b.TTL+time.Second
+		}),
+	newCase("AtLeast/DeadProcess", 4).needing(atLeast|process).proves(
+		"The name stays taken for that long also if the process that released it lives no longer, and not longer than a second more.",
+		func(c *C) {
+			d := c.b.TTL + time.Second
 			ch := c.spawn(c.b.TTL)
-			begun := time.Now()
-			ch.ask(order{Do: "acquire", Name: name, AtLeast: d}).must("acquire")
-			acquired := time.Now()
-			ch.ask(order{Do: "release", Name: name}).must("release")
+			t := c.keepTaken(d)
+			ch.ask(order{Do: "acquire", Name: c.x, AtLeast: d}).must("acquire")
+			t.acquired()
+			if r := ch.ask(order{Do: "release", Name: c.x}).answer(); r.Err != "" {
+				c.unlessLate(t.begun, c.lateFor(), "release: %s", r.Err)
+				return
+			}
 			ch.kill()
-			h := c.open().begin(c.ctx, name).held(d + soon)
-			c.takenFor(name, d, begun, acquired)
+			h := c.open().begin(c.ctx, c.x).held(d + soon)
+			t.over(c.x)
 			c.release(h)
-		},
-	},
-	{
-		name: "AtLeast/Killed", promise: 4, needs: atLeast | process,
-		says: "A holder that dies frees the name within TTL plus one second, however long it wanted it taken.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("AtLeast/Killed", 4).needing(atLeast|process).proves(
+		"A holder that dies frees the name within TTL plus one second, however long it wanted it taken.",
+		func(c *C) {
 			ch := c.spawn(c.b.TTL)
-			ch.ask(order{Do: "acquire", Name: name, AtLeast: time.Minute}).must("acquire")
-			p := c.open().queue(name)
-			died := time.Now()
-			ch.kill()
-			c.release(p.freedBy(died))
-		},
-	},
+			ch.ask(order{Do: "acquire", Name: c.x, AtLeast: time.Minute}).must("acquire")
+			p := c.waiter()
+			c.release(p.freedBy(ch.kill()))
+		}),
 }
 
-// takenFor fails the case unless now is the time for a name to be free again that was acquired
-// between the two moments and had to stay taken for d.
-func (c *C) takenFor(name string, d time.Duration, begun, acquired time.Time) {
+// takenFor is the time for which a name has to stay taken: d from a moment between begun and granted.
+type takenFor struct {
+	c              *C
+	d              time.Duration
+	begun, granted time.Time
+}
+
+// keepTaken says that what is acquired now has to stay taken for d.
+func (c *C) keepTaken(d time.Duration) *takenFor { return &takenFor{c: c, d: d, begun: time.Now()} }
+
+// acquired says that it has been acquired.
+func (t *takenFor) acquired() { t.granted = time.Now() }
+
+// over fails the case unless now is the time for the name to be free again: not before, and at most
+// a second later.
+func (t *takenFor) over(name string) {
+	c := t.c
 	c.tb.Helper()
-	if took := time.Since(begun); took < d {
-		c.errorf("%q was taken for %v only, want %v", name, took, d)
+	if took := time.Since(t.begun); took < t.d {
+		c.errorf("%q was taken for %v only, want %v", name, took, t.d)
 	}
-	if took, limit := time.Since(acquired), d+time.Second+c.late.Slack(begun); took > limit {
-		c.errorf("%q was taken for %v, want %v and a second more at most", name, took, d)
+	if took, limit := time.Since(t.granted), t.d+time.Second+c.late.Slack(t.begun); took > limit {
+		c.errorf("%q was taken for %v, want %v and a second more at most", name, took, t.d)
 	}
 }

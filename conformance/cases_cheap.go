@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -9,20 +8,15 @@ import (
 )
 
 var cheapCases = []*testCase{
-	{
-		name: "Cheap/IdleWaiters", promise: 8, needs: requests, alone: true,
-		says: "Waiters are woken by the server, not by asking again and again: an idle waiter of any kind costs the server nothing.",
-		run: func(c *C) {
+	newCase("Cheap/IdleWaiters", 8).needing(requests).apart().proves(
+		"Waiters are woken by the server, not by asking again and again: an idle waiter of any kind costs the server nothing.",
+		func(c *C) {
 			const n = 20
 			const window = 2 * time.Second
-			begun := time.Now()
-			name := c.name("x")
-			h := c.open().acquire(name)
-			var waiters []*client
-			for i := range n {
-				l := c.open()
-				l.free(c.name(fmt.Sprint(i)), soon)
-				waiters = append(waiters, l)
+			h := c.holder()
+			waiters := c.openMany(n)
+			for i, name := range c.names(n) {
+				waiters[i].free(name, soon)
 			}
 			c.settle()
 			idle := c.requestsIn(window) // what clients cost that do not wait
@@ -30,7 +24,7 @@ var cheapCases = []*testCase{
 			var waiting []*pending
 			kinds := claimed(allKinds, c.b)
 			for i, l := range waiters {
-				waiting = append(waiting, l.begin(c.ctx, name, kinds[i%len(kinds)].own...))
+				waiting = append(waiting, l.begin(c.ctx, c.x, kinds[i%len(kinds)].own...))
 			}
 			c.settle()
 			// Who asks again and again does so in each window; who was interrupted, by a server that was late, in one.
@@ -39,27 +33,19 @@ var cheapCases = []*testCase{
 				c.quiet()
 				costs = append(costs, c.requestsIn(window)-idle)
 			}
-			if cost := slices.Min(costs); float64(cost) > limit {
-				c.tooMany(begun, "%d waiters cost %d requests in each %v more than as many clients that do not wait, want at most %.0f", n, cost, window, limit)
-			}
+			c.costs(slices.Min(costs), int64(limit), "%d waiters in each %v, beyond as many clients that do not wait", n, window)
 			c.release(h)
-			for range n {
-				c.release(c.next(waiting))
-			}
-		},
-	},
-	{
-		name: "Cheap/NoHerd", promise: 8, needs: requests, kinds: aloneKinds, alone: true,
-		says: "A release wakes one waiter and not the herd.",
-		run: func(c *C) {
+			c.turns(n, waiting)
+		}),
+	newCase("Cheap/NoHerd", 8).needing(requests).of(aloneKinds).apart().proves(
+		"A release wakes one waiter and not the herd.",
+		func(c *C) {
 			const n = 20
-			begun := time.Now()
-			name := c.name("x")
 			alone := c.costAlone()
-			h := c.open().acquire(name, c.other...)
+			h := c.holder(c.other...)
 			var waiting []*pending
-			for range n {
-				waiting = append(waiting, c.open().begin(c.ctx, name, c.own...))
+			for _, l := range c.openMany(n) {
+				waiting = append(waiting, l.begin(c.ctx, c.x, c.own...))
 			}
 			c.settle()
 			c.quiet()
@@ -68,60 +54,37 @@ var cheapCases = []*testCase{
 			c.release(h)
 			h = c.next(waiting)
 			time.Sleep(200 * time.Millisecond)
-			cost := c.requests() - before - 2*idle
-			if limit := int64((2 + n/4) * alone); cost > limit {
-				c.tooMany(begun, "one release with %d waiters led to %d requests until the next holder was there, want at most %d", n, cost, limit)
-			}
+			c.costs(c.requests()-before-2*idle, int64((2+n/4)*alone), "one release with %d waiters, until the next holder was there", n)
 			before = c.requests()
 			start := time.Now()
 			c.release(h)
-			for range n - 1 {
-				c.release(c.next(waiting))
-			}
-			cost = c.requests() - before - int64(float64(idle)*time.Since(start).Seconds()/0.3)
-			if limit := int64(4 * n * alone); cost > limit { // a herd makes n times n
-				c.tooMany(begun, "%d waiters had their turn with %d requests, want at most %d", n-1, cost, limit)
-			}
-		},
-	},
-	{
-		name: "Cheap/GoroutinesWaitAtHome", promise: 8, needs: requests, alone: true,
-		says: "The goroutines of one process queue there, and at most one of them waits at the server.",
-		run: func(c *C) {
+			c.turns(n-1, waiting)
+			cost := c.requests() - before - int64(float64(idle)*time.Since(start).Seconds()/0.3)
+			c.costs(cost, int64(4*n*alone), "the turns of %d waiters", n-1) // a herd makes n times n
+		}),
+	newCase("Cheap/GoroutinesWaitAtHome", 8).needing(requests).apart().proves(
+		"The goroutines of one process queue there, and at most one of them waits at the server.",
+		func(c *C) {
 			const n = 100
-			begun := time.Now()
-			name := c.name("x")
 			alone := c.costAlone()
-			h := c.open().acquire(name)
+			h := c.holder()
 			l := c.open()
 			l.free(c.name("warm"), soon)
 			c.quiet()
 			before := c.requests()
-			var waiting []*pending
-			for range n {
-				waiting = append(waiting, l.begin(c.ctx, name))
-			}
-			c.settle()
-			if cost, limit := c.requests()-before, int64(n/4*alone); cost > limit {
-				c.tooMany(begun, "%d goroutines of one Locker began to wait with %d requests, want at most %d", n, cost, limit)
-			}
+			waiting := l.queueMany(n, c.x)
+			c.costs(c.requests()-before, int64(n/4*alone), "the queueing of %d goroutines of one Locker", n)
 			c.release(h)
-			for range n {
-				c.release(c.next(waiting))
-			}
-		},
-	},
-	{
-		name: "Cheap/WokenByTheServer", promise: 8, kinds: allKinds,
-		says: "Waiters are woken by the server, not by looking again after a while.",
-		run: func(c *C) {
-			name := c.name("x")
+			c.turns(n, waiting)
+		}),
+	newCase("Cheap/WokenByTheServer", 8).of(allKinds).proves(
+		"Waiters are woken by the server, not by looking again after a while.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			var took []time.Duration
-			start := time.Now()
 			for range 9 {
-				h := a.acquire(name, c.other...)
-				p := b.queue(name, c.own...)
+				h := a.acquire(c.x, c.other...)
+				p := b.queue(c.x, c.own...)
 				released := time.Now()
 				c.release(h)
 				next := p.held(longTTL + soon)
@@ -130,30 +93,25 @@ var cheapCases = []*testCase{
 			}
 			slices.Sort(took)
 			// A poll every 50 ms would do; the promise is kept by far less.
-			if median, limit := took[len(took)/2], 250*time.Millisecond+c.late.Slack(start); median > limit {
+			if median, limit := took[len(took)/2], 250*time.Millisecond+c.late.Slack(c.begun); median > limit {
 				c.errorf("a release reached the next waiter after %v (median), want at most %v", median, limit)
 			}
-		},
-	},
+		}),
 }
 
-// tooMany says that there were too many requests since begun, unless this machine was late then: waiters that hear
+// costs fails the case if there were more requests than limit, unless this machine was late: waiters that hear
 // nothing for long look by themselves.
-func (c *C) tooMany(begun time.Time, format string, args ...any) {
+func (c *C) costs(n, limit int64, what string, args ...any) {
 	c.tb.Helper()
-	if c.late.Worst(begun) > lateness.Limit {
-		c.tooSlow()
-		return
+	if n > limit {
+		c.unlessLate(c.begun, lateness.Limit, what+" cost %d requests, want at most %d", append(args, n, limit)...)
 	}
-	c.errorf(format, args...)
 }
 
 func (c *C) requests() int64 {
 	c.tb.Helper()
 	n, err := c.h.Requests(c.ctx)
-	if err != nil {
-		c.fatalf("Requests: %v", err)
-	}
+	c.must(err, "Requests")
 	return n
 }
 
@@ -188,26 +146,4 @@ func (c *C) quiet() {
 			return
 		}
 	}
-}
-
-// next waits for whichever comes first.
-func (c *C) next(waiting []*pending) Holding {
-	c.tb.Helper()
-	var got Holding
-	if !c.within(longTTL+soon, func() bool {
-		for i, p := range waiting {
-			if p != nil && p.finished() {
-				waiting[i] = nil
-				if p.err != nil {
-					c.fatalf("acquire %q: %v", p.name, p.err)
-				}
-				got = p.lock
-				return true
-			}
-		}
-		return false
-	}) {
-		c.fatalf("no waiter got the lock")
-	}
-	return got
 }

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/seed80cd6120/locker"
@@ -25,120 +24,86 @@ func (p *pending) freedBy(since time.Time) Holding {
 }
 
 var deathCases = []*testCase{
-	{
-		name: "Death/KilledHolder", promise: 4, needs: process, kinds: allKinds,
-		says: "A holder that is killed frees its locks within TTL plus one second; waiters go on.",
-		run: func(c *C) {
-			name := c.name("x")
+	newCase("Death/KilledHolder", 4).needing(process).of(allKinds).proves(
+		"A holder that is killed frees its locks within TTL plus one second; waiters go on.",
+		func(c *C) {
 			ch := c.spawn(c.b.TTL)
-			first := ch.acquire(name)
-			p := c.open().queue(name, c.other...)
+			c.tokensRise(ch.acquire(c.x).Token)
+			p := c.waiter(c.other...)
 			time.Sleep(c.b.TTL / 2)
-			died := time.Now()
-			ch.kill()
-			h := p.freedBy(died)
-			if c.b.Fenced && h.Token() <= first.Token {
-				c.errorf("token %d after %d of the dead holder", h.Token(), first.Token)
-			}
-			c.release(h)
-		},
-	},
-	{
-		name: "Death/KilledHolderOfMany", promise: 4, needs: process,
-		says: "A holder that is killed frees its locks within TTL plus one second: all of them.",
-		run: func(c *C) {
-			ch := c.spawn(c.b.TTL)
-			own := c.open()
-			var names []string
-			for i := range 12 {
-				names = append(names, c.name(fmt.Sprint(i)))
-				ch.acquire(names[i])
+			c.release(c.rises(p.freedBy(ch.kill())))
+		}),
+	newCase("Death/KilledHolderOfMany", 4).needing(process).proves(
+		"A holder that is killed frees its locks within TTL plus one second: all of them.",
+		func(c *C) {
+			ch, own := c.spawn(c.b.TTL), c.open()
+			names := c.names(12)
+			for _, name := range names {
+				ch.acquire(name)
 			}
 			var waiting []*pending
 			for _, name := range names {
 				waiting = append(waiting, own.begin(c.ctx, name))
 			}
 			c.settle()
-			died := time.Now()
-			ch.kill()
+			died := ch.kill()
 			var freed []Holding
 			for _, p := range waiting {
 				freed = append(freed, p.freedBy(died)) // to release them takes time, too
 			}
-			for _, h := range freed {
-				c.release(h)
-			}
-		},
-	},
-	{
-		name: "Death/KilledWaiter", promise: 4, needs: process, kinds: allKinds,
-		says: "A waiter that is killed is passed over within TTL plus one second.",
-		run: func(c *C) {
-			name := c.name("x")
-			holder := c.open()
-			h := holder.acquire(name, c.other...)
+			c.release(freed...)
+		}),
+	newCase("Death/KilledWaiter", 4).needing(process).of(allKinds).proves(
+		"A waiter that is killed is passed over within TTL plus one second.",
+		func(c *C) {
+			h := c.holder(c.other...)
 			ch := c.spawn(c.b.TTL)
-			ch.ask(order{Do: "acquire", Name: name})
+			ch.ask(order{Do: "acquire", Name: c.x})
 			c.settle()
-			p := c.open().queue(name, c.other...)
-			died := time.Now()
-			ch.kill()
+			p := c.waiter(c.other...)
+			died := ch.kill()
 			c.release(h)
 			c.release(p.freedBy(died))
-		},
-	},
-	{
-		name: "Death/KilledAtRandom", promise: 4, needs: process, kinds: allKinds,
-		says: "A process that is killed at any moment of taking and giving back frees its locks within TTL plus one second.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Death/KilledAtRandom", 4).needing(process).of(allKinds).proves(
+		"A process that is killed at any moment of taking and giving back frees its locks within TTL plus one second.",
+		func(c *C) {
 			own := c.open()
 			for i := range 3 {
 				ch := c.spawn(c.b.TTL)
-				ch.ask(order{Do: "loop", Name: name, Timeout: time.Minute, Hold: 3 * time.Millisecond})
+				ch.ask(order{Do: "loop", Name: c.x, Timeout: time.Minute, Hold: 3 * time.Millisecond})
 				time.Sleep(time.Duration(50+37*i) * time.Millisecond)
-				died := time.Now()
-				ch.kill()
-				p := own.begin(c.ctx, name)
-				c.release(p.freedBy(died))
+				died := ch.kill()
+				c.release(own.begin(c.ctx, c.x).freedBy(died))
 			}
-		},
-	},
-	{
-		name: "Death/Silence", promise: 4, needs: link, kinds: allKinds,
-		says: "A holder that is cut off for good frees its locks within TTL plus one second, like one that died.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Death/Silence", 4).needing(link).of(allKinds).proves(
+		"A holder that is cut off for good frees its locks within TTL plus one second, like one that died.",
+		func(c *C) {
 			a := c.openLink(locker.WithTTL(c.b.TTL))
-			a.acquire(name, c.own...)
-			p := c.open().queue(name, c.other...)
+			a.acquire(c.x, c.own...)
+			p := c.waiter(c.other...)
 			time.Sleep(c.b.TTL / 2)
 			died := time.Now()
 			a.link.Freeze()
 			c.release(p.freedBy(died))
-		},
-	},
-	{
-		name: "Death/Lease", promise: 4, kinds: allKinds,
-		says: "A lock with a lease that nobody releases is free when the lease is over, at the latest a second after.",
-		run: func(c *C) {
-			name := c.name("x")
-			c.open().acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
+		}),
+	newCase("Death/Lease", 4).of(allKinds).proves(
+		"A lock with a lease that nobody releases is free when the lease is over, at the latest a second after.",
+		func(c *C) {
+			c.holder(c.own.with(locker.WithLease(c.b.TTL))...)
 			granted := time.Now()
-			c.release(c.open().begin(c.ctx, name, c.other...).freedBy(granted))
-		},
-	},
-	{
-		name: "Death/TryAfterLease", promise: 4, kinds: allKinds,
-		says: "TryAcquire takes a name whose holder's lease is over, at the latest a second after.",
-		run: func(c *C) {
-			name := c.name("x")
-			c.open().acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
+			c.release(c.open().begin(c.ctx, c.x, c.other...).freedBy(granted))
+		}),
+	newCase("Death/TryAfterLease", 4).of(allKinds).proves(
+		"TryAcquire takes a name whose holder's lease is over, at the latest a second after.",
+		func(c *C) {
+			c.holder(c.own.with(locker.WithLease(c.b.TTL))...)
 			granted := time.Now()
 			b := c.open()
 			for {
 				asked := time.Now()
-				h, err := b.try(name, c.other...)
+				h, err := b.try(c.x, c.other...)
 				if err == nil {
 					c.release(h)
 					return
@@ -148,6 +113,5 @@ var deathCases = []*testCase{
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
-		},
-	},
+		}),
 }

@@ -12,119 +12,75 @@ import (
 )
 
 var errorCases = []*testCase{
-	{
-		name: "Errors/Fields", promise: 13,
-		says: "The error names operation, backend and lock, and wraps the reason.",
-		run: func(c *C) {
-			name := c.name("x")
+	newCase("Errors/Fields", 13).proves(
+		"The error names operation, backend and lock, and wraps the reason.",
+		func(c *C) {
 			a, b := c.open(), c.open()
-			h := a.acquire(name)
-			ended, cancel := context.WithCancel(c.ctx)
-			cancel()
-			_, try := b.TryAcquire(c.ctx, name)
-			c.names(try, name, locker.ErrNotAcquired)
-			_, over := b.Acquire(ended, name)
-			c.names(over, name, context.Canceled)
+			h := a.acquire(c.x)
+			c.tells(onlyErr(b.TryAcquire(c.ctx, c.x)), c.x, locker.ErrNotAcquired)
+			c.tells(onlyErr(b.Acquire(c.ended(), c.x)), c.x, context.Canceled)
 			c.release(h)
-			lost := a.acquire(name, locker.WithLease(shortLease))
+			lost := a.acquire(c.x, locker.WithLease(shortLease))
 			c.ends(lost, "its lease was over")
-			c.names(lost.Release(c.ctx), name, locker.ErrLost)
-			if err := b.Close(c.ctx); err != nil {
-				c.errorf("close: %v", err)
-			}
-			_, closed := b.Acquire(c.ctx, name)
-			c.names(closed, name, locker.ErrClosed)
-		},
-	},
-	{
-		name: "Errors/FreeIsNotTaken", promise: 13,
-		says: "ErrNotAcquired is returned when somebody else holds the name or waits for it, and only then.",
-		run: func(c *C) {
+			c.tells(lost.Release(c.ctx), c.x, locker.ErrLost)
+			b.close()
+			c.tells(onlyErr(b.Acquire(c.ctx, c.x)), c.x, locker.ErrClosed)
+		}),
+	newCase("Errors/FreeIsNotTaken", 13).proves(
+		"ErrNotAcquired is returned when somebody else holds the name or waits for it, and only then.",
+		func(c *C) {
 			l := c.open()
-			for range 40 {
-				h, err := l.try(c.name("x"))
-				if err != nil {
-					c.fatalf("TryAcquire of a name that nobody has ever used: %v", err)
-				}
-				c.release(h)
+			for _, name := range c.names(40) {
+				c.release(l.takes(name))
 			}
-		},
-	},
-	{
-		name: "Errors/Unreachable", promise: 13, needs: link,
-		says: "A server that cannot be reached is an error by ctx, never a lock, never \"not acquired\".",
-		run: func(c *C) {
-			a := c.openLink()
-			a.free(c.name("warm"), soon)
-			name := c.name("x")
+		}),
+	newCase("Errors/Unreachable", 13).needing(link).proves(
+		"A server that cannot be reached is an error by ctx, never a lock, never \"not acquired\".",
+		func(c *C) {
+			a := c.openWarm()
 			a.link.Cut()
-			for what, acquire := range a.ways() {
-				ctx, cancel := context.WithTimeout(c.ctx, 700*time.Millisecond)
-				_, err := acquire(ctx, name)
-				cancel()
-				switch {
-				case err == nil:
-					c.errorf("%s got a lock from a server that cannot be reached", what)
-				case errors.Is(err, locker.ErrNotAcquired):
-					c.errorf("%s: %v, which is not known", what, err)
-				default:
-					c.names(err, name, nil)
-				}
+			for _, acquire := range a.ways() {
+				c.unreachable(acquire, 700*time.Millisecond)
 			}
 			a.link.Heal()
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Errors/ServerGone", promise: 13, needs: stop, alone: true,
-		says: "A server that is away is an error by ctx, never a lock, never \"not acquired\".",
-		run: func(c *C) {
-			l, name := c.open(), c.name("x")
-			l.free(name, soon)
-			c.whileAway(func() {
-				ctx, cancel := context.WithTimeout(c.ctx, time.Second)
-				defer cancel()
-				_, err := l.TryAcquire(ctx, name)
-				if err == nil || errors.Is(err, locker.ErrNotAcquired) {
-					c.errorf("TryAcquire while the server is away: %v", err)
-				} else {
-					c.names(err, name, nil)
-				}
-			})
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Errors/ReleaseUnreachable", promise: 13, needs: link,
-		says: "A release that could not be confirmed is an error, not a success.",
-		run: func(c *C) {
+			c.leftFree(c.x)
+		}),
+	newCase("Errors/ServerGone", 13).needing(stop).apart().proves(
+		"A server that is away is an error by ctx, never a lock, never \"not acquired\".",
+		func(c *C) {
+			l := c.open()
+			l.free(c.x, soon)
+			c.whileAway(func() { c.unreachable(l.TryAcquire, time.Second) })
+			c.leftFree(c.x)
+		}),
+	newCase("Errors/ReleaseUnreachable", 13).needing(link).proves(
+		"A release that could not be confirmed is an error, not a success.",
+		func(c *C) {
 			a := c.openLink()
-			h := a.acquire(c.name("x"))
+			h := a.acquire(c.x)
 			a.link.Freeze()
 			ctx, cancel := context.WithTimeout(c.ctx, 300*time.Millisecond)
 			defer cancel()
-			err := h.Release(ctx)
-			if err == nil {
-				c.errorf("Release over a frozen link says nil")
-			} else {
-				c.names(err, h.Name(), context.DeadlineExceeded)
-			}
+			c.tells(h.Release(ctx), c.x, context.DeadlineExceeded)
 			if h.Context().Err() == nil {
 				c.errorf("the context is alive after Release")
 			}
 			a.link.Heal()
-			c.exorcised(h.Name())
-		},
-	},
-	{
-		name: "Errors/Options", promise: 13,
-		says: "Options that no backend could honour get ErrInvalidOption, before anything is sent.",
-		run: func(c *C) {
+			c.leftFree(c.x)
+		}),
+	newCase("Errors/Options", 13).proves(
+		"Options that no backend could honour get ErrInvalidOption, before anything is sent.",
+		func(c *C) {
 			foreign := locker.BackendOption(func(*foreignSettings) error { return nil })
 			for what, opt := range map[string]locker.Option{
-				"no TTL": locker.WithTTL(0), "a negative TTL": locker.WithTTL(-time.Second), "a TTL of two days": locker.WithTTL(48 * time.Hour),
-				"an owner of 2 KiB": locker.WithOwner(strings.Repeat("o", 2048)), "no logger": locker.WithLogger(nil), "no clock": locker.WithClock(nil),
-				"a nil option": nil, "an option of another backend": foreign,
+				"no TTL":                       locker.WithTTL(0),
+				"a negative TTL":               locker.WithTTL(-time.Second),
+				"a TTL of two days":            locker.WithTTL(48 * time.Hour),
+				"an owner of 2 KiB":            locker.WithOwner(strings.Repeat("o", 2048)),
+				"no logger":                    locker.WithLogger(nil),
+				"no clock":                     locker.WithClock(nil),
+				"a nil option":                 nil,
+				"an option of another backend": foreign,
 			} {
 				_, err := c.tryOpen(opt)
 				var e *locker.Error
@@ -133,40 +89,31 @@ var errorCases = []*testCase{
 				}
 			}
 			l := c.open()
-			for what, opt := range map[string]locker.AcquireOption{
-				"no lease": locker.WithLease(0), "a negative lease": locker.WithLease(-1), "a lease of two days": locker.WithLease(48 * time.Hour), "a nil option": nil,
+			for _, opt := range []locker.AcquireOption{
+				locker.WithLease(0), locker.WithLease(-1), locker.WithLease(48 * time.Hour), nil,
 			} {
-				if _, err := l.Acquire(c.ctx, c.name("x"), opt); !errors.Is(err, locker.ErrInvalidOption) {
-					c.errorf("acquired with %s: %v", what, err)
-				}
-				if _, err := l.try(c.name("x"), opt); !errors.Is(err, locker.ErrInvalidOption) {
-					c.errorf("tried with %s: %v", what, err)
+				for _, acquire := range l.ways() {
+					c.refused(locker.ErrInvalidOption, c.ctx, acquire, c.x, opt)
 				}
 			}
-		},
-	},
-	{
-		name: "Errors/NothingSent", promise: 13, needs: requests, alone: true,
-		says: "Bad names, bad options, a finished ctx, use after Close and a second release are answered without asking the server.",
-		run: func(c *C) {
+		}),
+	newCase("Errors/NothingSent", 13).needing(requests).apart().proves(
+		"Bad names, bad options, a finished ctx, use after Close and a second release are answered without asking the server.",
+		func(c *C) {
 			l, closed := c.open(), c.open()
 			h := l.acquire(c.name("released"))
 			c.release(h)
 			closed.free(c.name("warm"), soon)
-			if err := closed.Close(c.ctx); err != nil {
-				c.errorf("close: %v", err)
-			}
-			ended, cancel := context.WithCancel(c.ctx)
-			cancel()
-			name := c.name("x")
+			closed.close()
+			ended := c.ended()
 			bad := []func() error{
 				func() error { return onlyErr(l.Acquire(c.ctx, "")) },
 				func() error { return onlyErr(l.TryAcquire(c.ctx, strings.Repeat("a", locker.MaxName+1))) },
-				func() error { return onlyErr(l.Acquire(ended, name)) },
-				func() error { return onlyErr(l.TryAcquire(ended, name)) },
-				func() error { return onlyErr(l.Acquire(c.ctx, name, locker.WithLease(-1))) },
-				func() error { return onlyErr(closed.Acquire(c.ctx, name)) },
-				func() error { return onlyErr(closed.TryAcquire(c.ctx, name)) },
+				func() error { return onlyErr(l.Acquire(ended, c.x)) },
+				func() error { return onlyErr(l.TryAcquire(ended, c.x)) },
+				func() error { return onlyErr(l.Acquire(c.ctx, c.x, locker.WithLease(-1))) },
+				func() error { return onlyErr(closed.Acquire(c.ctx, c.x)) },
+				func() error { return onlyErr(closed.TryAcquire(c.ctx, c.x)) },
 				func() error { _ = h.Release(c.ctx); return locker.ErrReleased },
 			}
 			c.quiet()
@@ -179,49 +126,34 @@ var errorCases = []*testCase{
 						c.fatalf("bad call %d was accepted", i)
 					}
 				}
-				if n := c.requests() - before; n > times/2 {
-					c.errorf("bad call %d cost %d requests in %d times", i, n, times)
-				}
+				c.costs(c.requests()-before, times/2, "bad call %d, %d times,", i, times)
 			}
-		},
-	},
-	{
-		name: "Errors/Owner", promise: 13,
-		says: "The owner's text is any text: it never makes an acquisition fail.",
-		run: func(c *C) {
+		}),
+	newCase("Errors/Owner", 13).proves(
+		"The owner's text is any text: it never makes an acquisition fail.",
+		func(c *C) {
 			for _, owner := range []string{"", "\x00\xff", "a\nb", "{\"a\": 1}", strings.Repeat("o", locker.MaxOwner), "%s|,;:/"} {
 				l, err := c.tryOpen(locker.WithOwner(owner))
-				if err != nil {
-					c.errorf("open with owner %s: %v", brief(owner), err)
-					continue
-				}
-				name := c.name("x")
-				h, err := l.Acquire(c.ctx, name)
-				if err != nil {
-					c.errorf("acquire with owner %s: %v", brief(owner), err)
-					continue
-				}
-				c.open().taken(name)
-				c.release(h)
+				c.must(err, "open with owner %s", brief(owner))
+				h, err := l.Acquire(c.ctx, c.x)
+				c.must(err, "acquire with owner %s", brief(owner))
+				c.holds(h)
 			}
-		},
-	},
-	{
-		name: "Errors/Misconfigured", promise: 13, needs: misconfigured,
-		says: "Wrong password, no permission, TLS failure: an error that wraps the client's own, at once or by ctx, never as a hang, never \"not acquired\".",
-		run: func(c *C) {
+		}),
+	newCase("Errors/Misconfigured", 13).needing(misconfigured).proves(
+		"Wrong password, no permission, TLS failure: an error that wraps the client's own, at once or by ctx, never as a hang, never \"not acquired\".",
+		func(c *C) {
 			whats := slices.Sorted(maps.Keys(c.h.Misconfigured))
 			each(len(whats), func(i int) { c.misconfigured(whats[i], c.h.Misconfigured[whats[i]]) })
-		},
-	},
+		}),
 }
 
 func (c *C) misconfigured(what string, open func(context.Context, ...locker.Option) (locker.Locker, error)) {
 	const limit = 3 * time.Second
 	ctx, cancel := context.WithTimeout(c.ctx, limit)
 	defer cancel()
-	name := c.name("x")
 	start := time.Now()
+	name := c.name("x")
 	l, err := open(ctx, locker.WithTTL(longTTL))
 	if err == nil {
 		cl := c.keep(lockerClient{l}, Link{})
@@ -237,10 +169,7 @@ func (c *C) misconfigured(what string, open func(context.Context, ...locker.Opti
 				_ = h.Release(c.ctx)
 				return
 			}
-			c.names(err, name, nil)
-			if errors.Is(err, locker.ErrNotAcquired) {
-				c.errorf("%s: %v, which is not known", what, err)
-			}
+			c.unknown(err, name)
 		}
 	}
 	if took := time.Since(start); took > limit+200*time.Millisecond+c.late.Slack(start) {
@@ -251,8 +180,25 @@ func (c *C) misconfigured(what string, open func(context.Context, ...locker.Opti
 
 type foreignSettings struct{ _ int }
 
-// names fails the case unless err tells what it is about. reason may be nil.
-func (c *C) names(err error, name string, reason error) {
+// unreachable fails the case unless an acquisition from a server that cannot be reached is an error by ctx.
+func (c *C) unreachable(acquire acquirer, d time.Duration) {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(c.ctx, d)
+	defer cancel()
+	c.unknown(onlyErr(acquire(ctx, c.x)), c.x)
+}
+
+// unknown fails the case unless err tells what it is about, and not that the name is taken, which is not known.
+func (c *C) unknown(err error, name string) {
+	c.tb.Helper()
+	c.tells(err, name, nil)
+	if errors.Is(err, locker.ErrNotAcquired) {
+		c.errorf("%v, which is not known", err)
+	}
+}
+
+// tells fails the case unless err tells what it is about. reason may be nil.
+func (c *C) tells(err error, name string, reason error) {
 	c.tb.Helper()
 	var e *locker.Error
 	switch {

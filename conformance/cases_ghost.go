@@ -2,125 +2,64 @@ package conformance
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 )
 
-// ghostBound is how long a clean-up may take when the server is well. It is
-// shorter than longTTL, so that no lease does the cleaning.
-const ghostBound = 8 * time.Second
-
-// exorcised fails the case unless names can be had, at once after one another,
-// and nothing is left of them on the server.
-func (c *C) exorcised(names ...string) {
-	c.tb.Helper()
-	l := c.open()
-	end := time.Now().Add(ghostBound)
-	for _, name := range names {
-		l.free(name, max(time.Until(end), time.Second)+c.late.Slack(end.Add(-ghostBound)))
-	}
-	c.nothingLeft(ghostBound)
-}
-
-// nothingLeft fails the case if something of its names stays on the server. Without
-// the hook it can say nothing.
-func (c *C) nothingLeft(d time.Duration) {
-	c.tb.Helper()
-	if c.h.Leftovers == nil {
-		return
-	}
-	var left []string
-	var err error
-	if !c.within(d, func() bool {
-		left, err = c.h.Leftovers(c.ctx, c.mine())
-		return err == nil && len(left) == 0
-	}) {
-		c.errorf("left on the server after %v: %q %v", d, left[:min(len(left), 10)], err)
-	}
-}
-
 var ghostCases = []*testCase{
-	{
-		name: "Ghosts/CancelledWaiter", promise: 5, kinds: allKinds,
-		says: "An acquire that was cancelled while it waited leaves nothing behind and never becomes a holder later.",
-		run: func(c *C) {
-			name := c.name("x")
-			a, b := c.open(), c.open()
-			h := a.acquire(name, c.other...)
+	newCase("Ghosts/CancelledWaiter", 5).of(allKinds).proves(
+		"An acquire that was cancelled while it waited leaves nothing behind and never becomes a holder later.",
+		func(c *C) {
+			h := c.holder(c.other...)
+			b := c.open()
 			for range 5 {
-				ctx, cancel := context.WithCancel(c.ctx)
-				p := b.begin(ctx, name, c.own...)
-				c.settle()
-				cancel()
-				p.returned(soon)
-				if p.err == nil {
-					c.fatalf("got a lock that is held")
-				}
+				p := b.queue(c.x, c.own...)
+				p.cancel()
+				p.fails(nil)
 			}
 			c.release(h)
-			c.exorcised(name)
+			c.leftFree(c.x)
 			time.Sleep(100 * time.Millisecond)
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Ghosts/CancelledInFront", promise: 5, kinds: allKinds,
-		says: "A waiter that gives up lets those behind it go on at once.",
-		run: func(c *C) {
-			name := c.name("x")
-			h := c.open().acquire(name, c.other...)
-			ctx, cancel := context.WithCancel(c.ctx)
-			defer cancel()
-			first := c.open().begin(ctx, name, c.own...)
-			c.settle()
-			second := c.open().queue(name, c.other...)
-			cancel()
+			c.leftFree(c.x)
+		}),
+	newCase("Ghosts/CancelledInFront", 5).of(allKinds).proves(
+		"A waiter that gives up lets those behind it go on at once.",
+		func(c *C) {
+			h := c.holder(c.other...)
+			first, second := c.waiter(c.own...), c.waiter(c.other...)
+			first.cancel()
 			first.returned(soon)
 			c.release(h)
-			c.release(second.held(ghostBound))
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Ghosts/CancelledAtRandom", promise: 5, kinds: allKinds,
-		says: "An acquire that returned an error leaves nothing behind, at whatever moment its context ended.",
-		run: func(c *C) {
-			name := c.name("x")
-			var wg sync.WaitGroup
-			for range 3 {
-				l := c.open()
-				wg.Go(func() {
-					for range 40 {
-						ctx, cancel := context.WithCancel(c.ctx)
-						t := time.AfterFunc(rand.N(4*time.Millisecond), cancel)
-						if h, err := l.Acquire(ctx, name, c.own...); err == nil {
-							time.Sleep(rand.N(time.Millisecond))
-							c.release(h)
-						}
-						t.Stop()
-						cancel()
+			c.release(second.held(cleanupBound))
+			c.leftFree(c.x)
+		}),
+	newCase("Ghosts/CancelledAtRandom", 5).of(allKinds).proves(
+		"An acquire that returned an error leaves nothing behind, at whatever moment its context ended.",
+		func(c *C) {
+			ls := c.openMany(3)
+			together(len(ls), func(i int) {
+				for range 40 {
+					ctx, cancel := context.WithCancel(c.ctx)
+					t := time.AfterFunc(rand.N(4*time.Millisecond), cancel)
+					if h, err := ls[i].Acquire(ctx, c.x, c.own...); err == nil {
+						time.Sleep(rand.N(time.Millisecond))
+						c.release(h)
 					}
-				})
-			}
-			wg.Wait()
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Ghosts/DeadlineInFlight", promise: 5, kinds: allKinds,
-		says: "An acquire whose time ran out while the server was being asked leaves nothing behind.",
-		run: func(c *C) {
+					t.Stop()
+					cancel()
+				}
+			})
+			c.leftFree(c.x)
+		}),
+	newCase("Ghosts/DeadlineInFlight", 5).of(allKinds).proves(
+		"An acquire whose time ran out while the server was being asked leaves nothing behind.",
+		func(c *C) {
 			l := c.open()
 			l.free(c.name("warm"), soon)
-			var names []string
-			for i := range 60 {
-				name := c.name(fmt.Sprint(i))
-				names = append(names, name)
+			names := c.names(60)
+			for i, name := range names {
 				ctx, cancel := context.WithTimeout(c.ctx, rand.N(3*time.Millisecond))
 				acquire := l.Acquire
 				if i%2 == 0 {
@@ -131,203 +70,141 @@ var ghostCases = []*testCase{
 				}
 				cancel()
 			}
-			c.exorcised(names...)
-		},
-	},
-	{
-		name: "Ghosts/CancelledWhenGranted", promise: 5, kinds: allKinds,
-		says: "An acquire that is cancelled at the moment of its turn has the lock or leaves nothing behind.",
-		run: func(c *C) {
-			name := c.name("x")
+			c.leftFree(names...)
+		}),
+	newCase("Ghosts/CancelledWhenGranted", 5).of(allKinds).proves(
+		"An acquire that is cancelled at the moment of its turn has the lock or leaves nothing behind.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 25 {
-				h := a.acquire(name, c.other...)
-				ctx, cancel := context.WithCancel(c.ctx)
-				p := b.begin(ctx, name, c.own...)
+				h := a.acquire(c.x, c.other...)
+				p := b.begin(c.ctx, c.x, c.own...)
 				time.Sleep(rand.N(2 * time.Millisecond))
-				go cancel()
+				go p.cancel()
 				c.release(h)
 				p.returned(soon)
 				if p.err == nil {
 					c.release(p.lock)
 				}
-				cancel()
 			}
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Ghosts/ReplyLost", promise: 5, needs: link, kinds: allKinds,
-		says: "An acquire whose reply was lost leaves nothing behind on the server.",
-		run: func(c *C) {
-			a := c.openLink()
-			a.free(c.name("warm"), soon)
-			taken, waited := c.name("free"), c.name("held")
-			h := c.open().acquire(waited, c.other...)
+			c.leftFree(c.x)
+		}),
+	newCase("Ghosts/ReplyLost", 5).needing(link).of(allKinds).proves(
+		"An acquire whose reply was lost leaves nothing behind on the server.",
+		func(c *C) {
+			a := c.openWarm()
+			free, held := c.name("free"), c.name("held")
+			h := c.open().acquire(held, c.other...)
 			a.link.Mute()
-			var wg sync.WaitGroup
-			for _, name := range []string{taken, waited} {
-				wg.Go(func() {
-					ctx, cancel := context.WithTimeout(c.ctx, 400*time.Millisecond)
-					defer cancel()
-					if got, err := a.Acquire(ctx, name, c.own...); err == nil {
-						c.errorf("got a lock without a reply")
-						_ = got
-					}
-				})
-			}
-			wg.Wait()
+			each(2, func(i int) { c.unanswered(a.Acquire, []string{free, held}[i]) })
 			a.link.Heal()
 			c.release(h)
-			c.exorcised(taken, waited)
-		},
-	},
-	{
-		name: "Ghosts/ReplyLostOfTry", promise: 5, needs: link, kinds: allKinds,
-		says: "A TryAcquire whose reply was lost leaves nothing behind on the server.",
-		run: func(c *C) {
-			a := c.openLink()
-			a.free(c.name("warm"), soon)
-			name := c.name("x")
+			c.leftFree(free, held)
+		}),
+	newCase("Ghosts/ReplyLostOfTry", 5).needing(link).of(allKinds).proves(
+		"A TryAcquire whose reply was lost leaves nothing behind on the server.",
+		func(c *C) {
+			a := c.openWarm()
 			a.link.Mute()
-			ctx, cancel := context.WithTimeout(c.ctx, 400*time.Millisecond)
-			defer cancel()
-			if _, err := a.TryAcquire(ctx, name, c.own...); err == nil {
-				c.errorf("got a lock without a reply")
-			}
+			c.unanswered(a.TryAcquire, c.x)
 			a.link.Heal()
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Ghosts/CleaningFails", promise: 5, needs: link, kinds: allKinds,
-		says: "If the cleaning up must wait for a server, it goes on in the background, however often it fails.",
-		run: func(c *C) {
-			a := c.openLink()
-			a.free(c.name("warm"), soon)
-			name := c.name("x")
+			c.leftFree(c.x)
+		}),
+	newCase("Ghosts/CleaningFails", 5).needing(link).of(allKinds).proves(
+		"If the cleaning up must wait for a server, it goes on in the background, however often it fails.",
+		func(c *C) {
+			a := c.openWarm()
 			a.link.Mute()
-			ctx, cancel := context.WithCancel(c.ctx)
-			p := a.begin(ctx, name, c.own...)
-			c.settle()
+			p := a.queue(c.x, c.own...)
 			a.link.Freeze() // the request is through, the cleaning up will not be
-			cancel()
-			p.returned(soon)
-			if p.err == nil {
-				c.errorf("got a lock without a reply")
-			}
+			p.cancel()
+			p.fails(nil)
 			c.settle()
-			for range 3 {
-				a.link.Cut()
-				time.Sleep(100 * time.Millisecond)
-				a.link.Heal()
-				time.Sleep(20 * time.Millisecond)
-			}
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Ghosts/ServerRestarts", promise: 5, needs: stop, alone: true,
-		says: "An acquire that failed because of a server restart leaves nothing behind.",
-		run: func(c *C) {
+			a.cut(3, 100*time.Millisecond, 20*time.Millisecond)
+			c.leftFree(c.x)
+		}),
+	newCase("Ghosts/ServerRestarts", 5).needing(stop).apart().proves(
+		"An acquire that failed because of a server restart leaves nothing behind.",
+		func(c *C) {
 			l := c.open()
 			l.free(c.name("warm"), soon)
-			held := c.name("held")
-			h := c.open().acquire(held)
+			h := c.holder()
 			ctx, cancel := context.WithTimeout(c.ctx, 600*time.Millisecond)
 			defer cancel()
-			waiting := l.begin(ctx, held)
-			c.settle()
-			var fresh *pending
+			waiting := l.queueUntil(ctx, c.x)
+			fresh := c.name("fresh")
 			c.whileAway(func() {
-				fresh = l.begin(ctx, c.name("fresh"))
-				waiting.returned(soon)
-				fresh.returned(soon)
-				if waiting.err == nil || fresh.err == nil {
-					c.errorf("got a lock from a server that is away")
-				}
+				p := l.begin(ctx, fresh)
+				waiting.fails(nil)
+				p.fails(nil)
 			})
 			_ = h.Release(c.ctx)
-			c.exorcised(held, fresh.name)
-		},
-	},
-	{
-		name: "Ghosts/FailedTries", promise: 5, kinds: allKinds,
-		says: "A TryAcquire that returned ErrNotAcquired leaves nothing behind.",
-		run: func(c *C) {
-			name := c.name("x")
-			a, b := c.open(), c.open()
-			h := a.acquire(name, c.other...)
-			for range 25 {
-				b.taken(name, c.own...)
-			}
-			c.release(h)
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Ghosts/ClosedWhileWaiting", promise: 5, kinds: allKinds,
-		says: "An acquire that Close ended leaves nothing behind and never becomes a holder later.",
-		run: func(c *C) {
-			name := c.name("x")
-			h := c.open().acquire(name, c.other...)
+			c.leftFree(c.x, fresh)
+		}),
+	newCase("Ghosts/FailedTries", 5).of(allKinds).proves(
+		"A TryAcquire that returned ErrNotAcquired leaves nothing behind.",
+		func(c *C) {
+			h := c.holder(c.other...)
 			b := c.open()
-			p := b.queue(name, c.own...)
-			if err := b.Close(c.ctx); err != nil {
-				c.errorf("close: %v", err)
-			}
-			p.returned(soon)
-			if p.err == nil {
-				c.errorf("got a lock that is held")
+			for range 25 {
+				b.taken(c.x, c.own...)
 			}
 			c.release(h)
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Ghosts/QueuedGoroutine", promise: 5,
-		says: "A goroutine that gives up behind another of its process takes no turn later.",
-		run: func(c *C) {
-			name := c.name("x")
+			c.leftFree(c.x)
+		}),
+	newCase("Ghosts/ClosedWhileWaiting", 5).of(allKinds).proves(
+		"An acquire that Close ended leaves nothing behind and never becomes a holder later.",
+		func(c *C) {
+			h := c.holder(c.other...)
+			b := c.open()
+			p := b.queue(c.x, c.own...)
+			b.close()
+			p.fails(nil)
+			c.release(h)
+			c.leftFree(c.x)
+		}),
+	newCase("Ghosts/QueuedGoroutine", 5).proves(
+		"A goroutine that gives up behind another of its process takes no turn later.",
+		func(c *C) {
 			l := c.open()
-			h := l.acquire(name)
-			first := l.queue(name)
-			ctx, cancel := context.WithCancel(c.ctx)
-			defer cancel()
-			second := l.begin(ctx, name)
-			third := l.begin(c.ctx, name)
-			c.settle()
-			cancel()
-			second.returned(soon)
-			if !errors.Is(second.err, context.Canceled) {
-				c.errorf("the goroutine that gave up got %v", second.err)
-			}
+			h := l.acquire(c.x)
+			first := l.queue(c.x)
+			second := l.begin(c.ctx, c.x)
+			third := l.queue(c.x)
+			second.cancel()
+			second.fails(context.Canceled)
 			c.release(h)
 			c.release(first.held(soon))
 			c.release(third.held(soon))
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Ghosts/InvalidCalls", promise: 5,
-		says: "A call that is refused for its arguments or its finished context has taken nothing.",
-		run: func(c *C) {
-			name := c.name("x")
-			a := c.open()
-			ended, cancel := context.WithCancel(c.ctx)
-			cancel()
+			c.leftFree(c.x)
+		}),
+	newCase("Ghosts/InvalidCalls", 5).proves(
+		"A call that is refused for its arguments or its finished context has taken nothing.",
+		func(c *C) {
+			a, ended := c.open(), c.ended()
 			for range 5 {
-				if _, err := a.Acquire(ended, name); err == nil {
-					c.errorf("acquired with a context that had ended")
-				}
-				if _, err := a.TryAcquire(ended, name); err == nil {
-					c.errorf("acquired with a context that had ended")
-				}
-				if _, err := a.TryAcquire(c.ctx, name, locker.WithLease(-1)); err == nil {
-					c.errorf("acquired with a negative lease")
-				}
+				c.refused(nil, ended, a.Acquire, c.x)
+				c.refused(nil, ended, a.TryAcquire, c.x)
+				c.refused(nil, c.ctx, a.TryAcquire, c.x, locker.WithLease(-1))
 			}
-			c.exorcised(name)
-		},
-	},
+			c.leftFree(c.x)
+		}),
+}
+
+// openWarm opens a client over a link that has been used.
+func (c *C) openWarm() *client {
+	c.tb.Helper()
+	a := c.openLink()
+	a.free(c.name("warm"), soon)
+	return a
+}
+
+// unanswered fails the case if name is acquired though no reply comes.
+func (c *C) unanswered(acquire acquirer, name string) {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(c.ctx, 400*time.Millisecond)
+	defer cancel()
+	if _, err := acquire(ctx, name, c.own...); err == nil {
+		c.errorf("got a lock on %q without a reply", name)
+	}
 }

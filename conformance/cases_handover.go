@@ -1,174 +1,131 @@
 package conformance
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 )
 
 var handOverCases = []*testCase{
-	{
-		name: "HandOver/Contended", promise: 1, needs: madeByLocker,
-		says: "With WithHandOver holders of one name never overlap, and tokens rise across hand-overs and the grants of other Lockers.",
-		run: func(c *C) {
-			name := c.name("x")
-			var rec record
-			var wg sync.WaitGroup
-			end := time.Now().Add(800 * time.Millisecond)
-			for i, d := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 0} {
-				l := c.openLocker(locker.WithHandOver(d))
-				for j := range 5 {
-					wg.Go(func() {
-						for (time.Now().Before(end) || rec.count() < enough) && c.ctx.Err() == nil {
-							c.turn(l, name, 5*i+j, &rec, false)
-						}
-					})
-				}
+	newCase("HandOver/Contended", 1).needing(madeByLocker).proves(
+		"With WithHandOver holders of one name never overlap, and tokens rise across hand-overs and the grants of other Lockers.",
+		func(c *C) {
+			var ls []*client
+			for _, d := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 0} {
+				ls = append(ls, c.openLocker(locker.WithHandOver(d)))
 			}
-			wg.Wait()
-			rec.check(c, name)
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "HandOver/Tokens", promise: 2, needs: madeByLocker | fenced,
-		says: "Tokens rise at each hand-over, and beyond the last that was handed over when another Locker gets the name.",
-		run: func(c *C) {
-			name := c.name("x")
+			c.contest(800*time.Millisecond, ls, 5, func(cl *client, who int, rec *record) { c.turn(cl, c.x, who, rec, false) })
+			c.leftFree(c.x)
+		}),
+	newCase("HandOver/Tokens", 2).needing(madeByLocker|fenced).proves(
+		"Tokens rise at each hand-over, and beyond the last that was handed over when another Locker gets the name.",
+		func(c *C) {
 			a, b := c.openLocker(locker.WithHandOver(longTTL)), c.open()
-			var t tokens
 			for range 3 {
-				h := Holding(a.acquire(name))
-				t.next(c, h)
-				for range 20 {
-					p := a.begin(c.ctx, name)
-					c.release(h)
-					h = p.held(soon)
-					t.next(c, h)
-				}
-				c.release(h)
-				other := b.acquire(name)
-				t.next(c, other)
-				c.release(other)
+				c.release(a.handedOver(20))
+				c.release(c.rises(b.acquire(c.x)))
 			}
-		},
-	},
-	{
-		name: "HandOver/OthersWait", promise: 9, needs: madeByLocker | fair,
-		says: "Whoever waits in another Locker gets the name when the time of the hand-over and one holding are over.",
-		run: func(c *C) {
+		}),
+	newCase("HandOver/OthersWait", 9).needing(madeByLocker|fair).proves(
+		"Whoever waits in another Locker gets the name when the time of the hand-over and one holding are over.",
+		func(c *C) {
 			const d, holding = 100 * time.Millisecond, 2 * time.Millisecond
-			name := c.name("x")
 			a, b := c.openLocker(locker.WithHandOver(d)), c.open()
-			stop := make(chan struct{})
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for c.ctx.Err() == nil {
-						h := a.acquire(name)
+			var over atomic.Bool
+			var turns atomic.Int64
+			var took, limit time.Duration
+			together(5, func(i int) {
+				if i > 0 {
+					for !over.Load() && c.ctx.Err() == nil {
+						h := a.acquire(c.x)
+						turns.Add(1)
 						time.Sleep(holding)
 						c.release(h)
-						select {
-						case <-stop:
-							return
-						default:
-						}
 					}
-				})
-			}
-			var took, limit time.Duration
-			for range 5 {
-				start := time.Now()
-				h := b.acquire(name)
-				took = time.Since(start)
-				c.release(h)
-				// What the network and the server take is not promised; see Cheap/WokenByTheServer.
-				limit = d + holding + 250*time.Millisecond + c.late.Slack(start)
-				if took <= limit {
-					break
+					return
 				}
-			}
-			close(stop)
-			wg.Wait()
+				defer over.Store(true)
+				c.within(soon, func() bool { return turns.Load() > 4 }) // until all of them want it
+				for range 5 {
+					start := time.Now()
+					h := b.acquire(c.x)
+					took = time.Since(start)
+					c.release(h)
+					// What the network and the server take is not promised; see Cheap/WokenByTheServer.
+					limit = d + holding + 250*time.Millisecond + c.late.Slack(start)
+					if took <= limit {
+						return
+					}
+				}
+			})
 			if took > limit {
 				c.errorf("another Locker waited for %v, five times, want at most %v", took, limit)
 			}
-		},
-	},
-	{
-		name: "HandOver/Lost", promise: 3, needs: madeByLocker | destroy,
-		says: "A lock that was handed over is lost when its name was taken away from the Locker.",
-		run: func(c *C) {
-			name := c.name("x")
-			a := c.openLocker(locker.WithHandOver(longTTL))
-			h := Holding(a.acquire(name))
-			for range 3 {
-				p := a.begin(c.ctx, name)
-				c.release(h)
-				h = p.held(soon)
-			}
-			w := c.watch(h)
-			c.destroy(name)
-			w.lostWithin(told, "the lock was destroyed")
+		}),
+	newCase("HandOver/Lost", 3).needing(madeByLocker|destroy).proves(
+		"A lock that was handed over is lost when its name was taken away from the Locker.",
+		func(c *C) {
+			h := c.openLocker(locker.WithHandOver(longTTL)).handedOver(3)
+			c.loses(c.watch(h))
 			c.releaseLost(h)
-			c.holds(c.open().acquire(name))
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "HandOver/Shared", promise: 3, needs: madeByLocker | shareable | destroy,
-		says: "Readers of one Locker that were handed one holding hold together, apart from writers, and lose it together.",
-		run: func(c *C) {
-			name := c.name("x")
+			c.holds(c.holder())
+			c.leftFree(c.x)
+		}),
+	newCase("HandOver/Shared", 3).needing(madeByLocker|shareable|destroy).proves(
+		"Readers of one Locker that were handed one holding hold together, apart from writers, and lose it together.",
+		func(c *C) {
 			a, b := c.openLocker(locker.WithHandOver(longTTL)), c.open()
-			var held []Holding
-			for range 5 {
-				held = append(held, a.acquire(name, locker.Shared()))
-			}
-			p := b.queue(name)
-			for _, h := range held {
-				if p.finished() {
-					c.fatalf("exclusive beside shared: %v", p.err)
+			read := func(n int) (held []Holding) {
+				for range n {
+					held = append(held, a.acquire(c.x, locker.Shared()))
 				}
+				return held
+			}
+			held := read(5)
+			p := b.queue(c.x)
+			for _, h := range held {
+				p.waits("exclusive beside shared")
 				c.release(h)
 			}
 			c.release(p.held(soon))
-			held = held[:0]
-			for range 3 {
-				held = append(held, a.acquire(name, locker.Shared()))
-			}
 			var watches []*watch
-			for _, h := range held {
+			for _, h := range read(3) {
 				watches = append(watches, c.watch(h))
 			}
-			c.destroy(name)
+			c.destroy(c.x)
 			for _, w := range watches {
 				w.lostWithin(told, "the lock was destroyed")
 			}
-			b.free(name, soon)
-		},
-	},
-	{
-		name: "HandOver/Waiters", promise: 5, needs: madeByLocker,
-		says: "A goroutine that gives up while others hand a name over leaves nothing behind, and whoever comes next gets it.",
-		run: func(c *C) {
-			name := c.name("x")
+			b.free(c.x, soon)
+		}),
+	newCase("HandOver/Waiters", 5).needing(madeByLocker).proves(
+		"A goroutine that gives up while others hand a name over leaves nothing behind, and whoever comes next gets it.",
+		func(c *C) {
 			var rec record
-			var wg sync.WaitGroup
-			for i := range 2 { // so that some wait at the server, too
-				l := c.openLocker(locker.WithHandOver(20 * time.Millisecond))
-				for range 4 {
-					wg.Go(func() {
-						for range 25 {
-							c.turn(l, name, i, &rec, true)
-						}
-					})
-				}
+			var ls []*client
+			for range 2 { // so that some wait at the server, too
+				ls = append(ls, c.openLocker(locker.WithHandOver(20*time.Millisecond)))
 			}
-			wg.Wait()
-			rec.check(c, name)
-			c.exorcised(name)
-		},
-	},
+			together(8, func(i int) {
+				for range 25 {
+					c.turn(ls[i%2], c.x, i, &rec, true)
+				}
+			})
+			rec.check(c, c.x)
+			c.leftFree(c.x)
+		}),
+}
+
+// handedOver returns the name of the case held by the client, after it was handed over n times within it.
+func (cl *client) handedOver(n int) Holding {
+	c := cl.c
+	c.tb.Helper()
+	h := c.rises(cl.acquire(c.x))
+	for range n {
+		p := cl.begin(c.ctx, c.x)
+		c.release(h)
+		h = c.rises(p.held(soon))
+	}
+	return h
 }

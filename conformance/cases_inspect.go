@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,32 +12,25 @@ import (
 )
 
 var inspectCases = []*testCase{
-	{
-		name: "Inspect/Refused", promise: 13, needs: noInspect | madeByLocker,
-		says: "A backend that does not offer Inspect and Names refuses them with ErrUnsupported.",
-		run: func(c *C) {
+	newCase("Inspect/Refused", 13).needing(noInspect|madeByLocker).proves(
+		"A backend that does not offer Inspect and Names refuses them with ErrUnsupported.",
+		func(c *C) {
 			l := c.openLocker().locker
-			if _, err := c.b.api.inspect(c.ctx, l, c.name("x")); !errors.Is(err, locker.ErrUnsupported) {
-				c.errorf("Inspect: %v", err)
-			}
+			c.expect(onlyErr(c.b.api.inspect(c.ctx, l, c.x)), locker.ErrUnsupported, "Inspect")
 			for name, err := range c.b.api.names(c.ctx, l, "") {
-				if !errors.Is(err, locker.ErrUnsupported) {
-					c.errorf("Names: %q %v", name, err)
-				}
+				c.expect(err, locker.ErrUnsupported, "Names: %q", name)
 			}
-		},
-	},
-	{
-		name: "Inspect/Positions", promise: 13, needs: inspect | fair | madeByLocker,
-		says: "Inspect shows holders and waiters in the order of the queue: owner, ID, token, weight, since, time left.",
-		run: func(c *C) {
-			name := c.name("x")
-			h := c.open().acquire(name, locker.As("alice \x00\xff"))
+		}),
+	newCase("Inspect/Positions", 13).needing(inspect|fair|madeByLocker).proves(
+		"Inspect shows holders and waiters in the order of the queue: owner, ID, token, weight, since, time left.",
+		func(c *C) {
+			h := c.holder(locker.As("alice \x00\xff"))
 			want := []locker.Position{{Owner: "alice \x00\xff", Weight: driver.All, Limit: driver.All, Held: true}}
 			var waiting []*pending
 			wait := func(p locker.Position, opts ...locker.AcquireOption) {
-				waiting = append(waiting, c.arrive(c.open(), name, len(want), append(opts, locker.As(p.Owner))...))
+				waiting = append(waiting, c.open().begin(c.ctx, c.x, append(opts, locker.As(p.Owner))...))
 				want = append(want, p)
+				c.shown(c.x, len(want))
 			}
 			wait(locker.Position{Owner: "bob", Weight: driver.All, Limit: driver.All})
 			if c.b.Shared {
@@ -48,12 +40,12 @@ var inspectCases = []*testCase{
 				wait(locker.Position{Owner: "dave", Weight: 2, Limit: 3}, locker.Permits(2, 3))
 			}
 			wait(locker.Position{Owner: "", Weight: driver.All, Limit: driver.All})
-			for range want {
+			for {
 				var got []locker.Position
 				var wrong string
 				if !c.within(soon, func() bool {
-					got = c.positions(name)
-					wrong = mismatch(got, want, name)
+					got = c.positions(c.x)
+					wrong = mismatch(got, want, c.x)
 					return wrong == ""
 				}) {
 					c.fatalf("%s", wrong)
@@ -68,45 +60,34 @@ var inspectCases = []*testCase{
 				}
 				h = waiting[0].held(soon)
 				waiting, want = waiting[1:], want[1:]
-				want[0].Held = true
-				for i := 1; i < len(want); i++ { // those that fit beside the first
-					ahead := int64(0)
-					for _, p := range want[:i] {
-						ahead += int64(p.Weight)
-					}
-					want[i].Held = driver.Fits(ahead, want[i].Weight, want[i].Limit)
+				ahead := int64(0)
+				for i, p := range want { // those that fit beside the first
+					want[i].Held = driver.Fits(ahead, p.Weight, p.Limit)
+					ahead += int64(p.Weight)
 				}
 			}
-			if !c.within(soon, func() bool { return len(c.positions(name)) == 0 }) {
-				c.errorf("a name that nobody wants: %+v", c.positions(name))
-			}
-		},
-	},
-	{
-		name: "Inspect/Nobody", promise: 13, needs: inspect | madeByLocker,
-		says: "A name that nobody holds or wants is shown without anybody, and looking does not change that.",
-		run: func(c *C) {
-			name := c.name("x")
+			c.shown(c.x, 0)
+		}),
+	newCase("Inspect/Nobody", 13).needing(inspect|madeByLocker).proves(
+		"A name that nobody holds or wants is shown without anybody, and looking does not change that.",
+		func(c *C) {
 			for range 3 {
-				if got := c.positions(name); len(got) > 0 {
+				if got := c.positions(c.x); len(got) > 0 {
 					c.errorf("a name that nobody has used: %+v", got)
 				}
 			}
-			c.open().free(name, soon)
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Inspect/Together", promise: 13, needs: inspect | shareable | madeByLocker,
-		says: "Inspect shows each of those who hold a name together.",
-		run: func(c *C) {
-			name := c.name("x")
+			c.open().free(c.x, soon)
+			c.leftFree(c.x)
+		}),
+	newCase("Inspect/Together", 13).needing(inspect|shareable|madeByLocker).proves(
+		"Inspect shows each of those who hold a name together.",
+		func(c *C) {
 			var held []Holding
 			var ids []string
 			for range 5 {
-				held = append(held, c.open().acquire(name, locker.Shared()))
+				held = append(held, c.holder(locker.Shared()))
 			}
-			for _, p := range c.shown(name, len(held)) {
+			for _, p := range c.shown(c.x, len(held)) {
 				if !p.Held || p.Weight != 1 || p.Limit != driver.All {
 					c.errorf("a shared holder is shown as %+v", p)
 				}
@@ -116,65 +97,50 @@ var inspectCases = []*testCase{
 			if len(slices.Compact(ids)) != len(held) {
 				c.errorf("%d shared holders have the IDs %q", len(held), ids)
 			}
-			for _, h := range held {
-				c.alive(h, "when it was inspected")
-				c.release(h)
-			}
-		},
-	},
-	{
-		name: "Inspect/Downgraded", promise: 13, needs: inspect | downgrade | shareable | madeByLocker,
-		says: "Inspect shows the weight that a lock has now.",
-		run: func(c *C) {
-			h := c.openLocker().lock(c.name("x"))
-			if err := c.b.api.downgrade(h, c.ctx); err != nil {
-				c.fatalf("Downgrade: %v", err)
-			}
+			c.releaseAll(held, "when it was inspected")
+		}),
+	newCase("Inspect/Downgraded", 13).needing(inspect|downgrade|shareable|madeByLocker).proves(
+		"Inspect shows the weight that a lock has now.",
+		func(c *C) {
+			h := c.openLocker().lock(c.x)
+			c.downgrade(h)
 			var got []locker.Position
 			if !c.within(soon, func() bool {
-				got = c.positions(h.Name())
+				got = c.positions(c.x)
 				return len(got) == 1 && got[0].Held && got[0].Weight == 1 && (!c.b.Fenced || got[0].Token == h.Token())
 			}) {
 				c.errorf("a lock with token %d that was made shared is shown as %+v", h.Token(), got)
 			}
 			c.release(h)
-		},
-	},
-	{
-		name: "Inspect/StaysTaken", promise: 13, needs: inspect | atLeast | madeByLocker,
-		says: "Inspect shows who keeps a name taken after its release as its holder.",
-		run: func(c *C) {
-			name := c.name("x")
-			c.release(c.open().acquire(name, locker.AtLeast(longTTL), locker.As("alice")))
-			got := c.shown(name, 1)
-			if len(got) != 1 || !got[0].Held || got[0].Owner != "alice" || got[0].Weight != driver.All {
+		}),
+	newCase("Inspect/StaysTaken", 13).needing(inspect|atLeast|madeByLocker).proves(
+		"Inspect shows who keeps a name taken after its release as its holder.",
+		func(c *C) {
+			c.release(c.holder(locker.AtLeast(longTTL), locker.As("alice")))
+			if got := c.shown(c.x, 1)[0]; !got.Held || got.Owner != "alice" || got.Weight != driver.All {
 				c.errorf("a name that stays taken is shown with %+v", got)
 			}
-		},
-	},
-	{
-		name: "Inspect/Names", promise: 13, needs: inspect | madeByLocker,
-		says: "Names gives the names that begin with prefix and are held or waited for, each once, whatever the bytes.",
-		run: func(c *C) {
+		}),
+	newCase("Inspect/Names", 13).needing(inspect|madeByLocker).proves(
+		"Names gives the names that begin with prefix and are held or waited for, each once, whatever the bytes.",
+		func(c *C) {
 			l, other := c.open(), c.open()
 			base := c.name("")
 			var want []string
-			for _, x := range []string{"a", "a/b", "ab", "A", "a%2Fb", "a b", "é", "e\u0301", "\x00", "a\x00b", "\xff", "{a}", "*", "[a]", "\\", "🔒", "..", strings.Repeat("z", 300)} {
+			for _, x := range []string{
+				"a", "a/b", "ab", "A", "a%2Fb", "a b", "é", "e\u0301", "\x00", "a\x00b", "\xff",
+				"{a}", "*", "[a]", "\\", "🔒", "..", strings.Repeat("z", 300),
+			} {
 				want = append(want, base+x)
 			}
 			held := make([]Holding, len(want))
 			each(len(want), func(i int) { held[i] = l.acquire(want[i]) })
 			p := other.queue(want[0]) // held and waited for is still one name
-			for _, prefix := range []string{base, base + "a", base + "a/b", base + "e", base + "é"[:1], base + "\x00", base + "\xff", base + "*", base + "[", base + "\\", base + "{", base + "nobody", base[:len(base)-1]} {
-				c.showsNames(prefix, slices.DeleteFunc(slices.Clone(want), func(name string) bool { return !strings.HasPrefix(name, prefix) }))
+			for _, x := range []string{"", "a", "a/b", "e", "é"[:1], "\x00", "\xff", "*", "[", "\\", "{", "nobody"} {
+				c.showsNames(base+x, want)
 			}
-			var all []string
-			for name, err := range c.b.api.names(c.ctx, c.viewer(), "") {
-				if err != nil {
-					c.fatalf("Names: %v", err)
-				}
-				all = append(all, name)
-			}
+			c.showsNames(base[:len(base)-1], want)
+			all := c.namesOf("")
 			for _, name := range want {
 				if !slices.Contains(all, name) {
 					c.errorf("%s is not among all names", brief(name))
@@ -185,54 +151,42 @@ var inspectCases = []*testCase{
 			}
 			each(len(want), func(i int) { c.release(held[i]) })
 			c.release(p.held(soon))
-			if !c.within(soon, func() bool { return len(c.namesOf(base)) == 0 }) {
-				c.errorf("names that nobody wants: %q", c.namesOf(base))
+			c.showsNames(base, nil)
+		}),
+	newCase("Inspect/Errors", 13).needing(inspect|madeByLocker).proves(
+		"Inspect and Names return the errors of every other call: for a bad name, a finished ctx and a Locker that is closed.",
+		func(c *C) {
+			l := c.openLocker()
+			c.tells(onlyErr(c.b.api.inspect(c.ended(), l.locker, c.x)), c.x, context.Canceled)
+			c.tells(onlyErr(c.b.api.inspect(c.ctx, l.locker, "")), "", locker.ErrInvalidName)
+			for _, err := range c.b.api.names(c.ended(), l.locker, c.x) {
+				c.tells(err, "", context.Canceled)
 			}
-		},
-	},
-	{
-		name: "Inspect/Errors", promise: 13, needs: inspect | madeByLocker,
-		says: "Inspect and Names return the errors of every other call: for a bad name, a finished ctx and a Locker that is closed.",
-		run: func(c *C) {
-			l, name := c.openLocker(), c.name("x")
-			ended, cancel := context.WithCancel(c.ctx)
-			cancel()
-			_, err := c.b.api.inspect(ended, l.locker, name)
-			c.names(err, name, context.Canceled)
-			_, err = c.b.api.inspect(c.ctx, l.locker, "")
-			c.names(err, "", locker.ErrInvalidName)
-			for _, err := range c.b.api.names(ended, l.locker, name) {
-				c.names(err, "", context.Canceled)
+			l.close()
+			c.tells(onlyErr(c.b.api.inspect(c.ctx, l.locker, c.x)), c.x, locker.ErrClosed)
+			for _, err := range c.b.api.names(c.ctx, l.locker, c.x) {
+				c.tells(err, "", locker.ErrClosed)
 			}
-			if err := l.Close(c.ctx); err != nil {
-				c.errorf("close: %v", err)
-			}
-			_, err = c.b.api.inspect(c.ctx, l.locker, name)
-			c.names(err, name, locker.ErrClosed)
-			for _, err := range c.b.api.names(c.ctx, l.locker, name) {
-				c.names(err, "", locker.ErrClosed)
-			}
-		},
-	},
+		}),
 }
 
 // positions returns what Inspect shows of name.
 func (c *C) positions(name string) []locker.Position {
 	c.tb.Helper()
 	got, err := c.b.api.inspect(c.ctx, c.viewer(), name)
-	if err != nil {
-		c.fatalf("Inspect %q: %v", name, err)
-	}
+	c.must(err, "Inspect %q", name)
 	return got
 }
 
-// shown is positions, once there are n.
+// shown returns what Inspect shows of name once there are n positions.
 func (c *C) shown(name string, n int) (got []locker.Position) {
 	c.tb.Helper()
-	c.within(soon, func() bool {
+	if !c.within(soon, func() bool {
 		got = c.positions(name)
 		return len(got) == n
-	})
+	}) {
+		c.fatalf("Inspect shows %d positions of %q, want %d: %+v", len(got), name, n, got)
+	}
 	return got
 }
 
@@ -240,19 +194,17 @@ func (c *C) shown(name string, n int) (got []locker.Position) {
 func (c *C) namesOf(prefix string) (all []string) {
 	c.tb.Helper()
 	for name, err := range c.b.api.names(c.ctx, c.viewer(), prefix) {
-		if err != nil {
-			c.fatalf("Names %q: %v", prefix, err)
-		}
+		c.must(err, "Names %q", prefix)
 		all = append(all, name)
 	}
 	slices.Sort(all)
 	return all
 }
 
-// showsNames fails the case unless the names that begin with prefix are these.
-func (c *C) showsNames(prefix string, want []string) {
+// showsNames fails the case unless the names that begin with prefix are those of all that do.
+func (c *C) showsNames(prefix string, all []string) {
 	c.tb.Helper()
-	slices.Sort(want)
+	want := slices.DeleteFunc(slices.Sorted(slices.Values(all)), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 	var got []string
 	if !c.within(soon, func() bool {
 		got = c.namesOf(prefix)
@@ -260,6 +212,20 @@ func (c *C) showsNames(prefix string, want []string) {
 	}) {
 		c.errorf("with prefix %q there are %q, want %q", prefix, got, want)
 	}
+}
+
+// viewer returns a Locker by which the case only looks.
+func (c *C) viewer() locker.Locker {
+	c.mu.Lock()
+	known := c.viewing
+	c.mu.Unlock()
+	if known == nil {
+		known = c.openLocker()
+		c.mu.Lock()
+		c.viewing = known
+		c.mu.Unlock()
+	}
+	return known.locker
 }
 
 // mismatch says what is not as it should be shown, or nothing.

@@ -2,25 +2,19 @@ package conformance
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 )
 
 var litterCases = []*testCase{
-	{
-		name: "Litter/UsedNames", promise: 12, needs: leftovers, kinds: allKinds,
-		says: "After use nothing is left on the server that grows with the number of names ever used.",
-		run: func(c *C) {
+	newCase("Litter/UsedNames", 12).needing(leftovers).of(allKinds).proves(
+		"After use nothing is left on the server that grows with the number of names ever used.",
+		func(c *C) {
 			l := c.open()
-			each(100, func(i int) {
-				h, err := l.Acquire(c.ctx, c.name(fmt.Sprint(i)), c.own...)
-				if err != nil {
-					c.errorf("acquire: %v", err)
-					return
-				}
+			names := c.names(100)
+			each(len(names), func(i int) {
+				h := l.acquire(names[i], c.own...)
 				if i == 0 {
 					left, err := c.h.Leftovers(c.ctx, c.mine())
 					if err != nil || len(left) == 0 {
@@ -30,72 +24,55 @@ var litterCases = []*testCase{
 				c.release(h)
 			})
 			c.nothingLeft(soon)
-		},
-	},
-	{
-		name: "Litter/Contention", promise: 12, needs: leftovers, kinds: allKinds,
-		says: "After use nothing is left on the server of those who waited and of those who gave up.",
-		run: func(c *C) {
-			name := c.name("x")
-			var wg sync.WaitGroup
-			for n := range 4 {
-				l := c.open()
+		}),
+	newCase("Litter/Contention", 12).needing(leftovers).of(allKinds).proves(
+		"After use nothing is left on the server of those who waited and of those who gave up.",
+		func(c *C) {
+			ls := c.openMany(4)
+			together(len(ls), func(n int) {
 				kind := c.own
 				if n == 0 { // for whom the others have to wait
 					kind = c.other
 				}
-				wg.Go(func() {
-					for i := range 15 {
-						ctx, cancel := context.WithTimeout(c.ctx, time.Duration(i+1)*2*time.Millisecond)
-						if h, err := l.Acquire(ctx, name, kind...); err == nil {
-							time.Sleep(6 * time.Millisecond)
-							c.release(h)
-						}
-						if h, err := l.TryAcquire(c.ctx, name, kind...); err == nil {
-							c.release(h)
-						}
-						cancel()
+				for i := range 15 {
+					ctx, cancel := context.WithTimeout(c.ctx, time.Duration(i+1)*2*time.Millisecond)
+					if h, err := ls[n].Acquire(ctx, c.x, kind...); err == nil {
+						time.Sleep(6 * time.Millisecond)
+						c.release(h)
 					}
-				})
-			}
-			wg.Wait()
+					if h, err := ls[n].try(c.x, kind...); err == nil {
+						c.release(h)
+					}
+					cancel()
+				}
+			})
 			c.nothingLeft(soon)
-		},
-	},
-	{
-		name: "Litter/ClosedLockers", promise: 12, needs: leftovers, kinds: allKinds,
-		says: "A Locker that was closed leaves nothing on the server, not even when it held locks and waited for others.",
-		run: func(c *C) {
-			for i := range 4 {
+		}),
+	newCase("Litter/ClosedLockers", 12).needing(leftovers).of(allKinds).proves(
+		"A Locker that was closed leaves nothing on the server, not even when it held locks and waited for others.",
+		func(c *C) {
+			for _, name := range c.names(4) {
 				l := c.open()
-				name := c.name(fmt.Sprint(i))
 				l.acquire(name, c.other...)
 				l.queue(name, c.own...)
-				if err := l.Close(c.ctx); err != nil {
-					c.errorf("close: %v", err)
-				}
+				l.close()
 			}
 			c.nothingLeft(soon)
-		},
-	},
-	{
-		name: "Litter/Expired", promise: 12, needs: leftovers, kinds: allKinds,
-		says: "Locks whose lease ran out leave nothing on the server.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/Expired", 12).needing(leftovers).of(allKinds).proves(
+		"Locks whose lease ran out leave nothing on the server.",
+		func(c *C) {
 			l := c.open()
-			for i := range 10 {
-				l.acquire(c.name(fmt.Sprint(i)), c.own.with(locker.WithLease(c.b.TTL))...)
+			for _, name := range c.names(10) {
+				l.acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
 			}
 			c.nothingLeft(c.b.TTL + soon)
-		},
-	},
-	{
-		name: "Litter/Dead", promise: 12, needs: leftovers | process, kinds: allKinds,
-		says: "Processes that were killed while they held and waited leave nothing on the server.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/Dead", 12).needing(leftovers|process).of(allKinds).proves(
+		"Processes that were killed while they held and waited leave nothing on the server.",
+		func(c *C) {
 			holder, waiter := c.spawn(c.b.TTL), c.spawn(c.b.TTL)
-			for i := range 5 {
-				name := c.name(fmt.Sprint(i))
+			for _, name := range c.names(5) {
 				holder.acquire(name)
 				waiter.ask(order{Do: "acquire", Name: name})
 			}
@@ -103,85 +80,67 @@ var litterCases = []*testCase{
 			holder.kill()
 			waiter.kill()
 			c.nothingLeft(2*c.b.TTL + soon)
-		},
-	},
-	{
-		name: "Litter/GoroutinesOfNames", promise: 12,
-		says: "After use nothing is left on the client that grows with the number of names ever used: no goroutine.",
-		run: func(c *C) {
+		}),
+	newCase("Litter/GoroutinesOfNames", 12).proves(
+		"After use nothing is left on the client that grows with the number of names ever used: no goroutine.",
+		func(c *C) {
 			l := c.open()
-			use := func(from, to int) {
-				for i := from; i < to; i++ {
-					h := l.acquire(c.name(fmt.Sprint(i)))
-					c.release(h)
+			c.costsNoGoroutines(20, 100, 20, "names were used", func(n int) {
+				for _, name := range c.names(n) {
+					c.release(l.acquire(name))
 				}
-			}
-			use(0, 20)
-			before := c.steady()
-			use(20, 120)
-			c.noMoreGoroutinesThan(before+20, "100 names were used")
-		},
-	},
-	{
-		name: "Litter/GoroutinesOfWaiters", promise: 12,
-		says: "Nothing is left on the client of acquisitions that were cancelled: no goroutine, watch or subscription.",
-		run: func(c *C) {
-			name := c.name("x")
-			c.open().acquire(name)
+			})
+		}),
+	newCase("Litter/GoroutinesOfWaiters", 12).proves(
+		"Nothing is left on the client of acquisitions that were cancelled: no goroutine, watch or subscription.",
+		func(c *C) {
+			c.holder()
 			l := c.open()
-			wait := func(n int) {
-				ctx, cancel := context.WithCancel(c.ctx)
-				var waiting []*pending
-				for range n {
-					waiting = append(waiting, l.begin(ctx, name))
-				}
-				time.Sleep(5 * time.Millisecond)
-				cancel()
-				for _, p := range waiting {
+			c.costsNoGoroutines(4, 60, 15, "waits were cancelled", func(n int) {
+				for range n / 2 {
+					p, q := l.begin(c.ctx, c.x), l.begin(c.ctx, c.x)
+					time.Sleep(5 * time.Millisecond)
+					p.cancel()
+					q.cancel()
 					p.returned(soon)
+					q.returned(soon)
 				}
-			}
-			wait(3)
-			before := c.steady()
-			for range 30 {
-				wait(2)
-			}
-			c.noMoreGoroutinesThan(before+15, "60 waits that were cancelled")
-		},
-	},
-	{
-		name: "Litter/GoroutinesOfHeld", promise: 12,
-		says: "A lock that is held costs no goroutine.",
-		run: func(c *C) {
+			})
+		}),
+	newCase("Litter/GoroutinesOfHeld", 12).proves(
+		"A lock that is held costs no goroutine.",
+		func(c *C) {
 			l := c.open()
-			l.acquire(c.name("first"))
-			before := c.steady()
-			for i := range 60 {
-				l.acquire(c.name(fmt.Sprint(i)))
-			}
-			c.noMoreGoroutinesThan(before+30, "60 locks were held")
-		},
-	},
-	{
-		name: "Litter/GoroutinesOfLost", promise: 12,
-		says: "Nothing is left on the client of locks that were lost.",
-		run: func(c *C) {
+			c.costsNoGoroutines(1, 60, 30, "locks were held", func(n int) {
+				for _, name := range c.names(n) {
+					l.acquire(name)
+				}
+			})
+		}),
+	newCase("Litter/GoroutinesOfLost", 12).proves(
+		"Nothing is left on the client of locks that were lost.",
+		func(c *C) {
 			l := c.open()
-			lose := func(n int) {
+			c.costsNoGoroutines(3, 60, 15, "locks were lost", func(n int) {
 				var held []Holding
-				for i := range n {
-					held = append(held, l.acquire(c.name(fmt.Sprint(i)), locker.WithLease(shortLease)))
+				for _, name := range c.names(n) {
+					held = append(held, l.acquire(name, locker.WithLease(shortLease)))
 				}
 				for _, h := range held {
 					c.ends(h, "its lease was over")
 				}
-			}
-			lose(3)
-			before := c.steady()
-			lose(60)
-			c.noMoreGoroutinesThan(before+15, "60 locks were lost")
-		},
-	},
+			})
+		}),
+}
+
+// costsNoGoroutines does something so often, after it was done a few times before, and fails the case if it leaves
+// more than limit goroutines.
+func (c *C) costsNoGoroutines(before, n, limit int, what string, do func(n int)) {
+	c.tb.Helper()
+	do(before)
+	steady := c.steady()
+	do(n)
+	c.noMoreGoroutinesThan(steady+limit, n, what)
 }
 
 // steady is the number of the case's goroutines once it no longer falls.
@@ -194,4 +153,16 @@ func (c *C) steady() int {
 		return time.Since(since) > 200*time.Millisecond
 	})
 	return least
+}
+
+// noMoreGoroutinesThan waits until the case has at most limit goroutines, after something was done n times.
+func (c *C) noMoreGoroutinesThan(limit, n int, what string) {
+	c.tb.Helper()
+	few := func() bool { return c.goroutines() <= limit }
+	for end := time.Now().Add(soon); !few() && time.Now().Before(end) && c.ctx.Err() == nil; {
+		time.Sleep(200 * time.Millisecond) // to count them is dear
+	}
+	if !few() {
+		c.errorf("%d goroutines, at most %d wanted after %d %s:\n%s", c.goroutines(), limit, n, what, stacks(c.id))
+	}
 }

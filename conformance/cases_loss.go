@@ -10,33 +10,25 @@ import (
 )
 
 var lossCases = []*testCase{
-	{
-		name: "Loss/Frozen", promise: 3, needs: link, kinds: allKinds,
-		says: "lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder is cut off, silently.",
-		run:  func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Freeze() }) },
-	},
-	{
-		name: "Loss/Cut", promise: 3, needs: link,
-		says: "lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder's connections are cut.",
-		run:  func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Cut() }) },
-	},
-	{
-		name: "Loss/RepliesLost", promise: 3, needs: link,
-		says: "The deadline is counted from requests that the server has acknowledged: a holder that hears nothing loses the lock, though the server may hear it.",
-		run: func(c *C) {
+	newCase("Loss/Frozen", 3).needing(link).of(allKinds).proves(
+		"lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder is cut off, silently.",
+		func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Freeze() }) }),
+	newCase("Loss/Cut", 3).needing(link).proves(
+		"lock.Context() ends, with cause ErrLost, no later than the moment the server may give the lock to another: the holder's connections are cut.",
+		func(c *C) { c.lossBeforeTakeover(func(l Link) { l.Cut() }) }),
+	newCase("Loss/RepliesLost", 3).needing(link).proves(
+		"The deadline is counted from requests that the server has acknowledged: a holder that hears nothing loses the lock, though the server may hear it.",
+		func(c *C) {
 			a := c.openLink(locker.WithTTL(c.b.TTL))
-			w := c.watch(a.acquire(c.name("x")))
+			w := c.watch(a.acquire(c.x))
 			a.link.Mute()
 			w.lostWithin(c.b.TTL, "replies stopped")
-		},
-	},
-	{
-		name: "Loss/StaysLost", promise: 3, needs: link, kinds: allKinds,
-		says: "A lock that is lost stays lost: an acknowledgement that comes late does not stretch it, and a renewal does not bring it back.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Loss/StaysLost", 3).needing(link).of(allKinds).proves(
+		"A lock that is lost stays lost: an acknowledgement that comes late does not stretch it, and a renewal does not bring it back.",
+		func(c *C) {
 			a, b := c.openLink(locker.WithTTL(c.b.TTL)), c.open()
-			h := a.acquire(name, c.own...)
+			h := a.acquire(c.x, c.own...)
 			w := c.watch(h)
 			a.link.Freeze()
 			w.lostWithin(c.b.TTL, "the connection froze")
@@ -47,132 +39,86 @@ var lossCases = []*testCase{
 				}
 				time.Sleep(c.b.TTL / 20)
 			}
-			b.free(name, soon)
-		},
-	},
-	{
-		name: "Loss/NotRenewedBack", promise: 3, needs: destroy, kinds: allKinds,
-		says: "A renewal never brings back a holding that is gone.",
-		run: func(c *C) {
-			name := c.name("x")
+			b.free(c.x, soon)
+		}),
+	newCase("Loss/NotRenewedBack", 3).needing(destroy).of(allKinds).proves(
+		"A renewal never brings back a holding that is gone.",
+		func(c *C) {
 			a, b := c.open(locker.WithTTL(c.b.TTL)), c.open()
-			w := c.watch(a.acquire(name, c.own...))
-			c.destroy(name)
+			w := c.watch(a.acquire(c.x, c.own...))
+			if err := c.h.Destroy(c.ctx, c.x); err != nil {
+				c.unlessLate(c.begun, c.lateFor(), "Destroy: %v", err) // what is lost already cannot be destroyed
+				return
+			}
 			w.lostWithin(told, "the lock was destroyed")
 			// Nobody wants the name: a renewal on its way or to come could take it.
 			for range 5 {
 				time.Sleep(c.b.TTL / 5)
-				h, err := b.try(name)
-				if err != nil {
-					c.fatalf("a lock that was destroyed is there again: %v", err)
-				}
+				h, err := b.try(c.x)
+				c.must(err, "a lock that was destroyed is there again")
 				c.alive(h, "at once")
 				c.release(h)
 			}
-		},
-	},
-	{
-		name: "Loss/Destroyed", promise: 3, needs: destroy, kinds: allKinds,
-		says: "A holder whose lock is removed by hand is told within a second.",
-		run: func(c *C) {
-			name := c.name("x")
-			w := c.watch(c.open().acquire(name, c.own...))
+		}),
+	newCase("Loss/Destroyed", 3).needing(destroy).of(allKinds).proves(
+		"A holder whose lock is removed by hand is told within a second.",
+		func(c *C) { c.loses(c.watch(c.holder(c.own...))) }),
+	newCase("Loss/DestroyedLease", 3).needing(destroy).proves(
+		"A holder with a lease whose lock is removed by hand is told within a second, also when another holds the name by then.",
+		func(c *C) {
+			c.loses(c.watch(c.holder(locker.WithLease(longTTL))))
+			name := c.name("taken")
+			w := c.watch(c.open().acquire(name, locker.WithLease(longTTL)))
 			c.destroy(name)
+			c.open().acquire(name)
 			w.lostWithin(told, "the lock was destroyed")
-		},
-	},
-	{
-		name: "Loss/DestroyedLease", promise: 3, needs: destroy,
-		says: "A holder with a lease whose lock is removed by hand is told within a second, also when another holds the name by then.",
-		run: func(c *C) {
-			for _, taken := range []bool{false, true} {
-				name := c.name("x")
-				w := c.watch(c.open().acquire(name, locker.WithLease(longTTL)))
-				c.destroy(name)
-				if taken {
-					c.open().acquire(name)
-				}
-				w.lostWithin(told, "the lock was destroyed")
-			}
-		},
-	},
-	{
-		name: "Loss/DestroyedOfMany", promise: 3, needs: destroy,
-		says: "A holder whose lock is removed by hand loses that one and no other.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/DestroyedOfMany", 3).needing(destroy).proves(
+		"A holder whose lock is removed by hand loses that one and no other.",
+		func(c *C) {
 			l := c.open()
-			x, y := c.name("x"), c.name("y")
-			wx, hy := c.watch(l.acquire(x)), l.acquire(y)
-			c.destroy(x)
-			wx.lostWithin(told, "the lock was destroyed")
-			c.alive(hy, "although another was destroyed")
-			c.release(hy)
-		},
-	},
-	{
-		name: "Loss/Lease", promise: 3, kinds: allKinds,
-		says: "A lock with a lease is lost when the lease is over, before another gets it, and not renewed.",
-		run: func(c *C) {
-			name := c.name("x")
-			a, b := c.open(), c.open()
-			h := a.acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
-			w := c.watch(h)
-			p := b.queue(name, c.other...)
+			w, other := c.watch(l.acquire(c.x)), l.acquire(c.name("y"))
+			c.loses(w)
+			c.alive(other, "although another was destroyed")
+			c.release(other)
+		}),
+	newCase("Loss/Lease", 3).of(allKinds).proves(
+		"A lock with a lease is lost when the lease is over, before another gets it, and not renewed.",
+		func(c *C) {
+			w := c.watch(c.holder(c.own.with(locker.WithLease(c.b.TTL))...))
+			p := c.waiter(c.other...)
 			w.lostWithin(c.b.TTL, "it was granted for that long")
 			second := p.held(c.b.TTL + soon)
 			w.before(p.stamp)
 			c.release(second)
-		},
-	},
-	{
-		name: "Loss/LookTellsTime", promise: 3,
-		says: "Context().Err() compares the clock itself: no look that begins after the time of the lock finds it alive.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/LookTellsTime", 3).proves(
+		"Context().Err() compares the clock itself: no look that begins after the time of the lock finds it alive.",
+		func(c *C) {
 			l := c.open()
 			for range 3 {
-				h := l.acquire(c.name("x"), locker.WithLease(shortLease))
-				over := stamp() + int64(shortLease)
-				ctx := h.Context()
-				for {
-					begun := stamp()
-					if ctx.Err() != nil {
-						break
-					}
-					if begun > over {
-						c.fatalf("alive %v after the end of its lease", time.Duration(begun-over))
-					}
-				}
+				c.looksTell(l.acquire(c.name("x"), locker.WithLease(shortLease)).Context())
 			}
-		},
-	},
-	{
-		name: "Loss/DoneAndErrAgree", promise: 3,
-		says: "When the context has ended Done is closed and Err is set, both ways.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/DoneAndErrAgree", 3).proves(
+		"When the context has ended Done is closed and Err is set, both ways.",
+		func(c *C) {
 			l := c.open()
 			for i := range 4 {
-				h := l.acquire(c.name("x"), locker.WithLease(shortLease))
-				ctx := h.Context()
+				ctx := l.acquire(c.name("x"), locker.WithLease(shortLease)).Context()
 				if i%2 == 0 {
-					c.ends(h, "its lease was over")
-					if ctx.Err() == nil {
-						c.errorf("Done is closed, Err is nil")
-					}
-				} else {
-					c.within(soon, func() bool { return ctx.Err() != nil })
-					select {
-					case <-ctx.Done():
-					case <-time.After(soon):
-						c.errorf("Err is %v, Done is not closed", ctx.Err())
-					}
+					c.endsWith(ctx, locker.ErrLost, "its lease was over")
+					continue
+				}
+				c.within(soon, func() bool { return ctx.Err() != nil })
+				if !c.closes(ctx.Done(), soon) {
+					c.errorf("Err is %v, Done is not closed", ctx.Err())
 				}
 			}
-		},
-	},
-	{
-		name: "Loss/Deadline", promise: 3,
-		says: "Deadline is the moment at which the lock is lost unless it is renewed before.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/Deadline", 3).proves(
+		"Deadline is the moment at which the lock is lost unless it is renewed before.",
+		func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				l := c.open(locker.WithTTL(ttl))
 				before := time.Now()
@@ -190,54 +136,41 @@ var lossCases = []*testCase{
 				c.watch(leased).lostWithin(ttl, "its deadline")
 				return nil
 			})
-		},
-	},
-	{
-		name: "Loss/CauseReleased", promise: 3,
-		says: "After a normal Release the cause is ErrReleased.",
-		run: func(c *C) {
-			h := c.open().acquire(c.name("x"))
-			if err := h.Context().Err(); err != nil {
-				c.errorf("the context of a held lock: %v", err)
-			}
+		}),
+	newCase("Loss/CauseReleased", 3).proves(
+		"After a normal Release the cause is ErrReleased.",
+		func(c *C) {
+			h := c.holder()
+			c.expect(h.Context().Err(), nil, "the context of a held lock")
 			c.release(h)
-			if !errors.Is(context.Cause(h.Context()), locker.ErrReleased) || h.Context().Err() == nil {
-				c.errorf("after Release: %v, cause %v", h.Context().Err(), context.Cause(h.Context()))
+			if !errors.Is(cause(h), locker.ErrReleased) || errors.Is(cause(h), locker.ErrLost) || h.Context().Err() == nil {
+				c.errorf("after Release: %v, cause %v", h.Context().Err(), cause(h))
 			}
-			if errors.Is(context.Cause(h.Context()), locker.ErrLost) {
-				c.errorf("released, and yet lost: %v", context.Cause(h.Context()))
-			}
-		},
-	},
-	{
-		name: "Loss/CauseStays", promise: 3,
-		says: "The cause of a lock's context tells how it ended first: lost stays lost, released stays released.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/CauseStays", 3).proves(
+		"The cause of a lock's context tells how it ended first: lost stays lost, released stays released.",
+		func(c *C) {
 			l := c.open()
-			h := l.acquire(c.name("x"), locker.WithLease(shortLease))
+			h := l.acquire(c.x, locker.WithLease(shortLease))
 			c.ends(h, "its lease was over")
 			_ = h.Release(c.ctx)
-			if cause := context.Cause(h.Context()); !errors.Is(cause, locker.ErrLost) || errors.Is(cause, locker.ErrReleased) {
-				c.errorf("lost, then released: %v", cause)
+			if !errors.Is(cause(h), locker.ErrLost) || errors.Is(cause(h), locker.ErrReleased) {
+				c.errorf("lost, then released: %v", cause(h))
 			}
 			h = l.acquire(c.name("y"), locker.WithLease(shortLease))
 			_ = h.Release(c.ctx)
 			time.Sleep(2 * shortLease)
-			if cause := context.Cause(h.Context()); h.Context().Err() == nil || !errors.Is(cause, locker.ErrReleased) && !errors.Is(cause, locker.ErrLost) {
-				c.errorf("released, then past its time: %v", cause)
+			if h.Context().Err() == nil || !errors.Is(cause(h), locker.ErrReleased) && !errors.Is(cause(h), locker.ErrLost) {
+				c.errorf("released, then past its time: %v", cause(h))
 			}
-		},
-	},
-	{
-		name: "Loss/ContextOfCaller", promise: 3,
-		says: "The context of a lock carries the values of the context given to Acquire, but does not end with it.",
-		run: func(c *C) {
+		}),
+	newCase("Loss/ContextOfCaller", 3).proves(
+		"The context of a lock carries the values of the context given to Acquire, but does not end with it.",
+		func(c *C) {
 			type key struct{}
 			ctx, cancel := context.WithCancel(context.WithValue(c.ctx, key{}, "value"))
-			h, err := c.open().Acquire(ctx, c.name("x"))
-			if err != nil {
-				c.fatalf("acquire: %v", err)
-			}
+			h, err := c.open().Acquire(ctx, c.x)
+			c.must(err, "acquire")
 			if h.Context().Value(key{}) != "value" {
 				c.errorf("the value is gone")
 			}
@@ -245,68 +178,77 @@ var lossCases = []*testCase{
 			time.Sleep(50 * time.Millisecond)
 			c.alive(h, "when the context of Acquire ended")
 			c.release(h)
-		},
-	},
-	{
-		name: "Loss/ServerGone", promise: 3, needs: stop, alone: true,
-		says: "A holder that cannot renew because the server is away loses the lock at its deadline.",
-		run: func(c *C) {
-			l := c.open(locker.WithTTL(c.b.TTL))
-			w := c.watch(l.acquire(c.name("x")))
+		}),
+	newCase("Loss/ServerGone", 3).needing(stop).apart().proves(
+		"A holder that cannot renew because the server is away loses the lock at its deadline.",
+		func(c *C) {
+			w := c.watch(c.open(locker.WithTTL(c.b.TTL)).acquire(c.x))
 			c.whileAway(func() { w.lostWithin(c.b.TTL, "the server went away") })
-		},
-	},
-	{
-		name: "Loss/StoppedProcess", promise: 3, needs: process,
-		says: "A process that was stopped and goes on learns of the loss at the first look, before any timer has run.",
-		run:  lossStoppedProcess,
-	},
-	{
-		name: "Loss/Do", promise: 3, needs: madeByLocker,
-		says: "The context that Do gives to its function ends when the lock is lost, and Do returns ErrLost.",
-		run: func(c *C) {
-			l, name := c.openLocker(), c.name("x")
-			err := c.b.api.do(c.ctx, l.locker, name, func(ctx context.Context, lock *locker.Lock) error {
-				select {
-				case <-ctx.Done():
-				case <-time.After(shortLease + 2*time.Second):
+		}),
+	newCase("Loss/StoppedProcess", 3).needing(process).proves(
+		"A process that was stopped and goes on learns of the loss at the first look, before any timer has run.",
+		func(c *C) {
+			ch := c.spawn(c.b.TTL)
+			c.tokensRise(ch.acquire(c.x).Token)
+			watched := ch.ask(order{Do: "watch", Name: c.x})
+			p := c.waiter()
+			c.must(suspend(ch.cmd.Process), "SIGSTOP")
+			second := p.held(c.b.TTL + soon)
+			look := ch.ask(order{Do: "look", Name: c.x})
+			c.must(proceed(ch.cmd.Process), "SIGCONT")
+			if r := look.answer(); r.Kind != "lost" {
+				c.errorf("the first look after the pause says %q", r.Kind)
+			}
+			r := watched.answer()
+			if r.Alive > p.stamp {
+				c.errorf("a look %v after the next holder was granted the lock found it alive", time.Duration(r.Alive-p.stamp))
+			}
+			if r.Kind != "lost" {
+				c.errorf("the lock ended with %q", r.Kind)
+			}
+			c.rises(second)
+			time.Sleep(100 * time.Millisecond)
+			c.alive(second, "when the stopped process went on")
+			c.release(second)
+		}),
+	newCase("Loss/Do", 3).needing(madeByLocker).proves(
+		"The context that Do gives to its function ends when the lock is lost, and Do returns ErrLost.",
+		func(c *C) {
+			err := c.b.api.do(c.ctx, c.openLocker().locker, c.x, func(ctx context.Context, lock *locker.Lock) error {
+				if !c.closes(ctx.Done(), shortLease+2*time.Second) {
 					c.errorf("the context of Do is alive long after the lease")
 				}
-				if !errors.Is(context.Cause(ctx), locker.ErrLost) {
-					c.errorf("cause %v", context.Cause(ctx))
-				}
+				c.expect(context.Cause(ctx), locker.ErrLost, "the cause of Do's context")
 				return nil
 			}, locker.WithLease(shortLease))
-			if !errors.Is(err, locker.ErrLost) {
-				c.errorf("Do returned %v", err)
-			}
-		},
-	},
-	{
-		name: "Loss/DoFails", promise: 3, needs: madeByLocker,
-		says: "If the lock was lost errors.Is finds ErrLost beside the error of the function that Do ran, even if that did not notice.",
-		run: func(c *C) {
+			c.expect(err, locker.ErrLost, "Do")
+		}),
+	newCase("Loss/DoFails", 3).needing(madeByLocker).proves(
+		"If the lock was lost errors.Is finds ErrLost beside the error of the function that Do ran, even if that did not notice.",
+		func(c *C) {
 			failed := errors.New("failed")
-			l, name := c.openLocker(), c.name("x")
+			l := c.openLocker().locker
 			for _, fails := range []func(context.Context) error{
 				func(context.Context) error { return failed },
 				func(ctx context.Context) error { return fmt.Errorf("%w: %w", failed, ctx.Err()) },
 			} {
-				err := c.b.api.do(c.ctx, l.locker, name, func(ctx context.Context, lock *locker.Lock) error {
-					c.ends(lock, "its lease was over")
-					return fails(ctx)
-				}, locker.WithLease(shortLease))
-				if !errors.Is(err, locker.ErrLost) || !errors.Is(err, failed) {
-					c.errorf("Do returned %v, want the function's error and ErrLost", err)
+				err, ran := locker.ErrLost, false
+				for !ran && errors.Is(err, locker.ErrLost) && c.ctx.Err() == nil { // on a machine that is late it may be lost before
+					err = c.b.api.do(c.ctx, l, c.x, func(ctx context.Context, lock *locker.Lock) error {
+						ran = true
+						c.ends(lock, "its lease was over")
+						return fails(ctx)
+					}, locker.WithLease(shortLease))
 				}
+				c.expect(err, locker.ErrLost, "Do")
+				c.expect(err, failed, "Do")
 			}
-			err := c.b.api.do(c.ctx, l.locker, name, func(context.Context, *locker.Lock) error { return failed })
+			err := c.b.api.do(c.ctx, l, c.x, func(context.Context, *locker.Lock) error { return failed })
 			if !errors.Is(err, failed) || errors.Is(err, locker.ErrLost) {
 				c.errorf("Do returned %v of a lock that was not lost", err)
 			}
-			c.open().free(name, soon)
-		},
-	},
+			c.open().free(c.x, soon)
+		}),
 }
 
 // lossBeforeTakeover cuts a holder of several locks off and lets others take over.
@@ -315,15 +257,14 @@ func (c *C) lossBeforeTakeover(cut func(Link)) {
 		a := c.openLink(locker.WithTTL(ttl))
 		var watches []*watch
 		var waiting []*pending
-		for _, what := range []string{"p", "q", "r"} {
-			name := c.name(what)
+		for _, name := range c.names(3) {
 			watches = append(watches, c.watch(a.acquire(name, c.own...)))
-			waiting = append(waiting, c.open(locker.WithTTL(longTTL)).queue(name, c.other...))
+			waiting = append(waiting, c.open().queue(name, c.other...))
 		}
 		time.Sleep(ttl / 2) // somewhere between two renewals
 		for _, w := range watches {
 			if w.lock.Context().Err() != nil {
-				return fmt.Errorf("lost before anything was broken: %w", context.Cause(w.lock.Context()))
+				return fmt.Errorf("lost before anything was broken: %w", cause(w.lock))
 			}
 		}
 		cut(a.link)
@@ -336,37 +277,4 @@ func (c *C) lossBeforeTakeover(cut func(Link)) {
 		a.link.Heal()
 		return nil
 	})
-}
-
-func lossStoppedProcess(c *C) {
-	name := c.name("x")
-	ch := c.spawn(c.b.TTL)
-	first := ch.acquire(name)
-	watched := ch.ask(order{Do: "watch", Name: name})
-	own := c.open()
-	p := own.queue(name)
-	if err := suspend(ch.cmd.Process); err != nil {
-		c.fatalf("SIGSTOP: %v", err)
-	}
-	second := p.held(c.b.TTL + soon)
-	look := ch.ask(order{Do: "look", Name: name})
-	if err := proceed(ch.cmd.Process); err != nil {
-		c.fatalf("SIGCONT: %v", err)
-	}
-	if r := look.answer(); r.Kind != "lost" {
-		c.errorf("the first look after the pause says %q", r.Kind)
-	}
-	r := watched.answer()
-	if r.Alive > p.stamp {
-		c.errorf("a look %v after the next holder was granted the lock found it alive", time.Duration(r.Alive-p.stamp))
-	}
-	if r.Kind != "lost" {
-		c.errorf("the lock ended with %q", r.Kind)
-	}
-	if c.b.Fenced && second.Token() <= first.Token {
-		c.errorf("token %d after %d of the stopped process", second.Token(), first.Token)
-	}
-	time.Sleep(100 * time.Millisecond)
-	c.alive(second, "when the stopped process went on")
-	c.release(second)
 }

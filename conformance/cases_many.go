@@ -1,60 +1,47 @@
 package conformance
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 )
 
 var manyCases = []*testCase{
-	{
-		name: "Many/WaitedNameDelaysNoOther", promise: 10,
-		says: "A name that is waited for never delays another.",
-		run: func(c *C) {
-			held := c.name("held")
-			c.open().acquire(held)
+	newCase("Many/WaitedNameDelaysNoOther", 10).proves(
+		"A name that is waited for never delays another.",
+		func(c *C) {
+			c.holder()
 			l := c.open()
-			ctx, cancel := context.WithCancel(c.ctx)
-			var waiting []*pending
-			for range 30 {
-				waiting = append(waiting, l.begin(ctx, held))
+			waiting := l.queueMany(30, c.x)
+			for _, name := range c.names(30) {
+				l.free(name, soon)
 			}
-			c.settle()
-			for i := range 30 {
-				l.free(c.name(fmt.Sprint(i)), soon)
+			for _, p := range waiting {
+				p.cancel()
 			}
-			cancel()
 			for _, p := range waiting {
 				p.returned(soon)
 			}
-		},
-	},
-	{
-		name: "Many/TwoNamesWaited", promise: 10,
-		says: "A name that is waited for never delays another that is waited for.",
-		run: func(c *C) {
+		}),
+	newCase("Many/TwoNamesWaited", 10).proves(
+		"A name that is waited for never delays another that is waited for.",
+		func(c *C) {
 			x, y := c.name("x"), c.name("y")
 			holder, l := c.open(), c.open()
 			hx, hy := holder.acquire(x), holder.acquire(y)
 			px, py := l.queue(x), l.queue(y)
 			c.release(hy)
 			c.release(py.held(soon))
-			if px.finished() {
-				c.errorf("%q was granted while it was held", x)
-			}
+			px.waits("another name was released")
 			c.release(hx)
 			c.release(px.held(soon))
-		},
-	},
-	{
-		name: "Many/NamesHeldAtOnce", promise: 10,
-		says: "One Locker holds any number of names, and renews them all.",
-		run: func(c *C) {
+		}),
+	newCase("Many/NamesHeldAtOnce", 10).proves(
+		"One Locker holds any number of names, and renews them all.",
+		func(c *C) {
 			c.whileLiving(func(ttl time.Duration) error {
 				l, other := c.open(locker.WithTTL(ttl)), c.open()
 				held := make([]Holding, 80)
@@ -62,11 +49,13 @@ var manyCases = []*testCase{
 				time.Sleep(2 * ttl)
 				for i, h := range held {
 					if h.Context().Err() != nil {
-						return fmt.Errorf("%d of %d locks: %w", i, len(held), context.Cause(h.Context()))
+						return fmt.Errorf("%d of %d locks: %w", i, len(held), cause(h))
 					}
 				}
 				for _, h := range held[:5] {
-					other.taken(h.Name())
+					if _, err := other.try(h.Name()); !errors.Is(err, locker.ErrNotAcquired) {
+						return fmt.Errorf("TryAcquire of %q, which is held: %v", h.Name(), err)
+					}
 				}
 				errs := make([]error, len(held))
 				each(len(held), func(i int) { errs[i] = held[i].Release(c.ctx) })
@@ -76,51 +65,36 @@ var manyCases = []*testCase{
 				other.free(held[0].Name(), soon)
 				return nil
 			})
-			c.nothingLeft(ghostBound)
-		},
-	},
-	{
-		name: "Many/Stress", promise: 10,
-		says: "Any number of goroutines and names: each name has one holder at a time.",
-		run: func(c *C) {
-			const names, goroutines = 6, 24
-			ls := []*client{c.open(), c.open()}
-			var name [names]string
-			for i := range name {
-				name[i] = c.name(fmt.Sprint(i))
-			}
-			var recs [names]record
-			var wg sync.WaitGroup
+			c.nothingLeft(cleanupBound)
+		}),
+	newCase("Many/Stress", 10).proves(
+		"Any number of goroutines and names: each name has one holder at a time.",
+		func(c *C) {
+			const n, goroutines = 6, 24
+			ls := c.openMany(2)
+			names := c.names(n)
+			var recs [n]record
 			end := time.Now().Add(600 * time.Millisecond)
-			for g := range goroutines {
-				wg.Go(func() {
-					for time.Now().Before(end) && c.ctx.Err() == nil {
-						i := rand.IntN(names)
-						c.turn(ls[g%2], name[i], g, &recs[i], true)
-					}
-				})
-			}
-			wg.Wait()
+			together(goroutines, func(g int) {
+				for time.Now().Before(end) && c.ctx.Err() == nil {
+					i := rand.IntN(n)
+					c.turn(ls[g%2], names[i], g, &recs[i], true)
+				}
+			})
 			for i := range recs {
-				recs[i].check(c, name[i])
+				recs[i].check(c, names[i])
 			}
-			c.exorcised(name[:]...)
-		},
-	},
-	{
-		name: "Many/NotReentrant", promise: 10,
-		says: "Acquiring a name again from the same process waits like any other.",
-		run: func(c *C) {
-			name := c.name("x")
+			c.leftFree(names...)
+		}),
+	newCase("Many/NotReentrant", 10).proves(
+		"Acquiring a name again from the same process waits like any other.",
+		func(c *C) {
 			l := c.open()
-			h := l.acquire(name)
-			p := l.queue(name)
-			l.taken(name)
-			if p.finished() {
-				c.fatalf("got a lock that this Locker holds: %v", p.err)
-			}
+			h := l.acquire(c.x)
+			p := l.queue(c.x)
+			l.taken(c.x)
+			p.waits("this Locker holds the name")
 			c.release(h)
 			c.release(p.held(soon))
-		},
-	},
+		}),
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker"
@@ -13,10 +12,9 @@ import (
 )
 
 var mixedCases = []*testCase{
-	{
-		name: "Mixed/InOrder", promise: 9, needs: fair | shareable | permits,
-		says: "All kinds stand in one queue, in the order of arrival: each is granted when it fits beside all that are ahead of it, and nobody is overtaken.",
-		run: func(c *C) {
+	newCase("Mixed/InOrder", 9).needing(fair|shareable|permits).proves(
+		"All kinds stand in one queue, in the order of arrival: each is granted when it fits beside all that are ahead of it, and nobody is overtaken.",
+		func(c *C) {
 			var wrong string
 			for range 3 {
 				if wrong = c.scheduled(); wrong == "" {
@@ -24,42 +22,22 @@ var mixedCases = []*testCase{
 				}
 			}
 			c.errorf("three schedules went wrong, the last:\n%s", wrong)
-		},
-	},
-	{
-		name: "Mixed/Exclusion", promise: 1, needs: shareable | permits,
-		says: "Holders of one name never overlap beyond what their kinds allow, whatever kinds want it.",
-		run: func(c *C) {
+		}),
+	newCase("Mixed/Exclusion", 1).needing(shareable|permits).proves(
+		"Holders of one name never overlap beyond what their kinds allow, whatever kinds want it.",
+		func(c *C) {
 			const n = 3
-			name := c.name("x")
-			var rec record
-			var wg sync.WaitGroup
-			end := time.Now().Add(800 * time.Millisecond)
-			for i := range 6 {
-				l := c.open()
-				wg.Go(func() {
-					for (time.Now().Before(end) || rec.count() < enough) && c.ctx.Err() == nil {
-						k, limit, opts := 0, 0, options(nil)
-						switch rand.IntN(3) {
-						case 0:
-							k, opts = 1, options{locker.Shared()}
-						case 1:
-							k, limit = 1+rand.IntN(n), n
-							opts = options{locker.Permits(k, n)}
-						}
-						h := l.acquire(name, opts...)
-						begin := stamp()
-						time.Sleep(rand.N(500 * time.Microsecond))
-						rec.addKind(i, h, begin, k, limit)
-						c.release(h)
-					}
-				})
-			}
-			wg.Wait()
-			rec.checkKinds(c, name)
-			c.open().free(name, soon)
-		},
-	},
+			c.contest(800*time.Millisecond, c.openMany(6), 1, func(cl *client, who int, rec *record) {
+				switch k := 1 + rand.IntN(n); rand.IntN(3) {
+				case 0:
+					c.hold(cl, who, rec, 1, 0, locker.Shared())
+				case 1:
+					c.hold(cl, who, rec, k, n, locker.Permits(k, n))
+				default:
+					c.hold(cl, who, rec, 0, 0)
+				}
+			})
+		}),
 }
 
 // actor is one claim of a schedule, as the rule sees it and as it really is.
@@ -109,10 +87,7 @@ func grant(queue []*actor) (granted []*actor) {
 // claim, because those of one process wait there.
 func (c *C) scheduled() (wrong string) {
 	name := c.name("x")
-	idle := make([]*client, 6)
-	for i := range idle {
-		idle[i] = c.open()
-	}
+	idle := c.openMany(6)
 	var queue []*actor
 	var story []string
 	defer func() {
@@ -133,7 +108,7 @@ func (c *C) scheduled() (wrong string) {
 				a.weight, a.limit = 1+rand.Int32N(3), 3
 			}
 			idle = idle[1:]
-			a.p = c.arrive(a.client, name, len(queue), a.options()...)
+			a.p = c.arrive(a.client, name, len(queue), soon, a.options()...)
 			queue = append(queue, a)
 			story = append(story, fmt.Sprintf("%v arrives", a))
 		} else if len(held) > 0 {
@@ -160,38 +135,4 @@ func (c *C) scheduled() (wrong string) {
 		}
 	}
 	return ""
-}
-
-// arrive begins an Acquire and returns when it stands in the queue of name, behind so many
-// others. Where that cannot be seen it waits for a while instead.
-func (c *C) arrive(cl *client, name string, others int, opts ...locker.AcquireOption) *pending {
-	c.tb.Helper()
-	if !c.b.Inspect || c.h.Open == nil {
-		return cl.queue(name, opts...)
-	}
-	viewer := c.viewer()
-	p := cl.begin(c.ctx, name, opts...)
-	var seen []locker.Position
-	var err error
-	if !c.within(soon, func() bool {
-		seen, err = c.b.api.inspect(c.ctx, viewer, name)
-		return err == nil && len(seen) > others || p.finished()
-	}) {
-		c.fatalf("Inspect does not show one more than %d who want %q: %v %v", others, name, seen, err)
-	}
-	return p
-}
-
-// viewer returns a Locker by which the case only looks.
-func (c *C) viewer() locker.Locker {
-	c.mu.Lock()
-	known := c.viewing
-	c.mu.Unlock()
-	if known == nil {
-		known = c.openLocker()
-		c.mu.Lock()
-		c.viewing = known
-		c.mu.Unlock()
-	}
-	return known.locker
 }

@@ -2,11 +2,10 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/seed80cd6120/locker"
 )
@@ -29,64 +28,47 @@ var oddNames = []string{
 }
 
 var nameCases = []*testCase{
-	{
-		name: "Names/Odd", promise: 11, alone: true,
-		says: "Any non-empty string is a name, and distinct names never meet: \"a\", \"A\", \"a/b\", \"ab\", \"a \", \"..\", \"{a}b\", \"zookeeper\", NUL, emoji.",
-		run:  func(c *C) { c.distinct(oddNames, true) },
-	},
-	{
-		name: "Names/Random", promise: 11,
-		says: "Any non-empty string of bytes is a name, and distinct names never meet.",
-		run: func(c *C) {
+	newCase("Names/Odd", 11).apart().proves(
+		"Any non-empty string is a name, and distinct names never meet: \"a\", \"A\", \"a/b\", \"ab\", \"a \", \"..\", \"{a}b\", \"zookeeper\", NUL, emoji.",
+		func(c *C) { c.distinct(oddNames, true) }),
+	newCase("Names/Random", 11).proves(
+		"Any non-empty string of bytes is a name, and distinct names never meet.",
+		func(c *C) {
 			r := rand.New(rand.NewPCG(c.seed, 1))
-			seen := make(map[string]bool)
 			var names []string
-			add := func(name string) {
-				if !seen[name] {
-					seen[name] = true
-					names = append(names, name)
-				}
-			}
 			for range 10 {
 				base := []byte(c.mine())
 				for range 1 + r.IntN(5) {
 					base = append(base, "aZ/.%{} _-:\x00\xff"[r.IntN(13)])
 				}
 				x := string(base)
-				add(x)
-				// What a careless encoding takes for the same.
-				for _, near := range []string{strings.ToLower(x), strings.ToUpper(x), x + " ", x + "/", "/" + x, x + ".", x + "\x00", x + "\xff", x + "\xfe", x + string(rune(r.IntN(0x3000)))} {
-					add(near)
-				}
+				// And what a careless encoding takes for the same.
+				names = append(names, x, strings.ToLower(x), strings.ToUpper(x), x+" ", x+"/", "/"+x, x+".",
+					x+"\x00", x+"\xff", x+"\xfe", x+string(rune(r.IntN(0x3000))))
 			}
-			c.distinct(names, false)
-		},
-	},
-	{
-		name: "Names/Prefixes", promise: 11,
-		says: "Distinct names never meet, also when one begins with the other, is held, and the other is waited for.",
-		run: func(c *C) {
-			x := c.name("x")
-			for _, other := range []string{x + "/b", x + "b", x + " ", x + "/", x + "%", x + "\x00", "/" + x, x + "/b/c"} {
+			slices.Sort(names)
+			c.distinct(slices.Compact(names), false)
+		}),
+	newCase("Names/Prefixes", 11).proves(
+		"Distinct names never meet, also when one begins with the other, is held, and the other is waited for.",
+		func(c *C) {
+			for _, other := range []string{c.x + "/b", c.x + "b", c.x + " ", c.x + "/", c.x + "%", c.x + "\x00", "/" + c.x, c.x + "/b/c"} {
 				a, b := c.open(), c.open()
 				long := a.acquire(other)
 				p := a.queue(other)
-				b.free(x, soon)
-				short := b.acquire(x)
-				ctx, cancel := context.WithCancel(c.ctx)
-				q := a.begin(ctx, x)
+				b.free(c.x, soon)
+				short := b.acquire(c.x)
+				q := a.begin(c.ctx, c.x)
 				c.release(long)
 				c.release(p.held(soon))
-				cancel()
+				q.cancel()
 				q.returned(soon)
 				c.release(short)
 			}
-		},
-	},
-	{
-		name: "Names/Longest", promise: 11,
-		says: "Any string of up to 1,024 bytes is a name, whatever the bytes.",
-		run: func(c *C) {
+		}),
+	newCase("Names/Longest", 11).proves(
+		"Any string of up to 1,024 bytes is a name, whatever the bytes.",
+		func(c *C) {
 			var names []string
 			for _, fill := range []string{"a", "/", ".", "%", " ", "\x00", "\xff", "{", "é", "🔒", "Z"} {
 				head := c.name("")
@@ -94,27 +76,20 @@ var nameCases = []*testCase{
 				names = append(names, head+body, head+body[:len(body)-1], head+body[:len(body)-1]+"z")
 			}
 			c.distinct(names, false)
-		},
-	},
-	{
-		name: "Names/Invalid", promise: 11,
-		says: "Names that are empty or longer than 1,024 bytes get ErrInvalidName.",
-		run: func(c *C) {
+		}),
+	newCase("Names/Invalid", 11).proves(
+		"Names that are empty or longer than 1,024 bytes get ErrInvalidName.",
+		func(c *C) {
 			l := c.open()
 			for _, name := range []string{"", strings.Repeat("a", locker.MaxName+1), strings.Repeat("é", locker.MaxName)} {
-				if h, err := l.Acquire(c.ctx, name); !errors.Is(err, locker.ErrInvalidName) {
-					c.errorf("Acquire of a name of %d bytes: got a lock: %t, error: %v", len(name), h != nil, err)
-				}
-				if h, err := l.TryAcquire(c.ctx, name); !errors.Is(err, locker.ErrInvalidName) {
-					c.errorf("TryAcquire of a name of %d bytes: got a lock: %t, error: %v", len(name), h != nil, err)
+				for _, acquire := range l.ways() {
+					c.refused(locker.ErrInvalidName, c.ctx, acquire, name)
 				}
 			}
-		},
-	},
-	{
-		name: "Names/Name", promise: 11,
-		says: "Name is the name that was taken, byte for byte.",
-		run: func(c *C) {
+		}),
+	newCase("Names/Name", 11).proves(
+		"Name is the name that was taken, byte for byte.",
+		func(c *C) {
 			l := c.open()
 			for _, name := range []string{c.name("x"), c.name("a/../b\x00\xff")} {
 				h := l.acquire(name)
@@ -123,8 +98,7 @@ var nameCases = []*testCase{
 				}
 				c.release(h)
 			}
-		},
-	},
+		}),
 }
 
 // distinct has one Locker take all names and hold them together: two that meet
@@ -156,7 +130,7 @@ func (c *C) distinct(names []string, whole bool) {
 		}
 	})
 	if !whole {
-		c.nothingLeft(ghostBound)
+		c.nothingLeft(cleanupBound)
 	}
 }
 
@@ -165,18 +139,4 @@ func brief(name string) string {
 		return fmt.Sprintf("%q... of %d bytes", name[:80], len(name))
 	}
 	return fmt.Sprintf("%q", name)
-}
-
-// each calls do for 0 to n-1, some at a time.
-func each(n int, do func(i int)) {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 8)
-	for i := range n {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			do(i)
-		})
-	}
-	wg.Wait()
 }

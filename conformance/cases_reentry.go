@@ -9,167 +9,130 @@ import (
 )
 
 var reentryCases = []*testCase{
-	{
-		name: "Reentry/Held", promise: 13, needs: madeByLocker,
-		says: "An acquisition whose ctx comes from a lock of the same name returns ErrHeld at once: by Context, Within or Do, and also nested.",
-		run: func(c *C) {
-			l, name, inner := c.openLocker(), c.name("x"), c.name("inner")
+	newCase("Reentry/Held", 13).needing(madeByLocker).proves(
+		"An acquisition whose ctx comes from a lock of the same name returns ErrHeld at once: by Context, Within or Do, and also nested.",
+		func(c *C) {
+			l, inner := c.openLocker(), c.name("inner")
 			type key struct{}
-			h := l.lock(name)
+			h := l.lock(c.x)
 			nested, err := l.locker.Acquire(h.Context(), inner)
-			if err != nil {
-				c.fatalf("another name: %v", err)
-			}
+			c.must(err, "another name")
 			derived, cancel := context.WithCancel(context.WithValue(h.Context(), key{}, 1))
 			defer cancel()
 			for what, ctx := range map[string]context.Context{
-				"Context": h.Context(), "Within": c.b.api.within(h, c.ctx), "a derived context": derived,
-				"a lock of another name": nested.Context(), "Within of a lock of another name": c.b.api.within(nested, h.Context()),
+				"Context":                          h.Context(),
+				"Within":                           c.b.api.within(h, c.ctx),
+				"a derived context":                derived,
+				"a lock of another name":           nested.Context(),
+				"Within of a lock of another name": c.b.api.within(nested, h.Context()),
 			} {
-				c.isHeld(l, ctx, name, what)
+				c.isHeld(l, ctx, c.x, what)
 			}
 			c.isHeld(l, nested.Context(), inner, "the inner lock")
-			c.release(nested)
-			c.release(h)
-			err = c.b.api.do(c.ctx, l.locker, name, func(ctx context.Context, _ *locker.Lock) error {
-				c.isHeld(l, ctx, name, "Do")
+			c.release(nested, h)
+			err = c.b.api.do(c.ctx, l.locker, c.x, func(ctx context.Context, _ *locker.Lock) error {
+				c.isHeld(l, ctx, c.x, "Do")
 				return c.b.api.do(ctx, l.locker, inner, func(ctx context.Context, _ *locker.Lock) error {
-					c.isHeld(l, ctx, name, "Do in Do")
+					c.isHeld(l, ctx, c.x, "Do in Do")
 					return nil
 				})
 			})
-			if err != nil {
-				c.errorf("Do: %v", err)
-			}
-			c.exorcised(name, inner)
-		},
-	},
-	{
-		name: "Reentry/NotOthers", promise: 10, needs: madeByLocker,
-		says: "An acquisition waits as ever if its ctx comes from a lock of another name, of another Locker, or from one that has ended.",
-		run: func(c *C) {
-			a, b, name := c.openLocker(), c.openLocker(), c.name("x")
-			h := a.lock(name)
-			p := b.begin(h.Context(), name)
-			c.settle()
-			if p.finished() {
-				c.errorf("another Locker did not wait: %v", p.err)
-			}
+			c.expect(err, nil, "Do")
+			c.leftFree(c.x, inner)
+		}),
+	newCase("Reentry/NotOthers", 10).needing(madeByLocker).proves(
+		"An acquisition waits as ever if its ctx comes from a lock of another name, of another Locker, or from one that has ended.",
+		func(c *C) {
+			a, b := c.openLocker(), c.openLocker()
+			h := a.lock(c.x)
+			p := b.queueUntil(h.Context(), c.x)
+			p.waits("another Locker")
 			other, err := a.locker.Acquire(h.Context(), c.name("y"))
-			if err != nil {
-				c.fatalf("another name: %v", err)
-			}
+			c.must(err, "another name")
 			c.release(other)
-			ended, err := a.locker.Acquire(c.ctx, c.name("z"))
-			if err != nil {
-				c.fatalf("acquire: %v", err)
-			}
+			ended := a.lock(c.name("z"))
 			ctx := context.WithoutCancel(ended.Context())
 			c.release(ended)
 			again, err := a.locker.Acquire(ctx, ended.Name())
-			if err != nil {
-				c.fatalf("the lock that ctx comes from has been released: %v", err)
-			}
-			c.release(again)
-			c.release(h)
+			c.must(err, "the lock that ctx comes from has been released")
+			c.release(again, h)
 			p.returned(soon)
 			if p.err == nil {
 				c.release(p.lock)
 			}
-		},
-	},
-	{
-		name: "Reentry/Joins", promise: 10, needs: madeByLocker,
-		says: "With Reenter an acquisition joins the lock that its ctx comes from: with the same token, and the name is free when the first who took it lets go.",
-		run: func(c *C) {
-			l, other, name := c.openLocker(), c.open(), c.name("x")
-			h := l.lock(name)
+		}),
+	newCase("Reentry/Joins", 10).needing(madeByLocker).proves(
+		"With Reenter an acquisition joins the lock that its ctx comes from: with the same token, and the name is free when the first who took it lets go.",
+		func(c *C) {
+			l, other := c.openLocker(), c.open()
+			h := l.lock(c.x)
 			join := func(ctx context.Context) *locker.Lock {
-				inner, err := l.locker.Acquire(ctx, name, locker.Reenter())
-				if err != nil {
-					c.fatalf("Reenter: %v", err)
-				}
+				inner, err := l.locker.Acquire(ctx, c.x, locker.Reenter())
+				c.must(err, "Reenter")
 				if inner.Token() != h.Token() {
 					c.errorf("token %d joined %d", inner.Token(), h.Token())
 				}
 				return inner
 			}
-			first := join(h.Context())
-			c.release(first)
+			c.release(join(h.Context()))
 			c.alive(h, "when one that had joined was released")
-			other.taken(name)
-			tried, err := l.locker.TryAcquire(h.Context(), name, locker.Reenter())
-			if err != nil {
-				c.fatalf("TryAcquire with Reenter: %v", err)
-			}
+			other.taken(c.x)
+			tried, err := l.locker.TryAcquire(h.Context(), c.x, locker.Reenter())
+			c.must(err, "TryAcquire with Reenter")
 			third := join(tried.Context())
-			p := other.queue(name)
+			p := other.queue(c.x)
 			c.release(h)
 			c.release(p.held(soon))
-			for _, inner := range []*locker.Lock{tried, third} {
-				if !errors.Is(cause(inner), locker.ErrReleased) {
-					c.errorf("one that had joined a lock that was released: %v", cause(inner))
-				}
+			for _, inner := range []Holding{tried, third} {
+				c.expect(cause(inner), locker.ErrReleased, "one that had joined a lock that was released")
 				c.release(inner)
 			}
-			c.exorcised(name)
-		},
-	},
-	{
-		name: "Reentry/NotMore", promise: 1, needs: madeByLocker | shareable,
-		says: "A lock that is more than the one it would join is refused with ErrHeld.",
-		run: func(c *C) {
-			l, name := c.openLocker(), c.name("x")
-			h := l.lock(name, locker.Shared())
-			if _, err := l.locker.TryAcquire(h.Context(), name, locker.Reenter()); !errors.Is(err, locker.ErrHeld) {
-				c.errorf("exclusive in shared: %v", err)
-			}
-			inner, err := l.locker.Acquire(h.Context(), name, locker.Reenter(), locker.Shared())
-			if err != nil {
-				c.fatalf("shared in shared: %v", err)
-			}
-			c.release(inner)
-			c.release(h)
-		},
-	},
-	{
-		name: "Reentry/Lost", promise: 3, needs: madeByLocker,
-		says: "A lock that joined another is lost with it.",
-		run: func(c *C) {
-			l, name := c.openLocker(), c.name("x")
-			h := l.lock(name, locker.WithLease(c.b.TTL))
-			begun := time.Now()
-			inner, err := l.locker.Acquire(h.Context(), name, locker.Reenter())
-			switch {
-			case err != nil && c.late.Worst(begun) > c.b.TTL/6:
-				c.tooSlow() // the lease may have been over before
+			c.leftFree(c.x)
+		}),
+	newCase("Reentry/NotMore", 1).needing(madeByLocker|shareable).proves(
+		"A lock that is more than the one it would join is refused with ErrHeld.",
+		func(c *C) {
+			l := c.openLocker()
+			h := l.lock(c.x, locker.Shared())
+			c.refused(locker.ErrHeld, h.Context(), l.TryAcquire, c.x, locker.Reenter())
+			inner, err := l.locker.Acquire(h.Context(), c.x, locker.Reenter(), locker.Shared())
+			c.must(err, "shared in shared")
+			c.release(inner, h)
+		}),
+	newCase("Reentry/Lost", 3).needing(madeByLocker).proves(
+		"A lock that joined another is lost with it.",
+		func(c *C) {
+			l := c.openLocker()
+			h := l.lock(c.x, locker.WithLease(c.b.TTL))
+			inner, err := l.locker.Acquire(h.Context(), c.x, locker.Reenter())
+			if err != nil && c.lostByRight(h) {
+				c.tooSlow() // the lease was over before
 				return
-			case err != nil:
-				c.fatalf("Reenter: %v", err)
 			}
+			c.must(err, "Reenter")
 			w := c.watch(inner)
-			p := c.open().queue(name)
+			p := c.waiter()
 			next := p.held(c.b.TTL + soon)
 			w.before(p.stamp)
 			c.releaseLost(inner)
 			c.releaseLost(h)
 			c.release(next)
-		},
-	},
+		}),
 }
 
 // isHeld fails the case unless an acquisition with ctx is refused with ErrHeld at once.
 func (c *C) isHeld(l *client, ctx context.Context, name, what string) {
 	c.tb.Helper()
+	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	for _, acquire := range []func(context.Context, string, ...locker.AcquireOption) (*locker.Lock, error){l.locker.Acquire, l.locker.TryAcquire} {
+	for _, acquire := range l.ways() {
 		h, err := acquire(ctx, name)
 		if err == nil {
 			_ = h.Release(c.ctx)
 		}
 		if !errors.Is(err, locker.ErrHeld) || !errors.Is(err, locker.ErrNotAcquired) {
-			c.errorf("acquired with a ctx that comes from %s: %v, want ErrHeld", what, err)
+			c.unlessLate(begun, time.Second, "acquired with a ctx that comes from %s: %v, want ErrHeld", what, err)
 		}
 	}
 }

@@ -3,113 +3,84 @@ package conformance
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 )
 
 var releaseCases = []*testCase{
-	{
-		name: "Release/Twice", promise: 7, kinds: allKinds,
-		says: "Release is harmless when called twice: it frees only this holding, never a successor's.",
-		run: func(c *C) {
-			name := c.name("x")
-			a, b := c.open(), c.open()
-			h := a.acquire(name, c.own...)
+	newCase("Release/Twice", 7).of(allKinds).proves(
+		"Release is harmless when called twice: it frees only this holding, never a successor's.",
+		func(c *C) {
+			h := c.holder(c.own...)
 			c.release(h)
-			next := b.acquire(name, c.other...)
-			for range 3 {
-				if err := h.Release(c.ctx); err != nil {
-					c.errorf("releasing again: %v", err)
-				}
-			}
+			next := c.holder(c.other...)
+			c.release(h, h, h)
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/TwiceOwnSuccessor", promise: 7,
-		says: "Release frees only this holding, also when the successor is a lock of the same Locker.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Release/TwiceOwnSuccessor", 7).proves(
+		"Release frees only this holding, also when the successor is a lock of the same Locker.",
+		func(c *C) {
 			a := c.open()
-			h := a.acquire(name)
+			h := a.acquire(c.x)
 			c.release(h)
-			next := a.acquire(name)
+			next := a.acquire(c.x)
 			_ = h.Release(c.ctx)
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/AfterLease", promise: 7, kinds: allKinds,
-		says: "After a loss Release says ErrLost and leaves the successor alone: the lease was over.",
-		run: func(c *C) {
-			name := c.name("x")
-			h := c.open().acquire(name, c.own.with(locker.WithLease(c.b.TTL))...)
-			next := c.open().acquire(name, c.other...)
+		}),
+	newCase("Release/AfterLease", 7).of(allKinds).proves(
+		"After a loss Release says ErrLost and leaves the successor alone: the lease was over.",
+		func(c *C) {
+			h := c.holder(c.own.with(locker.WithLease(c.b.TTL))...)
+			next := c.holder(c.other...)
 			c.releaseLost(h)
 			c.releaseLost(h)
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/AfterDestroy", promise: 7, needs: destroy, kinds: allKinds,
-		says: "After a loss Release says ErrLost and leaves the successor alone: the lock had been removed by hand.",
-		run: func(c *C) {
-			name := c.name("x")
-			h := c.open().acquire(name, c.own...)
-			c.destroy(name)
-			next := c.open().acquire(name, c.other...)
+		}),
+	newCase("Release/AfterDestroy", 7).needing(destroy).of(allKinds).proves(
+		"After a loss Release says ErrLost and leaves the successor alone: the lock had been removed by hand.",
+		func(c *C) {
+			h := c.holder(c.own...)
+			c.destroy(c.x)
+			next := c.holder(c.other...)
 			c.ends(h, "the lock was destroyed")
 			c.releaseLost(h)
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/DestroyedUnseen", promise: 7, needs: destroy, kinds: allKinds,
-		says: "Release of a lock that was removed by hand a moment ago leaves the successor alone.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Release/DestroyedUnseen", 7).needing(destroy).of(allKinds).proves(
+		"Release of a lock that was removed by hand a moment ago leaves the successor alone.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 5 {
-				h := a.acquire(name, c.own...)
-				p := b.queue(name, c.other...)
-				c.destroy(name)
+				h := a.acquire(c.x, c.own...)
+				p := b.queue(c.x, c.other...)
+				c.destroy(c.x)
 				next := p.held(soon)
-				if err := h.Release(c.ctx); err != nil && !errors.Is(err, locker.ErrLost) {
-					c.errorf("release: %v", err)
+				if err := h.Release(c.ctx); !errors.Is(err, locker.ErrLost) {
+					c.expect(err, nil, "release")
 				}
-				c.alive(next, "by the release of its predecessor")
-				c.open().taken(name)
-				c.release(next)
+				c.holds(next)
 			}
-		},
-	},
-	{
-		name: "Release/AfterTakeover", promise: 7, needs: link, kinds: allKinds,
-		says: "After a loss Release says ErrLost and leaves the successor alone: the holder had been cut off.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Release/AfterTakeover", 7).needing(link).of(allKinds).proves(
+		"After a loss Release says ErrLost and leaves the successor alone: the holder had been cut off.",
+		func(c *C) {
 			a := c.openLink(locker.WithTTL(c.b.TTL))
-			h := a.acquire(name, c.own...)
+			h := a.acquire(c.x, c.own...)
 			a.link.Freeze()
-			next := c.open().acquire(name, c.other...)
+			next := c.holder(c.other...)
 			a.link.Heal()
 			c.releaseLost(h)
 			time.Sleep(500 * time.Millisecond) // what is on its way arrives
 			c.holds(next)
-		},
-	},
-	{
-		name: "Release/EndedContext", promise: 7, kinds: allKinds,
-		says: "Release works when the ctx of the work has been cancelled.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Release/EndedContext", 7).of(allKinds).proves(
+		"Release works when the ctx of the work has been cancelled.",
+		func(c *C) {
 			a, b := c.open(), c.open()
-			ended, cancel := context.WithCancel(c.ctx)
-			cancel()
+			ended := c.ended()
 			for range 3 {
-				h := a.acquire(name, c.own...)
+				h := a.acquire(c.x, c.own...)
 				start := time.Now()
 				err := h.Release(ended)
 				if took := time.Since(start); took > soon {
@@ -118,87 +89,56 @@ var releaseCases = []*testCase{
 				if err != nil && !errors.Is(err, context.Canceled) {
 					c.errorf("Release with an ended ctx: %v", err)
 				}
-				b.free(name, ghostBound)
+				b.free(c.x, cleanupBound)
 			}
-		},
-	},
-	{
-		name: "Release/AcquireContextEnded", promise: 7,
-		says: "Release works when the ctx given to Acquire has been cancelled.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Release/AcquireContextEnded", 7).proves(
+		"Release works when the ctx given to Acquire has been cancelled.",
+		func(c *C) {
 			ctx, cancel := context.WithCancel(c.ctx)
-			h, err := c.open().Acquire(ctx, name)
-			if err != nil {
-				c.fatalf("acquire: %v", err)
-			}
+			h, err := c.open().Acquire(ctx, c.x)
+			c.must(err, "acquire")
 			cancel()
 			c.release(h)
-			c.open().free(name, soon)
-		},
-	},
-	{
-		name: "Release/ManyAtOnce", promise: 7, kinds: allKinds,
-		says: "Release may be called by many at once, and frees this holding once.",
-		run: func(c *C) {
-			name := c.name("x")
+			c.open().free(c.x, soon)
+		}),
+	newCase("Release/ManyAtOnce", 7).of(allKinds).proves(
+		"Release may be called by many at once, and frees this holding once.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 5 {
-				h := a.acquire(name, c.own...)
-				p := b.queue(name, c.other...)
-				var wg sync.WaitGroup
-				for range 8 {
-					wg.Go(func() {
-						if err := h.Release(c.ctx); err != nil {
-							c.errorf("release: %v", err)
-						}
-					})
-				}
-				next := p.held(soon)
-				wg.Wait()
-				c.holds(next)
+				h := a.acquire(c.x, c.own...)
+				p := b.queue(c.x, c.other...)
+				together(8, func(int) { c.release(h) })
+				c.holds(p.held(soon))
 			}
-		},
-	},
-	{
-		name: "Release/OtherGoroutine", promise: 10,
-		says: "A lock may be released by another goroutine than the one that took it.",
-		run: func(c *C) {
-			name := c.name("x")
-			locks := make(chan Holding, 1)
+		}),
+	newCase("Release/OtherGoroutine", 10).proves(
+		"A lock may be released by another goroutine than the one that took it.",
+		func(c *C) {
 			l := c.open()
-			go func() { locks <- l.acquire(name) }()
-			select {
-			case h := <-locks:
-				c.release(h)
-			case <-c.ctx.Done():
-			}
-			l.free(name, soon)
-		},
-	},
-	{
-		name: "Release/OnlyItsName", promise: 7,
-		says: "Release frees only this holding, not those of other names.",
-		run: func(c *C) {
+			c.release(l.begin(c.ctx, c.x).held(soon))
+			l.free(c.x, soon)
+		}),
+	newCase("Release/OnlyItsName", 7).proves(
+		"Release frees only this holding, not those of other names.",
+		func(c *C) {
 			l, other := c.open(), c.open()
-			x, y := l.acquire(c.name("x")), l.acquire(c.name("y"))
+			x, y := l.acquire(c.x), l.acquire(c.name("y"))
 			c.release(x)
 			c.alive(y, "by the release of another name")
-			other.free(x.Name(), soon)
+			other.free(c.x, soon)
 			c.holds(y)
-		},
-	},
-	{
-		name: "Release/FreesForAll", promise: 7, kinds: allKinds,
-		says: "What was released can be taken by anybody: by Acquire, by TryAcquire, by the same Locker.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Release/FreesForAll", 7).of(allKinds).proves(
+		"What was released can be taken by anybody: by Acquire, by TryAcquire, by the same Locker.",
+		func(c *C) {
 			a, b := c.open(), c.open()
 			for range 5 {
-				c.release(a.acquire(name, c.own...))
+				c.release(a.acquire(c.x, c.own...))
 				var got Holding
 				if !c.within(soon, func() bool {
-					h, err := b.try(name, c.other...)
+					h, err := b.try(c.x, c.other...)
 					got = h
 					return err == nil
 				}) {
@@ -206,38 +146,17 @@ var releaseCases = []*testCase{
 				}
 				c.release(got)
 			}
-		},
-	},
-	{
-		name: "Release/AfterClose", promise: 7,
-		says: "Release after Close is harmless.",
-		run: func(c *C) {
-			name := c.name("x")
+		}),
+	newCase("Release/AfterClose", 7).proves(
+		"Release after Close is harmless.",
+		func(c *C) {
 			a := c.open()
-			h := a.acquire(name)
-			if err := a.Close(c.ctx); err != nil {
-				c.errorf("close: %v", err)
-			}
-			next := c.open().acquire(name)
+			h := a.acquire(c.x)
+			a.close()
+			next := c.holder()
 			if err := h.Release(c.ctx); err != nil && !errors.Is(err, locker.ErrClosed) && !errors.Is(err, locker.ErrLost) {
 				c.errorf("release after Close: %v", err)
 			}
 			c.holds(next)
-		},
-	},
-}
-
-// holds fails the case unless h is held, and releases it.
-func (c *C) holds(h Holding) {
-	c.tb.Helper()
-	c.alive(h, "although nobody released it")
-	c.open().taken(h.Name())
-	c.release(h)
-}
-
-func (c *C) releaseLost(h Holding) {
-	c.tb.Helper()
-	if err := h.Release(c.ctx); !errors.Is(err, locker.ErrLost) {
-		c.errorf("release of a lock that was lost: %v, want ErrLost", err)
-	}
+		}),
 }

@@ -66,18 +66,12 @@ func (c *C) spawn(ttl time.Duration) *child {
 	cmd := exec.Command(os.Args[0], "-test.run="+strings.Join(pattern, "/"), "-test.timeout=5m", "-test.count=1")
 	cmd.Env = append(os.Environ(), childEnv+"="+c.h.Address)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		c.fatalf("child process: %v", err)
-	}
+	c.must(err, "child process")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		c.fatalf("child process: %v", err)
-	}
+	c.must(err, "child process")
 	ch := &child{c: c, cmd: cmd, orders: json.NewEncoder(in), waiting: make(map[int]chan reply), gone: make(chan struct{})}
 	cmd.Stderr = &lockedWriter{mu: &ch.mu, to: &ch.output}
-	if err := cmd.Start(); err != nil {
-		c.fatalf("child process: %v", err)
-	}
+	c.must(cmd.Start(), "child process")
 	go func() {
 		defer close(ch.gone)
 		lines := bufio.NewScanner(out)
@@ -189,8 +183,10 @@ func (ch *child) acquire(name string) reply {
 	return ch.ask(order{Do: "acquire", Name: name}).must("acquire " + name)
 }
 
-// kill ends the child as kill -9 does.
-func (ch *child) kill() {
+// kill ends the child as kill -9 does, and returns the moment before that.
+func (ch *child) kill() (died time.Time) {
+	died = time.Now()
 	_ = ch.cmd.Process.Kill()
 	<-ch.gone
+	return died
 }

@@ -44,6 +44,8 @@
 // that is claimed, as subtests: "Ghosts/CancelledWaiter/shared". A kind that is not
 // claimed is left out and not counted as not run.
 //
+// With go test -short each case is run for one of them, unless LOCKER_CONFORMANCE is "full".
+//
 // # Other processes
 //
 // For the cases that kill or stop a process the suite starts the test binary once
@@ -58,7 +60,8 @@
 // was broken. It never expects anything sooner than was promised; where the promise
 // is a time, the delay with which this machine runs goroutines is measured all the
 // while and added. Order and exclusion are judged by what was observed in a certain
-// order, not by time.
+// order, not by time. A case that came to no verdict because the machine was late, so that
+// servers did not answer for instance, is run again when the others are done.
 //
 // Every case has a watchdog: if it hangs the goroutines that it started are printed.
 //
@@ -147,6 +150,10 @@ type Backend struct {
 	// LOCKER_CONFORMANCE is "full".
 	Variant bool
 
+	// To test the suite:
+	oneKind  bool // run each case for one kind
+	failOnce bool // end a case with its first failure
+
 	rig  func(Client) Client               // puts a defect into every client, to test the suite
 	wrap func(locker.Locker) locker.Locker // and into every Locker
 	api  *api                              // and into what package locker offers besides
@@ -194,6 +201,24 @@ type Harness struct {
 	// "wrong password", "no permission". Either opening or acquiring has to fail
 	// with an error that tells.
 	Misconfigured map[string]func(ctx context.Context, opts ...locker.Option) (locker.Locker, error)
+}
+
+// open opens a client in the way that there is.
+func (h *Harness) open(ctx context.Context, opts ...locker.Option) (Client, error) {
+	if h.OpenClient != nil {
+		return h.OpenClient(ctx, opts...)
+	}
+	return clientOf(h.Open(ctx, opts...))
+}
+
+// openLink opens a client that can be cut off, in the way that there is.
+func (h *Harness) openLink(ctx context.Context, opts ...locker.Option) (Client, Link, error) {
+	if h.OpenLinkClient != nil {
+		return h.OpenLinkClient(ctx, opts...)
+	}
+	l, link, err := h.OpenLink(ctx, opts...)
+	inner, err := clientOf(l, err)
+	return inner, link, err
 }
 
 // Link breaks the connections of one client.

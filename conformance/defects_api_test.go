@@ -61,7 +61,7 @@ var apiDefects = []defect{
 		name:  "Do returns the function's error and no more",
 		cases: "Loss/DoFails Loss/Do",
 		api: func(a *api) {
-			a.do = func(ctx context.Context, l locker.Locker, name string, fn func(context.Context, *locker.Lock) error, opts ...locker.AcquireOption) error {
+			a.do = func(ctx context.Context, l locker.Locker, name string, fn work, opts ...locker.AcquireOption) error {
 				lock, err := l.Acquire(ctx, name, opts...)
 				if err != nil {
 					return err
@@ -76,7 +76,7 @@ var apiDefects = []defect{
 		cases: "Lead/OneAtATime Lead/Returns",
 		api: func(a *api) {
 			var n atomic.Int64
-			a.lead = func(ctx context.Context, l locker.Locker, name string, fn func(context.Context, *locker.Lock) error, opts ...locker.AcquireOption) error {
+			a.lead = func(ctx context.Context, l locker.Locker, name string, fn work, opts ...locker.AcquireOption) error {
 				return locker.Lead(ctx, l, name+string(rune('a'+n.Add(1))), fn, opts...)
 			}
 		},
@@ -90,7 +90,7 @@ var apiDefects = []defect{
 		name:  "whoever has led leads again",
 		cases: "Lead/Returns Lead/AgainAfterLoss",
 		api: func(a *api) {
-			a.lead = func(ctx context.Context, l locker.Locker, name string, fn func(context.Context, *locker.Lock) error, opts ...locker.AcquireOption) error {
+			a.lead = func(ctx context.Context, l locker.Locker, name string, fn work, opts ...locker.AcquireOption) error {
 				for ctx.Err() == nil {
 					_ = locker.Do(ctx, l, name, fn, opts...)
 				}

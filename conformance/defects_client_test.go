@@ -18,6 +18,31 @@ func rig(r rigged) func() func(Client) *rigged {
 	}
 }
 
+// answer makes an acquisition of one whose answer is changed.
+func answer(acquire riggedAcquire, change func(ctx ctx, h Holding, err error) (Holding, error)) riggedAcquire {
+	return func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
+		h, err := acquire(next, ctx, name, opts...)
+		return change(ctx, h, err)
+	}
+}
+
+// heedless makes an acquisition of one that goes on for a while whatever becomes of ctx.
+func heedless(acquire riggedAcquire) riggedAcquire {
+	return func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
+		ctx, cancel := detached(ctx, 20*time.Second)
+		defer cancel()
+		return acquire(next, ctx, name, opts...)
+	}
+}
+
+// whenReleased calls then when h has been released.
+func whenReleased(h Holding, then func()) Holding {
+	return &twisted{Holding: h, release: func(ctx context.Context) error {
+		defer then()
+		return h.Release(ctx)
+	}}
+}
+
 // leak is a goroutine that never ends.
 func leak() { go func() { select {} }() }
 
@@ -46,69 +71,51 @@ type ctx = context.Context
 // A Locker that does not do its part.
 var clientDefects = []defect{
 	{
-		name:  "ctx is not looked at",
-		cases: "Prompt/Deadline Prompt/Cancel Prompt/QueuedGoroutine Prompt/FinishedContext Prompt/AcquireOverFrozenLink Prompt/WaiterOverFrozenLink Prompt/AcquireOverCutLink Prompt/ServerGone Ghosts/InvalidCalls",
-		client: rig(rigged{acquire: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-			ctx, cancel := detached(ctx, 20*time.Second)
-			defer cancel()
-			return next.Acquire(ctx, name, opts...)
-		}}),
+		name: "ctx is not looked at",
+		cases: `Prompt/Deadline Prompt/Cancel Prompt/QueuedGoroutine Prompt/FinishedContext
+			Prompt/AcquireOverFrozenLink Prompt/WaiterOverFrozenLink Prompt/AcquireOverCutLink Prompt/ServerGone
+			Ghosts/InvalidCalls`,
+		client: rig(rigged{acquire: heedless(Client.Acquire)}),
 	},
 	{
-		name:  "ctx is not looked at by TryAcquire",
-		cases: "Prompt/TryOverFrozenLink Prompt/FinishedContext",
-		client: rig(rigged{try: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-			ctx, cancel := detached(ctx, 20*time.Second)
-			defer cancel()
-			return next.TryAcquire(ctx, name, opts...)
-		}}),
+		name:   "ctx is not looked at by TryAcquire",
+		cases:  "Prompt/TryOverFrozenLink Prompt/FinishedContext",
+		client: rig(rigged{try: heedless(Client.TryAcquire)}),
 	},
 	{
 		name:  "returns two seconds after ctx",
 		cases: "Prompt/Deadline Prompt/Cancel Prompt/AcquireOverFrozenLink",
-		client: rig(rigged{acquire: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-			h, err := next.Acquire(ctx, name, opts...)
+		client: rig(rigged{acquire: answer(Client.Acquire, func(_ ctx, h Holding, err error) (Holding, error) {
 			if err != nil {
 				time.Sleep(2 * time.Second)
 			}
 			return h, err
-		}}),
+		})}),
 	},
 	{
 		name:  "an error of its own when ctx ends",
 		cases: "Prompt/Deadline Prompt/Cancel Prompt/Cause Errors/Fields Ghosts/QueuedGoroutine",
-		client: rig(rigged{acquire: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-			h, err := next.Acquire(ctx, name, opts...)
+		client: rig(rigged{acquire: answer(Client.Acquire, func(ctx ctx, h Holding, err error) (Holding, error) {
 			if err != nil && ctx.Err() != nil {
 				err = errors.New("failed to acquire lock")
 			}
 			return h, err
-		}}),
+		})}),
 	},
 	{
-		name:  "plain errors",
-		cases: "Errors/Fields Errors/Unreachable Errors/ServerGone",
-		client: rig(rigged{
-			acquire: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-				h, err := next.Acquire(ctx, name, opts...)
-				return h, plain(err)
-			},
-			try: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-				h, err := next.TryAcquire(ctx, name, opts...)
-				return h, plain(err)
-			},
-		}),
+		name:   "plain errors",
+		cases:  "Errors/Fields Errors/Unreachable Errors/ServerGone",
+		client: rig(rigged{acquire: answer(Client.Acquire, plain), try: answer(Client.TryAcquire, plain)}),
 	},
 	{
 		name:  "taken is an error of its own",
 		cases: "Exclusion/TryOfHeld",
-		client: rig(rigged{try: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-			h, err := next.TryAcquire(ctx, name, opts...)
+		client: rig(rigged{try: answer(Client.TryAcquire, func(_ ctx, h Holding, err error) (Holding, error) {
 			if errors.Is(err, locker.ErrNotAcquired) {
 				err = errors.New("busy")
 			}
 			return h, err
-		}}),
+		})}),
 	},
 	{
 		name:  "any name is mended",
@@ -179,13 +186,12 @@ var clientDefects = []defect{
 	{
 		name:  "every cancelled wait leaks a goroutine",
 		cases: "Litter/GoroutinesOfWaiters",
-		client: rig(rigged{acquire: func(next Client, ctx ctx, name string, opts ...locker.AcquireOption) (Holding, error) {
-			h, err := next.Acquire(ctx, name, opts...)
+		client: rig(rigged{acquire: answer(Client.Acquire, func(_ ctx, h Holding, err error) (Holding, error) {
 			if err != nil {
 				leak()
 			}
 			return h, err
-		}}),
+		})}),
 	},
 	{
 		name:  "Close leaves a goroutine",
@@ -196,8 +202,9 @@ var clientDefects = []defect{
 		}}),
 	},
 	{
-		name:   "Close does nothing",
-		cases:  "Close/ReleasesHeld Close/EndsWaiters Close/UseAfterwards Close/Unreachable Close/InTheMiddle Close/EndedContext Litter/ClosedLockers Ghosts/ClosedWhileWaiting Release/AfterClose",
+		name: "Close does nothing",
+		cases: `Close/ReleasesHeld Close/EndsWaiters Close/UseAfterwards Close/Unreachable Close/InTheMiddle
+			Close/EndedContext Litter/ClosedLockers Ghosts/ClosedWhileWaiting Release/AfterClose`,
 		client: rig(rigged{close: func(Client, ctx) error { return nil }}),
 	},
 	{
@@ -275,14 +282,15 @@ var clientDefects = []defect{
 	},
 }
 
-func plain(err error) error {
+// plain answers with an error that tells nothing but whether the name is taken.
+func plain(_ ctx, h Holding, err error) (Holding, error) {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, locker.ErrNotAcquired):
-		return locker.ErrNotAcquired
+		err = locker.ErrNotAcquired
+	case err != nil:
+		err = fmt.Errorf("lock: %s", err)
 	}
-	return fmt.Errorf("lock: %s", err)
+	return h, err
 }
 
 // oneAtATime has the goroutines of a Locker wait for each other, whatever they want.
@@ -329,10 +337,7 @@ func backwards() func(Client) *rigged {
 				leave()
 				return nil, err
 			}
-			return &twisted{Holding: h, release: func(ctx context.Context) error {
-				defer leave()
-				return h.Release(ctx)
-			}}, nil
+			return whenReleased(h, leave), nil
 		}}
 	}
 }

@@ -18,57 +18,75 @@ func defects() []defect {
 }
 
 // bend makes the constructor of a defect that keeps no state.
-func bend(b bent) func() func(driver.Driver) *bent {
-	return func() func(driver.Driver) *bent {
-		return func(driver.Driver) *bent { x := b; return &x }
+func bend(b bent) func() func(whole) *bent {
+	return func() func(whole) *bent {
+		return func(whole) *bent { x := b; return &x }
+	}
+}
+
+// renewed makes a Renew whose answers are changed: what is reported of a claim after a request that was sent then.
+func renewed(change func(sent driver.Instant, c *driver.Claim, until driver.Instant, err error) (driver.Instant, error)) renewBent {
+	return func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
+		sent := next.(*remote).clock.Now()
+		next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
+			until, err = change(sent, c, until, err)
+			report(c, until, err)
+		})
+	}
+}
+
+// granted makes an Acquire whose answer is changed.
+func granted(change func(c *driver.Claim, g driver.Grant, err error) (driver.Grant, error)) acquireBent {
+	return func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		g, err := next.Acquire(ctx, c)
+		return change(c, g, err)
 	}
 }
 
 // A driver that does not do its part.
 var driverDefects = []defect{
 	{
-		name:   "grants what is taken",
-		cases:  "Exclusion/Goroutines Exclusion/Lockers Exclusion/Processes Exclusion/Disturbed Exclusion/AcquireOfHeld Exclusion/TryOfHeld Exclusion/Leased Many/NotReentrant Many/Stress Shared/AgainstExclusive Ghosts/CancelledWaiter",
+		name: "grants what is taken",
+		cases: `Exclusion/Goroutines Exclusion/Lockers Exclusion/Processes Exclusion/Disturbed
+			Exclusion/AcquireOfHeld Exclusion/TryOfHeld Exclusion/Leased Many/NotReentrant Many/Stress
+			Shared/AgainstExclusive Ghosts/CancelledWaiter`,
 		driver: bend(bent{acquire: grantAnyway}),
 	},
 	{
 		name:   "never renews",
 		cases:  "Exclusion/RenewedWhileHeld Loss/Deadline Outage/WorksAfterwards Outage/LostAndGoesOn Many/NamesHeldAtOnce",
-		driver: bend(bent{renew: func(driver.Driver, context.Context, []*driver.Claim, report) {}}),
+		driver: bend(bent{renew: func(whole, context.Context, []*driver.Claim, report) {}}),
 	},
 	{
 		name:  "never renews what was waited for",
 		cases: "Exclusion/WaitedLockIsRenewed",
-		driver: bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+		driver: bend(bent{renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
 			next.Renew(ctx, slices.DeleteFunc(slices.Clone(claims), func(c *driver.Claim) bool { return c.Wait }), report)
 		}}),
 	},
 	{
 		name:  "renews one lock of many",
 		cases: "Many/NamesHeldAtOnce",
-		driver: bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+		driver: bend(bent{renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
 			next.Renew(ctx, claims[:min(1, len(claims))], report)
 		}}),
 	},
 	{
-		name:  "deadline much too late",
-		cases: "Loss/Frozen Loss/Cut Loss/RepliesLost Loss/Lease Loss/StoppedProcess Loss/ServerGone Loss/Do Loss/LookTellsTime Shared/Loss Loss/Deadline",
+		name: "deadline much too late",
+		cases: `Loss/Frozen Loss/Cut Loss/RepliesLost Loss/Lease Loss/StoppedProcess Loss/ServerGone Loss/Do
+			Loss/LookTellsTime Shared/Loss Loss/Deadline`,
 		driver: bend(bent{
 			traits: func(t *driver.Traits) { t.Session = true }, // or the core would not believe it
-			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-				g, err := next.Acquire(ctx, c)
+			acquire: granted(func(_ *driver.Claim, g driver.Grant, err error) (driver.Grant, error) {
 				g.Until = g.Until.Add(20 * time.Second)
 				return g, err
-			},
-			renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
-				until := next.(*remote).clock.Now().Add(20 * time.Second)
-				next.Renew(ctx, claims, func(c *driver.Claim, _ driver.Instant, err error) {
-					if errors.Is(err, driver.ErrGone) {
-						err = nil // or it would be told of the end all the same
-					}
-					report(c, until, err)
-				})
-			},
+			}),
+			renew: renewed(func(sent driver.Instant, _ *driver.Claim, _ driver.Instant, err error) (driver.Instant, error) {
+				if errors.Is(err, driver.ErrGone) {
+					err = nil // or it would be told of the end all the same
+				}
+				return sent.Add(20 * time.Second), err
+			}),
 		}),
 	},
 	{
@@ -76,20 +94,18 @@ var driverDefects = []defect{
 		cases: "Loss/Frozen",
 		driver: bend(bent{
 			traits: func(t *driver.Traits) { t.Session = true }, // or the core would not believe it
-			renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
-				next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
-					report(c, until.Add(c.TTL/2), err)
-				})
-			},
+			renew: renewed(func(_ driver.Instant, c *driver.Claim, until driver.Instant, err error) (driver.Instant, error) {
+				return until.Add(c.TTL / 2), err
+			}),
 		}),
 	},
 	{
 		name:  "a failed renewal counts as done",
 		cases: "Loss/RepliesLost Loss/ServerGone Loss/Frozen",
-		driver: func() func(driver.Driver) *bent {
-			return func(next driver.Driver) *bent {
+		driver: func() func(whole) *bent {
+			return func(next whole) *bent {
 				clock := next.(*remote).clock
-				return &bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+				return &bent{renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
 					for _, c := range claims {
 						report(c, clock.Now().Add(c.TTL), nil)
 					}
@@ -106,7 +122,7 @@ var driverDefects = []defect{
 	{
 		name:  "one lock destroyed, all lost",
 		cases: "Loss/DestroyedOfMany",
-		driver: bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+		driver: bend(bent{renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
 			gone := false
 			next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
 				gone = gone || errors.Is(err, driver.ErrGone)
@@ -124,22 +140,22 @@ var driverDefects = []defect{
 		cases: "Outage/HolderKeeps Outage/HolderSurvivesCut",
 		driver: bend(bent{
 			traits: func(t *driver.Traits) { t.Check = 20 * time.Millisecond },
-			renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
-				next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
-					if err != nil {
-						err = driver.ErrGone
-					}
-					report(c, until, err)
-				})
-			},
+			renew: renewed(func(_ driver.Instant, _ *driver.Claim, until driver.Instant, err error) (driver.Instant, error) {
+				if err != nil {
+					err = driver.ErrGone
+				}
+				return until, err
+			}),
 		}),
 	},
 	{
-		name:  "abandons nothing",
-		cases: "Ghosts/CancelledWaiter Ghosts/CancelledInFront Ghosts/CancelledAtRandom Ghosts/CancelledWhenGranted Ghosts/DeadlineInFlight Ghosts/ReplyLost Ghosts/ReplyLostOfTry Ghosts/CleaningFails Ghosts/ServerRestarts Ghosts/ClosedWhileWaiting Litter/Contention Close/InTheMiddle HandOver/Waiters",
+		name: "abandons nothing",
+		cases: `Ghosts/CancelledWaiter Ghosts/CancelledInFront Ghosts/CancelledAtRandom Ghosts/CancelledWhenGranted
+			Ghosts/DeadlineInFlight Ghosts/ReplyLost Ghosts/ReplyLostOfTry Ghosts/CleaningFails
+			Ghosts/ServerRestarts Ghosts/ClosedWhileWaiting Litter/Contention Close/InTheMiddle HandOver/Waiters`,
 		driver: bend(bent{
-			abandon: func(driver.Driver, context.Context, *driver.Claim) error { return nil },
-			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			abandon: func(whole, context.Context, *driver.Claim) error { return nil },
+			acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 				// A request that was sent is not taken back.
 				return aside(ctx, func() (driver.Grant, error) { return next.Acquire(context.WithoutCancel(ctx), c) })
 			},
@@ -148,7 +164,7 @@ var driverDefects = []defect{
 	{
 		name:  "abandons once",
 		cases: "Ghosts/CleaningFails",
-		driver: bend(bent{abandon: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+		driver: bend(bent{abandon: func(next whole, ctx context.Context, c *driver.Claim) error {
 			_ = next.Abandon(ctx, c)
 			return nil
 		}}),
@@ -156,7 +172,7 @@ var driverDefects = []defect{
 	{
 		name:  "a try that fails stays in the queue",
 		cases: "Ghosts/FailedTries",
-		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 			g, err := next.Acquire(ctx, c)
 			if errors.Is(err, driver.ErrTaken) {
 				ghost := *c
@@ -168,9 +184,10 @@ var driverDefects = []defect{
 		}}),
 	},
 	{
-		name:   "releases nothing",
-		cases:  "Release/FreesForAll Release/AcquireContextEnded Release/EndedContext Release/OtherGoroutine Release/ManyAtOnce Release/OnlyItsName Litter/ClosedLockers Close/ReleasesHeld Fair/NobodyStarves",
-		driver: bend(bent{release: func(driver.Driver, context.Context, *driver.Claim) error { return nil }}),
+		name: "releases nothing",
+		cases: `Release/FreesForAll Release/AcquireContextEnded Release/EndedContext Release/OtherGoroutine
+			Release/ManyAtOnce Release/OnlyItsName Litter/ClosedLockers Close/ReleasesHeld Fair/NobodyStarves`,
+		driver: bend(bent{release: func(whole, context.Context, *driver.Claim) error { return nil }}),
 	},
 	{
 		name:   "waiters poll",
@@ -200,7 +217,7 @@ var driverDefects = []defect{
 	{
 		name:  "an outage is an error to those who wait",
 		cases: "Outage/WaitersGoOn Outage/CutWaiter Outage/AcquireMeanwhile",
-		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 			return next.(*remote).once(ctx, c)
 		}}),
 	},
@@ -218,21 +235,20 @@ var driverDefects = []defect{
 	{
 		name:  "an outage means taken",
 		cases: "Errors/Unreachable Errors/ServerGone",
-		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-			g, err := next.Acquire(ctx, c)
+		driver: bend(bent{acquire: granted(func(c *driver.Claim, g driver.Grant, err error) (driver.Grant, error) {
 			if err != nil && !c.Wait {
 				err = driver.ErrTaken
 			}
 			return g, err
-		}}),
+		})}),
 	},
 	{
 		name:  "a free name is taken now and then",
 		cases: "Errors/FreeIsNotTaken",
-		driver: func() func(driver.Driver) *bent {
+		driver: func() func(whole) *bent {
 			var n atomic.Int64
-			return func(driver.Driver) *bent {
-				return &bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			return func(whole) *bent {
+				return &bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 					if !c.Wait && n.Add(1)%20 == 0 {
 						return driver.Grant{}, driver.ErrTaken
 					}
@@ -244,7 +260,7 @@ var driverDefects = []defect{
 	{
 		name:  "an unconfirmed release counts as done",
 		cases: "Errors/ReleaseUnreachable",
-		driver: bend(bent{release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+		driver: bend(bent{release: func(next whole, ctx context.Context, c *driver.Claim) error {
 			ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 			defer cancel()
 			_ = next.Release(ctx, c)
@@ -254,7 +270,7 @@ var driverDefects = []defect{
 	{
 		name:  "the owner's text breaks the request",
 		cases: "Errors/Owner",
-		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 			if strings.ContainsAny(c.Owner, "\x00\n") {
 				return driver.Grant{}, fmt.Errorf("bad owner %q", c.Owner)
 			}
@@ -264,7 +280,7 @@ var driverDefects = []defect{
 	{
 		name:  "shared locks exclude each other",
 		cases: "Shared/Together",
-		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 			c.Weight = driver.All
 			return next.Acquire(ctx, c)
 		}}),
@@ -272,14 +288,14 @@ var driverDefects = []defect{
 	{
 		name:  "all locks are shared",
 		cases: "Shared/AgainstExclusive Shared/Loss Exclusion/TryOfHeld Mixed/Exclusion",
-		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 			c.Weight = 1
 			return next.Acquire(ctx, c)
 		}}),
 	},
 }
 
-func grantAnyway(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+func grantAnyway(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 	sent := next.(*remote).clock.Now()
 	asked := *c
 	asked.Wait = false
@@ -290,7 +306,7 @@ func grantAnyway(next driver.Driver, ctx context.Context, c *driver.Claim) (driv
 	return g, err
 }
 
-func onceThenNothing(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+func onceThenNothing(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 	g, err := next.(*remote).once(ctx, c)
 	if err != nil && c.Wait && ctx.Err() == nil {
 		<-ctx.Done()

@@ -52,13 +52,13 @@ var kindDefects = []defect{
 		name:  "only exclusive claims are abandoned",
 		cases: "Ghosts/CancelledWaiter/shared Ghosts/CancelledWaiter/permits Litter/Contention/shared Litter/Contention/permits",
 		driver: bend(bent{
-			abandon: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+			abandon: func(next whole, ctx context.Context, c *driver.Claim) error {
 				if c.Weight != driver.All {
 					return nil
 				}
 				return next.Abandon(ctx, c)
 			},
-			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 				return aside(ctx, func() (driver.Grant, error) { return next.Acquire(context.WithoutCancel(ctx), c) })
 			},
 		}),
@@ -66,7 +66,7 @@ var kindDefects = []defect{
 	{
 		name:  "only exclusive claims are renewed",
 		cases: "Exclusion/RenewedWhileHeld/shared Exclusion/WaitedLockIsRenewed/permits",
-		driver: bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+		driver: bend(bent{renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
 			next.Renew(ctx, slices.DeleteFunc(slices.Clone(claims), func(c *driver.Claim) bool { return c.Weight != driver.All }), report)
 		}}),
 	},
@@ -81,7 +81,7 @@ var kindDefects = []defect{
 				return in.TTL
 			}
 		},
-		driver: bend(bent{abandon: func(driver.Driver, context.Context, *driver.Claim) error { return nil }}),
+		driver: bend(bent{abandon: func(whole, context.Context, *driver.Claim) error { return nil }}),
 	},
 	{
 		name:   "only exclusive claims are told that they were destroyed",
@@ -102,20 +102,20 @@ var kindDefects = []defect{
 	{
 		name:   "a downgrade does nothing",
 		cases:  "Downgrade/OthersJoin Inspect/Downgraded",
-		driver: bend(bent{lighten: func(driver.Driver, context.Context, *driver.Claim, int32) error { return nil }}),
+		driver: bend(bent{lighten: func(whole, context.Context, *driver.Claim, int32) error { return nil }}),
 	},
 	{
 		name:  "a downgrade lets go",
 		cases: "Downgrade/WriterStaysOut Downgrade/Renewed Downgrade/OthersJoin",
-		driver: bend(bent{lighten: func(next driver.Driver, ctx context.Context, c *driver.Claim, _ int32) error {
+		driver: bend(bent{lighten: func(next whole, ctx context.Context, c *driver.Claim, _ int32) error {
 			return next.Release(ctx, c)
 		}}),
 	},
 	{
 		name:  "a downgrade leaves a claim behind",
 		cases: "Downgrade/NoGhost",
-		driver: bend(bent{lighten: func(next driver.Driver, ctx context.Context, c *driver.Claim, weight int32) error {
-			err := next.(driver.Weigher).Lighten(ctx, c, weight)
+		driver: bend(bent{lighten: func(next whole, ctx context.Context, c *driver.Claim, weight int32) error {
+			err := next.Lighten(ctx, c, weight)
 			ghost := *c
 			ghost.ID, ghost.Weight = ghost.ID+"?", weight
 			_, _ = next.Acquire(ctx, &ghost)
@@ -129,24 +129,25 @@ var kindDefects = []defect{
 		backend: func(b *Backend) { b.AtLeast = false },
 	},
 	{
-		name:  "AtLeast is forgotten at the release",
-		cases: "AtLeast/StaysTaken AtLeast/StaysTaken/shared AtLeast/StaysTaken/permits AtLeast/Permits AtLeast/AfterClose AtLeast/DeadProcess",
-		driver: bend(bent{linger: func(next driver.Driver, ctx context.Context, c *driver.Claim, _ time.Duration) error {
+		name: "AtLeast is forgotten at the release",
+		cases: `AtLeast/StaysTaken AtLeast/StaysTaken/shared AtLeast/StaysTaken/permits AtLeast/Permits
+			AtLeast/AfterClose AtLeast/DeadProcess`,
+		driver: bend(bent{linger: func(next whole, ctx context.Context, c *driver.Claim, _ time.Duration) error {
 			return next.Release(ctx, c)
 		}}),
 	},
 	{
 		name:  "AtLeast is much more",
 		cases: "AtLeast/StaysTaken AtLeast/AfterClose AtLeast/DeadProcess",
-		driver: bend(bent{linger: func(next driver.Driver, ctx context.Context, c *driver.Claim, d time.Duration) error {
-			return next.(driver.Lingerer).Linger(ctx, c, 4*d)
+		driver: bend(bent{linger: func(next whole, ctx context.Context, c *driver.Claim, d time.Duration) error {
+			return next.Linger(ctx, c, 4*d)
 		}}),
 	},
 	{
 		name:  "what is released stays taken",
 		cases: "AtLeast/Over Release/FreesForAll",
-		driver: bend(bent{release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
-			return next.(driver.Lingerer).Linger(ctx, c, time.Hour)
+		driver: bend(bent{release: func(next whole, ctx context.Context, c *driver.Claim) error {
+			return next.Linger(ctx, c, time.Hour)
 		}}),
 	},
 
@@ -178,26 +179,26 @@ var kindDefects = []defect{
 	{
 		name:  "a look takes a place",
 		cases: "Inspect/Nobody",
-		driver: bend(bent{look: func(next driver.Driver, ctx context.Context, name string) ([]driver.Position, error) {
+		driver: bend(bent{look: func(next whole, ctx context.Context, name string) ([]driver.Position, error) {
 			go func() {
 				_, _ = next.Acquire(context.Background(), &driver.Claim{Name: name, ID: "?", TTL: time.Hour, Weight: 1, Limit: driver.All})
 			}()
-			return next.(driver.Inspector).Look(ctx, name)
+			return next.Look(ctx, name)
 		}}),
 	},
 	{
 		name:  "who has released is not shown",
 		cases: "Inspect/StaysTaken",
-		driver: func() func(driver.Driver) *bent {
+		driver: func() func(whole) *bent {
 			var released sync.Map
-			return func(driver.Driver) *bent {
+			return func(whole) *bent {
 				return &bent{
-					linger: func(next driver.Driver, ctx context.Context, c *driver.Claim, d time.Duration) error {
+					linger: func(next whole, ctx context.Context, c *driver.Claim, d time.Duration) error {
 						released.Store(c.ID, true)
-						return next.(driver.Lingerer).Linger(ctx, c, d)
+						return next.Linger(ctx, c, d)
 					},
-					look: func(next driver.Driver, ctx context.Context, name string) ([]driver.Position, error) {
-						all, err := next.(driver.Inspector).Look(ctx, name)
+					look: func(next whole, ctx context.Context, name string) ([]driver.Position, error) {
+						all, err := next.Look(ctx, name)
 						return slices.DeleteFunc(all, func(p driver.Position) bool { _, gone := released.Load(p.ID); return gone }), err
 					},
 				}
@@ -207,16 +208,16 @@ var kindDefects = []defect{
 	{
 		name:  "names are found by what is in them",
 		cases: "Inspect/Names",
-		driver: bend(bent{names: func(next driver.Driver, ctx context.Context, prefix string) namesFound {
-			return next.(driver.Inspector).Names(ctx, prefix[:max(len(prefix)-1, 0)])
+		driver: bend(bent{names: func(next whole, ctx context.Context, prefix string) namesFound {
+			return next.Names(ctx, prefix[:max(len(prefix)-1, 0)])
 		}}),
 	},
 	{
 		name:  "a name is given for each who wants it",
 		cases: "Inspect/Names",
-		driver: bend(bent{names: func(next driver.Driver, ctx context.Context, prefix string) namesFound {
+		driver: bend(bent{names: func(next whole, ctx context.Context, prefix string) namesFound {
 			return func(yield func(string, error) bool) {
-				for name, err := range next.(driver.Inspector).Names(ctx, prefix) {
+				for name, err := range next.Names(ctx, prefix) {
 					for range 2 {
 						if !yield(name, err) {
 							return
@@ -235,16 +236,16 @@ var kindDefects = []defect{
 	{
 		name:   "Evict does nothing",
 		cases:  "Evict/Holder Evict/Holder/shared Evict/Waiter Evict/OneOfMany",
-		driver: bend(bent{evict: func(driver.Driver, context.Context, string, string) error { return nil }}),
+		driver: bend(bent{evict: func(whole, context.Context, string, string) error { return nil }}),
 	},
 	{
 		name:  "Evict is for whoever holds the name",
 		cases: "Evict/Successor Evict/OneOfMany Evict/Waiter",
-		driver: bend(bent{evict: func(next driver.Driver, ctx context.Context, name, _ string) error {
-			all, err := next.(driver.Inspector).Look(ctx, name)
+		driver: bend(bent{evict: func(next whole, ctx context.Context, name, _ string) error {
+			all, err := next.Look(ctx, name)
 			for _, p := range all {
 				if p.Held {
-					err = next.(driver.Evictor).Evict(ctx, name, p.ID)
+					err = next.Evict(ctx, name, p.ID)
 				}
 			}
 			return err
@@ -253,7 +254,7 @@ var kindDefects = []defect{
 	{
 		name:  "spare tokens are made up",
 		cases: "HandOver/Tokens HandOver/Contended",
-		driver: bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 			spare := c.Spare
 			c.Spare = 0
 			g, err := next.Acquire(ctx, c)
@@ -278,8 +279,8 @@ func isShared(c *driver.Claim) bool  { return c.Weight == 1 && c.Limit == driver
 func isPermits(c *driver.Claim) bool { return c.Limit != driver.All }
 
 // reweighed changes those claims on their way to the server.
-func reweighed(change func(*driver.Claim), which func(*driver.Claim) bool) func() func(driver.Driver) *bent {
-	return bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+func reweighed(change func(*driver.Claim), which func(*driver.Claim) bool) func() func(whole) *bent {
+	return bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 		other := *c
 		if which(c) {
 			change(&other)
@@ -289,24 +290,21 @@ func reweighed(change func(*driver.Claim), which func(*driver.Claim) bool) func(
 }
 
 // looking changes what is shown.
-func looking(change func([]driver.Position) []driver.Position) func() func(driver.Driver) *bent {
-	return bend(bent{look: func(next driver.Driver, ctx context.Context, name string) ([]driver.Position, error) {
-		all, err := next.(driver.Inspector).Look(ctx, name)
+func looking(change func([]driver.Position) []driver.Position) func() func(whole) *bent {
+	return bend(bent{look: func(next whole, ctx context.Context, name string) ([]driver.Position, error) {
+		all, err := next.Look(ctx, name)
 		return change(all), err
 	}})
 }
 
 // unnoticed keeps it from those claims that they are gone.
-func unnoticed(which func(*driver.Claim) bool) func() func(driver.Driver) *bent {
-	return bend(bent{renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
-		now := next.(*remote).clock.Now()
-		next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) {
-			if which(c) && errors.Is(err, driver.ErrGone) {
-				until, err = now.Add(c.TTL), nil
-			}
-			report(c, until, err)
-		})
-	}})
+func unnoticed(which func(*driver.Claim) bool) func() func(whole) *bent {
+	return bend(bent{renew: renewed(func(sent driver.Instant, c *driver.Claim, until driver.Instant, err error) (driver.Instant, error) {
+		if which(c) && errors.Is(err, driver.ErrGone) {
+			return sent.Add(c.TTL), nil
+		}
+		return until, err
+	})})
 }
 
 // turns has those of one Locker who want a name hold it one after the other.
@@ -327,19 +325,16 @@ func turns() func(Client) *rigged {
 				leave()
 				return nil, err
 			}
-			return &twisted{Holding: h, release: func(ctx context.Context) error {
-				defer leave()
-				return h.Release(ctx)
-			}}, nil
+			return whenReleased(h, leave), nil
 		}}
 	}
 }
 
 // overtaken has an exclusive claim that waits be seen in the queue, but count for nobody.
-func overtaken() func(driver.Driver) *bent {
-	return func(driver.Driver) *bent {
+func overtaken() func(whole) *bent {
+	return func(whole) *bent {
 		poll := polling(5 * time.Millisecond)
-		return &bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+		return &bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 			if c.Weight != driver.All || !c.Wait {
 				return next.Acquire(ctx, c)
 			}

@@ -9,8 +9,8 @@ import (
 )
 
 // renamed has every claim go under another name.
-func renamed(rename func(string) string) func() func(driver.Driver) *bent {
-	return bend(bent{acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+func renamed(rename func(string) string) func() func(whole) *bent {
+	return bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 		c.Name = rename(c.Name)
 		return next.Acquire(ctx, c)
 	}})

@@ -25,19 +25,21 @@ var serverDefects = []defect{
 		server: func(s *server) { s.resurrect = true },
 	},
 	{
-		name:   "leases last much longer than was asked for",
-		cases:  "Death/KilledHolder Death/KilledHolderOfMany Death/KilledWaiter Death/KilledAtRandom Death/Silence Close/Unreachable AtLeast/Killed",
+		name: "leases last much longer than was asked for",
+		cases: `Death/KilledHolder Death/KilledHolderOfMany Death/KilledWaiter Death/KilledAtRandom Death/Silence
+			Close/Unreachable AtLeast/Killed`,
 		server: func(s *server) { s.ttl = func(in *Call) time.Duration { return 7 * in.TTL } },
 	},
 	{
 		name:   "leases without end",
 		cases:  "Litter/Expired Litter/Dead Death/Lease Death/TryAfterLease",
 		server: func(s *server) { s.ttl = func(*Call) time.Duration { return time.Hour } },
-		driver: bend(bent{abandon: func(driver.Driver, context.Context, *driver.Claim) error { return nil }}),
+		driver: bend(bent{abandon: func(whole, context.Context, *driver.Claim) error { return nil }}),
 	},
 	{
-		name:   "every token the same",
-		cases:  "Fencing/OneLocker Fencing/Contended Fencing/Distinct Fencing/AfterExpiry Fencing/AfterTakeover Fencing/AfterDestroy Shared/Fencing Permits/Fencing",
+		name: "every token the same",
+		cases: `Fencing/OneLocker Fencing/Contended Fencing/Distinct Fencing/AfterExpiry Fencing/AfterTakeover
+			Fencing/AfterDestroy Shared/Fencing Permits/Fencing`,
 		server: func(s *server) { s.token = func(int64) int64 { return 7 } },
 	},
 	{
@@ -59,7 +61,7 @@ var serverDefects = []defect{
 		name:  "used names are remembered",
 		cases: "Litter/UsedNames Litter/Contention",
 		driver: bend(bent{
-			release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+			release: func(next whole, ctx context.Context, c *driver.Claim) error {
 				mark := &driver.Claim{Name: c.Name + " was here", ID: c.ID + "+", TTL: time.Hour}
 				_, _ = next.Acquire(ctx, mark)
 				return next.Release(ctx, c)
@@ -79,20 +81,17 @@ var serverDefects = []defect{
 	{
 		name:  "a wrong secret means taken",
 		cases: "Errors/Misconfigured",
-		driver: bend(bent{
-			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
-				g, err := next.Acquire(ctx, c)
-				if err != nil && strings.Contains(err.Error(), errSecret.Error()) {
-					err = driver.ErrTaken
-				}
-				return g, err
-			},
-		}),
+		driver: bend(bent{acquire: granted(func(_ *driver.Claim, g driver.Grant, err error) (driver.Grant, error) {
+			if err != nil && strings.Contains(err.Error(), errSecret.Error()) {
+				err = driver.ErrTaken
+			}
+			return g, err
+		})}),
 	},
 }
 
-func polling(every time.Duration) func(driver.Driver, context.Context, *driver.Claim) (driver.Grant, error) {
-	return func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+func polling(every time.Duration) func(whole, context.Context, *driver.Claim) (driver.Grant, error) {
+	return func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 		for i := 0; ; i++ {
 			if over, g, err := tryOnce(next, ctx, c); over {
 				return g, err
@@ -107,7 +106,7 @@ func polling(every time.Duration) func(driver.Driver, context.Context, *driver.C
 }
 
 // tryOnce asks without waiting; over means that c need not ask again.
-func tryOnce(next driver.Driver, ctx context.Context, c *driver.Claim) (over bool, g driver.Grant, err error) {
+func tryOnce(next whole, ctx context.Context, c *driver.Claim) (over bool, g driver.Grant, err error) {
 	once := *c
 	once.Wait = false
 	g, err = next.Acquire(ctx, &once)
@@ -132,16 +131,16 @@ func (w *crowd) wake() {
 	w.changed = make(chan struct{})
 }
 
-func (w *crowd) release(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+func (w *crowd) release(next whole, ctx context.Context, c *driver.Claim) error {
 	defer w.wake()
 	return next.Release(ctx, c)
 }
 
-func herd() func(driver.Driver) *bent {
+func herd() func(whole) *bent {
 	w := newCrowd()
-	return func(driver.Driver) *bent {
+	return func(whole) *bent {
 		return &bent{
-			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 				for {
 					w.mu.Lock()
 					changed := w.changed
@@ -161,11 +160,11 @@ func herd() func(driver.Driver) *bent {
 	}
 }
 
-func lifo() func(driver.Driver) *bent {
+func lifo() func(whole) *bent {
 	w := newCrowd()
-	return func(driver.Driver) *bent {
+	return func(whole) *bent {
 		return &bent{
-			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 				w.mu.Lock()
 				w.stack[c.Name] = append(w.stack[c.Name], c.ID)
 				w.mu.Unlock()
@@ -199,8 +198,8 @@ func lifo() func(driver.Driver) *bent {
 	}
 }
 
-func neverAgain() func(driver.Driver) *bent {
-	return func(driver.Driver) *bent {
+func neverAgain() func(whole) *bent {
+	return func(whole) *bent {
 		var broken atomic.Bool
 		see := func(err error) error {
 			if broken.Load() {
@@ -213,7 +212,7 @@ func neverAgain() func(driver.Driver) *bent {
 		}
 		return &bent{
 			traits: func(t *driver.Traits) { t.Check = 20 * time.Millisecond },
-			acquire: func(next driver.Driver, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 				if broken.Load() {
 					<-ctx.Done()
 					return driver.Grant{}, ctx.Err()
@@ -221,13 +220,13 @@ func neverAgain() func(driver.Driver) *bent {
 				g, err := next.Acquire(ctx, c)
 				return g, see(err)
 			},
-			renew: func(next driver.Driver, ctx context.Context, claims []*driver.Claim, report report) {
+			renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
 				if broken.Load() {
 					return
 				}
 				next.Renew(ctx, claims, func(c *driver.Claim, until driver.Instant, err error) { report(c, until, see(err)) })
 			},
-			release: func(next driver.Driver, ctx context.Context, c *driver.Claim) error {
+			release: func(next whole, ctx context.Context, c *driver.Claim) error {
 				if broken.Load() {
 					return errors.New("broken")
 				}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/pprof"
 	"strings"
-	"time"
 )
 
 // Goroutines inherit the labels of the one that started them. That tells those of
@@ -46,12 +45,4 @@ func labelled(id string) (text string, n int) {
 func (c *C) goroutines() int {
 	_, n := labelled(c.id)
 	return n
-}
-
-// noMoreGoroutinesThan waits until the case has at most n goroutines.
-func (c *C) noMoreGoroutinesThan(n int, what string) {
-	c.tb.Helper()
-	if !c.within(15*time.Second, func() bool { return c.goroutines() <= n }) {
-		c.errorf("%d goroutines, %d before %s:\n%s", c.goroutines(), n, what, stacks(c.id))
-	}
 }

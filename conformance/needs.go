@@ -36,29 +36,25 @@ const (
 // that could be there.
 func (n need) claims(b *Backend) (why string, isHook bool) {
 	for _, x := range []struct {
-		need need
-		has  bool
-		why  string
+		with, without need
+		claimed       bool
+		claim         string
 	}{
-		{fair, b.Fair, "for backends that claim Fair"},
-		{fenced, b.Fenced, "for backends that claim Fenced"},
-		{unfenced, !b.Fenced, "for backends that do not claim Fenced"},
-		{shareable, b.Shared, "for backends that claim Shared"},
-		{unshareable, !b.Shared, "for backends that do not claim Shared"},
-		{permits, b.Permits, "for backends that claim Permits"},
-		{noPermits, !b.Permits, "for backends that do not claim Permits"},
-		{downgrade, b.Downgrade, "for backends that claim Downgrade"},
-		{noDowngrade, !b.Downgrade, "for backends that do not claim Downgrade"},
-		{inspect, b.Inspect, "for backends that claim Inspect"},
-		{noInspect, !b.Inspect, "for backends that do not claim Inspect"},
-		{evict, b.Evict, "for backends that claim Evict"},
-		{noEvict, !b.Evict, "for backends that do not claim Evict"},
-		{atLeast, b.AtLeast, "for backends that claim AtLeast"},
-		{noAtLeast, !b.AtLeast, "for backends that do not claim AtLeast"},
-		{durable, b.Durable, "for backends that claim Durable"},
+		{fair, 0, b.Fair, "Fair"},
+		{fenced, unfenced, b.Fenced, "Fenced"},
+		{shareable, unshareable, b.Shared, "Shared"},
+		{permits, noPermits, b.Permits, "Permits"},
+		{downgrade, noDowngrade, b.Downgrade, "Downgrade"},
+		{inspect, noInspect, b.Inspect, "Inspect"},
+		{evict, noEvict, b.Evict, "Evict"},
+		{atLeast, noAtLeast, b.AtLeast, "AtLeast"},
+		{durable, 0, b.Durable, "Durable"},
 	} {
-		if n&x.need != 0 && !x.has {
-			return x.why, false
+		switch {
+		case n&x.with != 0 && !x.claimed:
+			return "for backends that claim " + x.claim, false
+		case n&x.without != 0 && x.claimed:
+			return "for backends that do not claim " + x.claim, false
 		}
 	}
 	switch {

@@ -3,12 +3,13 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,8 +26,35 @@ type testCase struct {
 	says    string // the sentence that the case enforces
 	needs   need
 	kinds   []*kind // for which it is run; none means that the kind does not matter
-	alone   bool    // disturbs others, or is disturbed by them
+	alone   bool    // see apart
 	run     func(c *C)
+}
+
+// newCase begins the description of a case.
+func newCase(name string, promise int) *testCase { return &testCase{name: name, promise: promise} }
+
+// needing says what the case cannot do without.
+func (cs *testCase) needing(n need) *testCase {
+	cs.needs = n
+	return cs
+}
+
+// of says for which kinds the case is run.
+func (cs *testCase) of(kinds []*kind) *testCase {
+	cs.kinds = kinds
+	return cs
+}
+
+// apart says that the case disturbs others, or is disturbed by them.
+func (cs *testCase) apart() *testCase {
+	cs.alone = true
+	return cs
+}
+
+// proves ends the description: with the sentence that the case enforces, and how.
+func (cs *testCase) proves(says string, run func(c *C)) *testCase {
+	cs.says, cs.run = says, run
+	return cs
 }
 
 // title is the name of the case's subtest for a kind, which may be nil.
@@ -38,7 +66,6 @@ func (cs *testCase) title(k *kind) string {
 }
 
 const (
-	atOnce    = 16                   // cases running at the same time
 	caseLimit = 90 * time.Second     // after which a case counts as hanging
 	lateStep  = 2 * time.Millisecond // see lateness.Meter
 	maxAgain  = 3                    // how often a case is run again that came to no verdict
@@ -49,6 +76,7 @@ type runner struct {
 	late  *lateness.Meter
 	limit time.Duration
 	cases []*testCase // those that are to be run
+	some  bool        // not all, or not for all kinds
 
 	mu     sync.Mutex
 	notRun map[string][]string // reason -> cases
@@ -64,16 +92,17 @@ type undecided struct {
 
 func newRunner(b *Backend) *runner {
 	r := &runner{b: b, limit: caseLimit, cases: cases, notRun: make(map[string][]string)}
-	if b.Variant && os.Getenv("LOCKER_CONFORMANCE") != "full" {
-		r.cases = variantCases(b)
+	if (b.Variant || b.oneKind || testing.Short()) && os.Getenv("LOCKER_CONFORMANCE") != "full" {
+		r.cases, r.some = someCases(b), true
 	}
 	return r
 }
 
-// variantCases returns the cases that are run on each form of a backend, each for one of its kinds in turn.
-func variantCases(b *Backend) (some []*testCase) {
+// someCases returns the cases each for one of its kinds in turn, and for a form of a backend only
+// those that are run on each.
+func someCases(b *Backend) (some []*testCase) {
 	for i, cs := range cases {
-		if !cs.forVariants() {
+		if b.Variant && !cs.forVariants() {
 			continue
 		}
 		one := *cs
@@ -97,7 +126,7 @@ func (r *runner) all(t *testing.T) {
 	r.late = lateness.Start(lateStep)
 	defer r.late.Stop()
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, r.atOnce())
 	for _, cs := range r.cases {
 		if cs.alone && !r.b.Private {
 			continue
@@ -127,9 +156,17 @@ func (r *runner) all(t *testing.T) {
 	if s := r.summary(); s != "" {
 		t.Log(s)
 	}
-	if left := len(cases) - len(r.cases); left > 0 {
-		t.Logf("conformance: %d of %d cases, and the other kinds of the rest, are run on another form of this backend; LOCKER_CONFORMANCE=full runs them here, too", left, len(cases))
+	if r.some {
+		t.Logf("conformance: %d of %d cases, each for one kind of lock; LOCKER_CONFORMANCE=full runs all", len(r.cases), len(cases))
 	}
+}
+
+// atOnce is how many cases are run at the same time. Most of the time they wait.
+func (r *runner) atOnce() int {
+	if testing.Short() && r.b.Private {
+		return 64
+	}
+	return 16
 }
 
 func (r *runner) summary() string {
@@ -137,15 +174,14 @@ func (r *runner) summary() string {
 	defer r.mu.Unlock()
 	var lines []string
 	n := 0
-	for why, names := range r.notRun {
+	for _, why := range slices.Sorted(maps.Keys(r.notRun)) {
+		names := slices.Sorted(slices.Values(r.notRun[why]))
 		n += len(names)
-		sort.Strings(names)
 		lines = append(lines, fmt.Sprintf("  %s: %s", why, strings.Join(names, ", ")))
 	}
 	if n == 0 {
 		return ""
 	}
-	sort.Strings(lines)
 	return fmt.Sprintf("conformance: %d of %d cases were not run and are not passed:\n%s", n, len(r.cases), strings.Join(lines, "\n"))
 }
 
@@ -220,7 +256,8 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 		}
 		ctx, cancel := context.WithTimeout(labelled, r.limit-r.limit/8)
 		defer cancel()
-		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64()}
+		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64(), begun: time.Now()}
+		c.x = c.name("x")
 		if k != nil {
 			c.own, c.other = k.own, k.other
 		}
@@ -236,7 +273,7 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 		select {
 		case <-done:
 		case <-watchdog.C:
-			c.errorf("the case hangs, after %v. Its goroutines:\n%s", r.limit, stacks(id))
+			c.hangs(r.limit)
 		}
 		switch {
 		case !c.over():
@@ -249,6 +286,18 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			t.Log("this machine is too slow to tell: run again when the others are done")
 		}
 	})
+}
+
+// hangs reports that the case does not end, with its goroutines unless it has failed before.
+func (c *C) hangs(limit time.Duration) {
+	c.mu.Lock()
+	failed := c.failures > 0
+	c.mu.Unlock()
+	where := "after it failed"
+	if !failed {
+		where = "Its goroutines:\n" + stacks(c.id)
+	}
+	c.errorf("the case hangs, after %v. %s", limit, where)
 }
 
 // recovered turns a panic of the case into a failure.
@@ -267,33 +316,31 @@ func (c *C) over() (undecided bool) {
 	return c.undecided && c.failures == 0
 }
 
+// errorf reports a failure, with the sentence that the case enforces if it is the first.
 func (c *C) errorf(format string, args ...any) {
 	c.tb.Helper()
-	c.report(fmt.Sprintf(format, args...))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures++
+	if c.closed || c.failures > 10 {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	if c.failures == 1 {
+		text += fmt.Sprintf("\n\tpromise %d, %s: %s", c.cs.promise, promises[c.cs.promise], c.cs.says)
+	}
+	c.tb.Error(text)
+	if c.b.failOnce {
+		c.cancel()
+	}
 }
 
 // fatalf ends the goroutine that calls it, and the rest of the case soon.
 func (c *C) fatalf(format string, args ...any) {
 	c.tb.Helper()
-	c.report(fmt.Sprintf(format, args...))
+	c.errorf(format, args...)
 	c.cancel()
 	runtime.Goexit()
-}
-
-func (c *C) report(text string) {
-	c.tb.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return
-	}
-	if c.failures++; c.failures > 10 {
-		return
-	}
-	if c.failures == 1 {
-		text += fmt.Sprintf("\n\tpromise %d, %s: %s", c.cs.promise, promises[c.cs.promise], c.cs.says)
-	}
-	c.tb.Error(text)
 }
 
 func (c *C) logf(format string, args ...any) {

@@ -73,6 +73,9 @@ func (w *worker) do(ctx context.Context, o order) (reply, error) {
 		return reply{}, err
 	case "acquire":
 		lock, err := client.Acquire(ctx, o.Name, o.options()...)
+		for again := 0; errors.Is(err, locker.ErrLost) && again < 5; again++ { // a machine that is late lost it before its use
+			lock, err = client.Acquire(ctx, o.Name, o.options()...)
+		}
 		if err != nil {
 			return reply{}, err
 		}

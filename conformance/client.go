@@ -1,0 +1,110 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+)
+
+// client is one client of the store, as if it were a process of its own.
+type client struct {
+	Client
+	c      *C
+	link   Link
+	locker locker.Locker // nil if it was not opened by openLocker
+}
+
+// acquirer is Acquire or TryAcquire.
+type acquirer = func(ctx context.Context, name string, opts ...locker.AcquireOption) (Holding, error)
+
+// ways returns both ways to acquire, by their names.
+func (cl *client) ways() map[string]acquirer {
+	return map[string]acquirer{"Acquire": cl.Acquire, "TryAcquire": cl.TryAcquire}
+}
+
+// onlyErr leaves out the lock of an acquisition that has to fail.
+func onlyErr[T any](_ T, err error) error { return err }
+
+// acquire takes a lock that must be had.
+func (cl *client) acquire(name string, opts ...locker.AcquireOption) Holding {
+	cl.c.tb.Helper()
+	return acquire(cl.c, cl.Acquire, name, opts)
+}
+
+// lock takes a lock of package locker that must be had.
+func (cl *client) lock(name string, opts ...locker.AcquireOption) *locker.Lock {
+	cl.c.tb.Helper()
+	return acquire(cl.c, cl.locker.Acquire, name, opts)
+}
+
+// acquire calls take, which must succeed. On a machine that is late a short lease may be over
+// before it could be used: then it is called again.
+func acquire[H any](c *C, take func(context.Context, string, ...locker.AcquireOption) (H, error), name string, opts options) H {
+	c.tb.Helper()
+	for {
+		begun := time.Now()
+		h, err := take(c.ctx, name, opts...)
+		if !errors.Is(err, locker.ErrLost) || c.late.Worst(begun) < shortLease/8 || c.ctx.Err() != nil {
+			c.must(err, "acquire %q", name)
+			return h
+		}
+	}
+}
+
+// holder opens a client that holds the name of the case.
+func (c *C) holder(opts ...locker.AcquireOption) Holding {
+	c.tb.Helper()
+	return c.open().acquire(c.x, opts...)
+}
+
+// waiter opens a client that queues for the name of the case.
+func (c *C) waiter(opts ...locker.AcquireOption) *pending {
+	c.tb.Helper()
+	return c.open().queue(c.x, opts...)
+}
+
+// try is TryAcquire with the context of the case.
+func (cl *client) try(name string, opts ...locker.AcquireOption) (Holding, error) {
+	return cl.TryAcquire(cl.c.ctx, name, opts...)
+}
+
+// takes is TryAcquire of what must be had.
+func (cl *client) takes(name string, opts ...locker.AcquireOption) Holding {
+	cl.c.tb.Helper()
+	h, err := cl.try(name, opts...)
+	cl.c.must(err, "TryAcquire of %q, which can be had", name)
+	return h
+}
+
+// taken fails the case unless name is taken.
+func (cl *client) taken(name string, opts ...locker.AcquireOption) {
+	cl.c.tb.Helper()
+	h, err := cl.try(name, opts...)
+	if err == nil {
+		_ = h.Release(cl.c.ctx)
+	}
+	cl.c.expect(err, locker.ErrNotAcquired, "TryAcquire of %q, which is held", name)
+}
+
+// free fails the case unless name can be had within d, and leaves it free.
+func (cl *client) free(name string, d time.Duration) {
+	c := cl.c
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(c.ctx, d)
+	defer cancel()
+	start := time.Now()
+	h, err := cl.Acquire(ctx, name)
+	if err != nil {
+		c.errorf("%q is not free after %v: %v", name, time.Since(start).Round(time.Millisecond), err)
+		return
+	}
+	c.release(h)
+}
+
+// close closes the client, which must succeed.
+func (cl *client) close() {
+	cl.c.tb.Helper()
+	cl.c.expect(cl.Close(cl.c.ctx), nil, "close")
+}
