@@ -258,8 +258,9 @@ func TestRenewalAsksSilentNodes(t *testing.T) {
 	<-b.working.None()
 	for _, n := range b.nodes[:2] {
 		n.silent.Store(true)
-		n.tried.Store(true)
+		n.probing.Store(true)
 	}
+	b.silent.Store(2)
 	for _, client := range connect(t, nodes[2:4]...) {
 		must(t, client.Del(within(t, 10*time.Second), lockKey(t.Name())).Err())
 	}

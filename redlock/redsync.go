@@ -29,7 +29,7 @@ func (b *backend) majority(ctx context.Context, c *claim, yes []int) error {
 		redsync.WithGenValueFunc(func() (string, error) { return c.ID, nil }),
 		redsync.WithFailFast(true), redsync.WithTimeoutFactor(1)).TryLockContext(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, b.failure(c))
+		return fmt.Errorf("%w: %w", err, b.votes(c).failure())
 	}
 	return nil
 }
