@@ -10,9 +10,6 @@ import (
 )
 
 const (
-	// lead is by how many microseconds a token that we propose is ahead of the nodes' time, to make up for the
-	// way of the request.
-	lead = 50_000
 	// rounds is how many times a majority that has granted the name is asked for the same token. Each time
 	// somebody else has raised the clock of the bucket meanwhile.
 	rounds = 4
@@ -30,7 +27,7 @@ func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, 
 	if c.Wait && b.listening(c) {
 		return b.wait(ctx, c)
 	}
-	b.askFor(ctx, c, redisnode.Try, 0)
+	b.askFor(ctx, c, redisnode.Try)
 	g, err := b.grant(ctx, c)
 	switch yes, no := b.votes(c).count(); {
 	case err == nil || ctx.Err() != nil:
@@ -47,17 +44,16 @@ func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, 
 	return g, driver.ErrTaken
 }
 
-// askFor asks all nodes for the name. They give the token, or a greater one. It returns when a majority has
-// granted or refused the name, all have answered, the node timeout is over and a majority has answered, or ctx
-// has ended.
-func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How, token int64) {
-	token = max(token, b.time()+lead)
+// askFor asks all nodes for the name. It returns when a majority has granted or refused it, all have answered, the
+// node timeout is over and a majority has answered, or ctx has ended.
+func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How) {
+	token := b.nextToken(c)
 	b.ask(ctx, func(i int) error { return b.askNode(c, c.places[i], how, token) }, func(yes, no int, late bool) bool {
 		return yes >= b.quorum || no >= b.quorum && how != redisnode.Yield || late && yes+no >= b.quorum
 	})
 }
 
-// askNode asks one node for the name and returns its vote.
+// askNode asks one node for the name, and for this token or a greater one. It returns its vote.
 func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) error {
 	p.calls.Lock()
 	defer p.calls.Unlock()
@@ -90,6 +86,9 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 		return err
 	}
 	p.heard(a)
+	if !a.Granted {
+		c.lookBy(a.NextLook())
+	}
 	return b.counts(p)
 }
 
@@ -106,7 +105,7 @@ func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
 			}
 			return g, nil
 		}
-		b.askFor(ctx, c, redisnode.Raise, c.highest()+1)
+		b.askFor(ctx, c, redisnode.Raise)
 	}
 	return driver.Grant{}, fmt.Errorf("the nodes did not agree on a token in time: %w", b.votes(c).failure())
 }

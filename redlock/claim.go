@@ -10,6 +10,9 @@ import (
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
+// lead is by how many microseconds a proposed token is ahead of the nodes' time, to make up for the way of the request.
+const lead = 50_000
+
 // claim is a claim at all nodes.
 type claim struct {
 	*driver.Claim
@@ -98,12 +101,13 @@ func (b *backend) held(c *claim) int {
 	return yes
 }
 
-// highest returns the greatest token that is the claim's at any node.
-func (c *claim) highest() (token int64) {
+// nextToken returns a token to propose: above all that the claim has at any node, and ahead of the nodes' time.
+func (b *backend) nextToken(c *claim) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	token := b.time() + lead
 	for _, p := range c.places {
-		token = max(token, p.said.Token+p.said.Spare)
+		token = max(token, p.said.Token+p.said.Spare+1)
 	}
 	return token
 }

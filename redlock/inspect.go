@@ -4,57 +4,54 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// each makes a request to each node. It returns what they said: nil is that it was carried out. It is an error if no
-// majority has answered.
-func (b *backend) each(ctx context.Context, f func(ctx context.Context, i int) error) (votes, error) {
-	said := b.ask(ctx, func(i int) error {
-		return b.request(b.nodes[i], func(ctx context.Context) error { return f(ctx, i) })
-	}, func(yes, no int, late bool) bool { return late && yes+no >= b.quorum })
-	if yes, no := said.count(); ctx.Err() != nil || yes+no < b.quorum {
-		return nil, said.failure()
-	}
-	return said, nil
-}
-
-// collect returns what the nodes that answer know, and on how many of these there must be what a majority of all has.
-func collect[T any](ctx context.Context, b *backend, f func(ctx context.Context, n *node) (T, error)) (known []T, enough int, err error) {
+// each calls f for all nodes. It returns what those know for which there is no error, and how many say
+// driver.ErrGone; and an error if these together are no majority, when all have answered or the node timeout is over.
+func each[T any](ctx context.Context, b *backend, f func(ctx context.Context, i int) (T, error)) (known []T, gone int, err error) {
 	all := make([]T, len(b.nodes))
-	said, err := b.each(ctx, func(ctx context.Context, i int) (err error) {
-		all[i], err = f(ctx, b.nodes[i])
-		return err
-	})
+	said := b.ask(ctx, func(i int) error {
+		return b.request(b.nodes[i], func(ctx context.Context) (err error) {
+			all[i], err = f(ctx, i)
+			return err
+		})
+	}, func(yes, no int, late bool) bool { return late && yes+no >= b.quorum })
+	yes, no := said.count()
+	if ctx.Err() != nil || yes+no < b.quorum {
+		return nil, 0, said.failure()
+	}
 	for i, vote := range said {
 		if vote == nil {
 			known = append(known, all[i])
 		}
 	}
-	return known, max(1, len(known)-(len(b.nodes)-b.quorum)), err
+	return known, no, nil
 }
+
+// enough is how many of the nodes that answered know at least of what is on a majority of all.
+func (b *backend) enough(answered int) int { return max(1, answered-(len(b.nodes)-b.quorum)) }
 
 // Lighten implements [driver.Weigher].
 func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) error {
-	said, err := b.each(ctx, func(ctx context.Context, i int) error {
-		return b.nodes[i].Lighten(ctx, stateOf(dc).places[i].at, weight)
+	lighter, gone, err := each(ctx, b, func(ctx context.Context, i int) (int, error) {
+		return i, b.nodes[i].Lighten(ctx, stateOf(dc).places[i].at, weight)
 	})
-	switch yes, no := said.count(); {
-	case err != nil || yes >= b.quorum:
+	switch {
+	case err != nil || len(lighter) >= b.quorum:
 		return err
-	case no > len(b.nodes)-b.quorum:
+	case gone > len(b.nodes)-b.quorum:
 		return driver.ErrGone
 	}
-	return said.failure()
+	return &QuorumError{Nodes: len(b.nodes), Yes: len(lighter), No: gone}
 }
 
 // Evict implements [driver.Evictor].
 func (b *backend) Evict(ctx context.Context, name, id string) error {
-	said, err := b.each(ctx, func(ctx context.Context, i int) error { return b.nodes[i].Evict(ctx, name, id) })
-	if yes, _ := said.count(); err == nil && yes == 0 {
+	evicted, _, err := each(ctx, b, func(ctx context.Context, i int) (int, error) { return i, b.nodes[i].Evict(ctx, name, id) })
+	if err == nil && len(evicted) == 0 {
 		err = driver.ErrGone
 	}
 	return err
@@ -63,8 +60,8 @@ func (b *backend) Evict(ctx context.Context, name, id string) error {
 // Names implements [driver.Inspector].
 func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		known, enough, err := collect(ctx, b, func(ctx context.Context, n *node) (names []string, err error) {
-			for name, err := range n.Names(ctx, prefix) {
+		known, _, err := each(ctx, b, func(ctx context.Context, i int) (names []string, err error) {
+			for name, err := range b.nodes[i].Names(ctx, prefix) {
 				if err != nil {
 					return nil, err
 				}
@@ -81,7 +78,7 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 			found[name]++
 		}
 		for name, n := range found {
-			if n >= enough && !yield(name, nil) {
+			if n >= b.enough(len(known)) && !yield(name, nil) {
 				return
 			}
 		}
@@ -91,7 +88,7 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 // Look implements [driver.Inspector]. It shows who holds the name by more than half of the nodes that answer, and
 // those others of whom as many know as a majority may have left.
 func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, error) {
-	known, enough, err := collect(ctx, b, func(ctx context.Context, n *node) ([]driver.Position, error) { return n.Look(ctx, name) })
+	known, _, err := each(ctx, b, func(ctx context.Context, i int) ([]driver.Position, error) { return b.nodes[i].Look(ctx, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +96,8 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 	for _, p := range slices.Concat(known...) {
 		by[p.ID] = append(by[p.ID], p)
 	}
-	var all []driver.Position
-	for said := range maps.Values(by) {
+	var holders, waiters []driver.Position
+	for _, said := range by {
 		slices.SortFunc(said, func(p, q driver.Position) int { return cmp.Compare(q.Left, p.Left) }) // holders first
 		held := 0
 		for held < len(said) && said[held].Held {
@@ -111,20 +108,14 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 			if !b.fenced {
 				p.Token = 0
 			}
-			all = append(all, p)
-		} else if p := said[len(said)-1]; len(said) >= enough {
+			holders = append(holders, p)
+		} else if p := said[len(said)-1]; len(said) >= b.enough(len(known)) {
 			p.Held, p.Token, p.Left = false, 0, 0
-			all = append(all, p)
+			waiters = append(waiters, p)
 		}
 	}
-	slices.SortFunc(all, func(p, q driver.Position) int {
-		if p.Held != q.Held {
-			if p.Held {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(p.Since.Compare(q.Since), cmp.Compare(p.ID, q.ID))
-	})
-	return all, nil
+	byAge := func(p, q driver.Position) int { return cmp.Or(p.Since.Compare(q.Since), cmp.Compare(p.ID, q.ID)) }
+	slices.SortFunc(holders, byAge)
+	slices.SortFunc(waiters, byAge)
+	return append(holders, waiters...), nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -154,14 +153,11 @@ func (b *backend) Close(ctx context.Context) error {
 	case <-bounded.Done():
 	}
 	b.die()
-	var all sync.WaitGroup
-	for _, n := range b.nodes {
-		all.Go(func() {
-			if err := n.Close(bounded); err != nil {
-				b.log.Warn("locker: redlock: closed although a node has not answered", "node", n.name, "error", err)
-			}
-		})
+	never := func(int, int, bool) bool { return false }
+	for i, err := range b.ask(bounded, func(i int) error { return b.nodes[i].Close(bounded) }, never) {
+		if err != nil {
+			b.log.Warn("locker: redlock: closed although a node has not answered", "node", b.nodes[i].name, "error", err)
+		}
 	}
-	all.Wait()
 	return ctx.Err()
 }

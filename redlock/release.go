@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
-	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 // endTries is how often a node is told of the end of a claim, for some seconds. One that does not answer for
@@ -49,7 +48,7 @@ func (b *backend) Abandon(ctx context.Context, dc *driver.Claim) error {
 // finish ends the claim on all nodes; the name stays taken for d more. It returns on which of them the claim held
 // the name, as soon as that is decided, each has been told once, or ctx has ended.
 func (b *backend) finish(ctx context.Context, c *claim, d time.Duration, decided func(held, gone int, late bool) bool) votes {
-	next := max(c.highest()+1, b.time()+lead)
+	next := b.nextToken(c)
 	c.mu.Lock()
 	c.ended, c.linger = true, max(c.linger, b.clock.Now().Add(d))
 	c.mu.Unlock()
@@ -86,7 +85,7 @@ func (b *backend) retry(c *claim, p *place, next int64) {
 	defer p.retrying.Store(false)
 	for try := 1; try < endTries; try++ {
 		select {
-		case <-time.After(backoff(redisnode.MinPause, redisnode.MaxPause, try)):
+		case <-time.After(backoff(try)):
 		case <-b.closing.Done():
 			return
 		}

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -25,20 +24,22 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 	if b.listening(c) {
 		first = 0
 	}
+	c.mu.Lock()
 	c.due, c.alarm = time.Now().Add(first), time.NewTimer(first)
+	c.mu.Unlock()
 	for _, p := range c.places {
 		p.Join(p.at, func(e redisnode.Event) { b.hear(listen, c, p, e) })
 		defer p.Leave(p.at)
 		b.working.Go(func() { b.subscribe(listen, c, p) })
 	}
-	for splits, outages := 0, 0; ; {
+	for splits := 0; ; {
 		select {
 		case <-c.alarm.C:
 		case <-ctx.Done():
 			return driver.Grant{}, b.votes(c).failure()
 		}
 		if how := c.look(); b.held(c) < b.quorum { // it was not told of a majority
-			b.askFor(ctx, c, how, 0)
+			b.askFor(ctx, c, how)
 		}
 		g, err := b.grant(ctx, c)
 		if err == nil {
@@ -48,16 +49,14 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 		switch yes, no := said.count(); {
 		case said.lasting() > len(b.nodes)-b.quorum:
 			return driver.Grant{}, said.failure()
-		case yes+no < b.quorum:
-			outages++
-			c.lookIn(backoff(redisnode.MinPause, redisnode.MaxPause, outages), yes > 0)
+		case yes+no < b.quorum: // too few answer
+			c.lookIn(jitter(redisnode.MaxPause), yes > 0)
 		case yes > 0 && splits < maxSplits:
 			// Those who hold the name on too few nodes leave them to the oldest who waits there.
 			splits++
-			c.lookIn(backoff(stragglers/2, 4*stragglers, splits), true)
-		default:
-			splits, outages = 0, 0
-			c.lookIn(b.untilFree(c), false)
+			c.lookIn(jitter(2*stragglers), true)
+		default: // it looks when a node is to be free, see askNode
+			splits = 0
 		}
 	}
 }
@@ -72,11 +71,16 @@ func (v votes) lasting() (n int) {
 	return n
 }
 
-// lookIn has a waiter look after d at the latest, and then yield.
+// lookIn has the claim look after d at the latest, and then yield.
 func (c *claim) lookIn(d time.Duration, yield bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.yield = c.yield || yield
+	c.lookBy(d)
+}
+
+// lookBy is lookIn without yielding, and nothing for a claim that does not wait. It wants claim.mu.
+func (c *claim) lookBy(d time.Duration) {
 	if due := time.Now().Add(d); due.Before(c.due) {
 		c.due = due
 		c.alarm.Reset(d)
@@ -157,34 +161,16 @@ func (b *backend) subscribe(listen context.Context, c *claim, p *place) {
 			return
 		}
 		select {
-		case <-time.After(backoff(redisnode.MinPause, redisnode.MaxPause, failures)):
+		case <-time.After(backoff(failures)):
 		case <-listen.Done():
 		}
 	}
 }
 
-// untilFree returns when a majority of the nodes may be free, if no holder is heard of.
-func (b *backend) untilFree(c *claim) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var looks []time.Duration
-	for _, p := range c.places {
-		switch p.vote {
-		case nil:
-			looks = append(looks, 0)
-		case driver.ErrGone:
-			looks = append(looks, p.said.NextLook())
-		}
-	}
-	if len(looks) < b.quorum {
-		return redisnode.MaxPause
-	}
-	slices.Sort(looks)
-	return looks[b.quorum-1]
-}
+// jitter returns a random time of d at most, and at least half of that.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// backoff is a random time of which the bounds double with each failure in a row.
-func backoff(first, most time.Duration, failures int) time.Duration {
-	d := min(first<<min(failures-1, 10), most)
-	return d/2 + rand.N(d/2+1)
+// backoff returns a pause after so many failures in a row.
+func backoff(failures int) time.Duration {
+	return jitter(min(redisnode.MinPause<<min(failures-1, 10), redisnode.MaxPause))
 }

@@ -21,7 +21,7 @@ import (
 func votesOf(t testing.TB, b *backend, c *claim, nodes ...int) {
 	t.Helper()
 	for _, i := range nodes {
-		must(t, b.askNode(c, c.places[i], redisnode.Try, b.time()+lead))
+		must(t, b.askNode(c, c.places[i], redisnode.Try, b.nextToken(c)))
 	}
 	if held := b.held(c); held != len(nodes) {
 		t.Fatalf("held on %d nodes, want %v", held, nodes)
