@@ -25,7 +25,7 @@ func TestReleaseWhoseAnswersAreLost(t *testing.T) {
 			ctx := within(t, 60*time.Second)
 			lock, err := l.Acquire(ctx, t.Name())
 			must(t, err)
-			eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+			onAllFive(t, nodes)
 			next := newDriverClaim(t.Name(), 30*time.Second, true)
 			var w *acquiring
 			if waiting {
@@ -76,7 +76,7 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	c := newDriverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, c)
-	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	onAllFive(t, nodes)
 	list[1].Freeze()
 	eventually.Is(t, "it is known to be silent", func() bool {
 		_, _ = b.Look(ctx, t.Name())
@@ -88,7 +88,7 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	list[1].Heal()
-	eventually.Within(t, 10*time.Second, "it is told", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 }
 
 // A holder whose lock is not renewed is told of keys that were deleted by hand, too, also when

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -158,7 +159,7 @@ func (b *backend) subscribe(listen context.Context, c *claim, p *place) {
 		case !passes(err):
 			b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", p.name, "error", err)
 			c.mu.Lock()
-			p.noNews = err
+			p.noNews = fmt.Errorf("node %s: %w", p.name, err)
 			c.mu.Unlock()
 			c.lookIn(0, false)
 			return

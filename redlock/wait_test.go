@@ -88,7 +88,7 @@ func TestVoteOfNodeThatDies(t *testing.T) {
 	}
 	must(t, b.Release(within(t, 20*time.Second), dc))
 	list[2].Heal()
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 }
 
 // Of many who ask at the same time all get the name in the end, and then nothing is left.
@@ -111,7 +111,7 @@ func TestNobodyStarves(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 }
 
 // A waiter that has the votes of some nodes asks the others when the holder's time is over: its own
@@ -171,7 +171,7 @@ func TestDeniedMessages(t *testing.T) {
 			holder := newDriver(t, addrs(set))
 			held := newDriverClaim(t.Name(), 30*time.Second, false)
 			take(t, holder, held)
-			eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, addrs(set), t.Name())) == 5 })
+			onAllFive(t, addrs(set))
 			for i := range silent {
 				must(t, connect(t, set[i].Addr())[0].Do(ctx, "acl", "setuser", "default", "-"+command).Err())
 			}
