@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
@@ -51,7 +52,7 @@ func (b *backend) send(n *node, f func(ctx context.Context) error) error {
 	case settled(err):
 		return err
 	case ctx.Err() != nil: // the core would take that error for one of its own context
-		return fmt.Errorf("node %s: no answer within %v", n.name, patience*b.bound)
+		return fmt.Errorf("node %s: no answer within %v", n.name, (patience * b.bound).Round(time.Millisecond))
 	}
 	return fmt.Errorf("node %s: %w", n.name, err)
 }

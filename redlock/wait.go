@@ -112,10 +112,10 @@ func (b *backend) hear(listen context.Context, c *claim, p *place, e redisnode.E
 			p.heard(a)
 		}
 		c.mu.Unlock()
-		if b.held(c) >= b.quorum {
-			c.lookIn(0, false)
-		} else {
+		if b.held(c) < b.quorum {
 			c.lookIn(stragglers, true) // if the other nodes do not follow
+		} else {
+			c.lookIn(0, false)
 		}
 	case e.In > 0:
 		c.lookIn(e.In+stragglers, false)
