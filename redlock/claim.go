@@ -41,7 +41,7 @@ type place struct {
 	// Guarded by claim.mu:
 	vote   error            // whether the node has granted the name, by its last answer or news
 	said   redisnode.Answer // which was this
-	barred driver.Instant   // until then its yes does not count
+	barred driver.Instant   // until then it does not count
 	noNews error            // why it cannot tell news
 }
 
@@ -76,7 +76,7 @@ func (p *place) heard(a redisnode.Answer) {
 // counts returns whether the node has granted the claim its name, as far as is known. It wants claim.mu.
 func (b *backend) counts(p *place) error {
 	switch {
-	case p.vote == nil && b.clock.Now() < p.barred:
+	case b.clock.Now() < p.barred:
 		return p.unheard
 	case p.vote != nil && p.noNews != nil:
 		return p.noNews

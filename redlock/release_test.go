@@ -72,7 +72,7 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
-	b := newDriver(t, fronts, WithNodeTimeout(500*time.Millisecond))
+	b := newDriver(t, fronts, WithNodeTimeout(20*time.Second))
 	ctx := within(t, 60*time.Second)
 	c := newDriverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, c)
@@ -84,7 +84,7 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 	})
 	start := time.Now()
 	must(t, b.Release(ctx, c))
-	if took := time.Since(start); took > 400*time.Millisecond {
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	list[1].Heal()

@@ -52,7 +52,7 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 			return driver.Grant{}, said.failure()
 		case yes+no < b.quorum: // too few answer
 			c.lookIn(jitter(redisnode.MaxPause), yes > 0)
-		case yes > 0 && splits < maxSplits:
+		case yes >= b.quorum || yes > 0 && splits < maxSplits:
 			// Those who hold the name on too few nodes leave them to the oldest who waits there.
 			splits++
 			c.lookIn(jitter(2*stragglers), true)
@@ -91,7 +91,7 @@ func (c *claim) lookBy(d time.Duration) {
 	}
 }
 
-// look begins a look, and returns how to ask.
+// look begins a look, and returns how to ask. The next is after the fallback interval at the latest.
 func (c *claim) look() redisnode.How {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +99,9 @@ func (c *claim) look() redisnode.How {
 	if c.yield {
 		how = redisnode.Yield
 	}
-	c.due, c.yield = time.Now().Add(time.Hour), false
+	fallback := redisnode.Answer{Left: -1}.NextLook()
+	c.due, c.yield = time.Now().Add(fallback), false
+	c.alarm.Reset(fallback)
 	return how
 }
 

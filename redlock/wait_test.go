@@ -51,8 +51,10 @@ func TestSplitVotesGoToTheOldest(t *testing.T) {
 		granted := make(chan error, 2)
 		go func() {
 			_, err := b.wait(ctx, second)
+			if err == nil {
+				err = b.Release(ctx, younger)
+			}
 			granted <- err
-			must(t, b.Release(ctx, younger))
 		}()
 		if g, err := a.wait(ctx, first); err != nil || g.Token == 0 {
 			t.Fatalf("%+v %v", g, err)
@@ -65,6 +67,7 @@ func TestSplitVotesGoToTheOldest(t *testing.T) {
 		must(t, a.Release(ctx, older))
 		must(t, <-granted)
 		must(t, clients[2].Del(ctx, lockKey(t.Name())).Err())
+		nothingLeft(t, nodes)
 	}
 }
 

@@ -32,3 +32,25 @@ func TestYieldAfterLostAnswer(t *testing.T) {
 	}
 	must(t, b.Abandon(context.Background(), c.Claim))
 }
+
+// TestYieldRefusedAfterLostAnswer: a node is not asked as long as a request to yield may still have an effect, and so
+// it does not count as one that refuses, either: the waiter would look only when that says that the name is free.
+func TestYieldRefusedAfterLostAnswer(t *testing.T) {
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b, ctx := newDriver(t, fronts), within(t, 30*time.Second)
+	other := connect(t, nodes[0])[0]
+	must(t, other.Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
+	c := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, true))
+	p := c.places[0]
+	p.Join(p.at, func(redisnode.Event) {})
+	defer p.Leave(p.at)
+	must(t, p.Ready(ctx, p.at))
+	list[0].SwallowReply(isAcquire, 0)
+	if err := b.askNode(c, p, redisnode.Yield, 0); settled(err) || settled(b.votes(c)[0]) {
+		t.Errorf("it counts: %v, %v", err, b.votes(c)[0])
+	}
+	must(t, b.Abandon(ctx, c.Claim))
+	must(t, other.Del(ctx, lockKey(t.Name())).Err())
+	nothingLeft(t, nodes)
+}
