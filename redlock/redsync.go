@@ -21,7 +21,8 @@ func (b *backend) majority(ctx context.Context, c *claim, yes []int) error {
 		pools[i] = ballot(slices.Contains(yes, i))
 	}
 	id := func() (string, error) { return c.ID, nil }
-	mutex := redsync.New(pools...).NewMutex(c.Name, redsync.WithExpiry(c.TTL), redsync.WithGenValueFunc(id))
+	mutex := redsync.New(pools...).NewMutex(c.Name,
+		redsync.WithExpiry(c.TTL), redsync.WithGenValueFunc(id), redsync.WithFailFast(true))
 	if err := mutex.TryLockContext(ctx); err != nil {
 		return fmt.Errorf("%w: %w", err, b.votes(c).failure())
 	}
