@@ -10,7 +10,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker/driver"
-	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -68,7 +67,7 @@ func TestLeastPermission(t *testing.T) {
 	w.granted(t, 10*time.Second)
 	must(t, a.Evict(ctx, t.Name(), next.ID))
 	must(t, b.Abandon(ctx, next))
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 }
 
 // Who cannot log in, or may not do anything, is told so at once, also if it would wait.

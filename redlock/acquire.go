@@ -10,9 +10,6 @@ import (
 )
 
 const (
-	// lead is by how many microseconds a token that we propose is ahead of the nodes' time, to make up for the
-	// way of the request.
-	lead = 50_000
 	// rounds is how many times a majority that has granted the name is asked for the same token. Each time
 	// somebody else has raised the clock of the bucket meanwhile.
 	rounds = 4
@@ -30,14 +27,14 @@ func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, 
 	if c.Wait && b.listening(c) {
 		return b.wait(ctx, c)
 	}
-	b.askFor(ctx, c, redisnode.Try, 0)
+	b.askFor(ctx, c, redisnode.Try)
 	g, err := b.grant(ctx, c)
-	switch t := b.tally(c); {
+	switch yes, no := b.votes(c).count(); {
 	case err == nil || ctx.Err() != nil:
 		return g, err
 	case c.Wait:
 		return b.wait(ctx, c)
-	case t.refused == 0 || t.refused+len(t.held) < b.quorum:
+	case no == 0 || yes+no < b.quorum:
 		return g, err
 	}
 	// What some nodes have granted, or may still grant, is given back first.
@@ -47,65 +44,60 @@ func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, 
 	return g, driver.ErrTaken
 }
 
-// askFor asks all nodes for the name. They give the token, or a greater one. It returns when a majority has
-// granted or refused the name, all have answered or had their time, or ctx has ended.
-func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How, token int64) {
-	c.mu.Lock()
-	c.round++
-	round := c.round
-	for _, v := range c.votes {
-		v.answered, v.err = false, nil
-	}
-	c.mu.Unlock()
-	token = max(token, b.time()+lead)
-	b.ask(ctx, b.all(), func(i int) { b.askNode(c, c.votes[i], how, token, round) }, func() bool {
-		t := b.tally(c)
-		return t.written >= b.quorum || how != redisnode.Yield && t.refused >= b.quorum
+// askFor asks all nodes for the name. It returns when a majority has granted or refused it, all have answered, the
+// node timeout is over and a majority has answered, or ctx has ended.
+func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How) {
+	token := b.nextToken(c)
+	b.ask(ctx, func(i int) error { return b.askNode(c, c.places[i], how, token) }, func(yes, no int, late bool) bool {
+		return yes >= b.quorum || no >= b.quorum && how != redisnode.Yield || late && yes+no >= b.quorum
 	})
 }
 
-// askNode asks one node.
-func (b *backend) askNode(c *claim, v *vote, how redisnode.How, token int64, round int) {
-	v.calls.Lock()
-	defer v.calls.Unlock()
-	if how != redisnode.Raise && !v.Listening(v.at) {
-		how = redisnode.Try
+// askNode asks one node for the name, and for this token or a greater one. It returns its vote.
+func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) error {
+	p.calls.Lock()
+	defer p.calls.Unlock()
+	if how != redisnode.Raise && !p.Listening(p.at) {
+		how = redisnode.Try // it could not tell of a grant
 	}
 	c.mu.Lock()
-	skip := c.end != nil || b.clock.Now() < v.barred
-	late := v.at.LateUntil()
+	skip := c.ended || b.clock.Now() < p.barred
+	late := p.at.LateUntil()
 	if how == redisnode.Yield && !skip {
-		v.barred = b.clock.Now().Add(barred) // it may take the name away
+		p.barred = b.clock.Now().Add(barred) // it may take the name away
 	}
-	v.at.Since = c.since
+	p.at.Since = c.since
 	c.mu.Unlock()
 	if skip {
-		return
+		return p.unheard
 	}
 	var a redisnode.Answer
-	err := b.request(v.node, func(ctx context.Context) (err error) {
-		a, err = v.Acquire(ctx, v.at, how, token)
+	err := b.request(p.node, func(ctx context.Context) (err error) {
+		a, err = p.Acquire(ctx, p.at, how, token)
 		return err
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v.answered, v.err = err == nil && round == c.round, err
-	if err == nil {
-		v.heard(a)
-	} else {
-		v.said.Granted = false // or it is not known any more
+	if p.at.LateUntil() == late {
+		p.barred = 0 // no sending of this request may still have an effect
 	}
-	if v.at.LateUntil() == late {
-		v.barred = 0 // no sending of this request may still have an effect
+	if err != nil {
+		p.vote = err // what it said before may not be so any more
+		return err
 	}
+	p.heard(a)
+	if !a.Granted {
+		c.lookBy(a.NextLook())
+	}
+	return b.counts(p)
 }
 
 // grant returns the grant of a claim that a majority votes for: at once if these have written the same token, not
 // long ago, and otherwise after another round in which they do.
 func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
 	for range rounds {
-		if len(b.tally(c).held) < b.quorum {
-			return driver.Grant{}, b.failure(c)
+		if b.held(c) < b.quorum {
+			return driver.Grant{}, b.votes(c).failure()
 		}
 		if g, nodes := b.agreed(c); g.Until.Sub(b.clock.Now()) > c.TTL/2 {
 			if err := b.majority(ctx, c, nodes); err != nil {
@@ -113,7 +105,7 @@ func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
 			}
 			return g, nil
 		}
-		b.askFor(ctx, c, redisnode.Raise, b.tally(c).highest+1)
+		b.askFor(ctx, c, redisnode.Raise)
 	}
-	return driver.Grant{}, fmt.Errorf("the nodes did not agree on a token in time: %w", b.failure(c))
+	return driver.Grant{}, fmt.Errorf("the nodes did not agree on a token in time: %w", b.votes(c).failure())
 }

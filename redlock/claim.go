@@ -3,38 +3,46 @@ package redlock
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
+// lead is by how many microseconds a proposed token is ahead of the nodes' time, to make up for the way of the request.
+const lead = 50_000
+
 // claim is a claim at all nodes.
 type claim struct {
 	*driver.Claim
-	votes []*vote // one for each node
-	news  chan struct{}
+	places []*place // one at each node
 
 	mu      sync.Mutex
-	round   int       // how often all nodes have been asked
-	since   int64     // its age in the queues, in the nodes' time
-	evicted time.Time // when somebody last took its places
-	due     time.Time // when a waiter looks
-	yield   bool      // it then lets those go first who are older, also where it is granted
-	end     *ending   // once it is being released or abandoned; nothing new is asked then
+	since   int64          // its age in the queues, in the nodes' time
+	evicted time.Time      // when somebody last took its places
+	ended   bool           // it is being released or abandoned; the name is not asked for any more
+	linger  driver.Instant // until when the name then stays taken
+
+	// While it waits:
+	alarm *time.Timer // when it looks
+	due   time.Time   // the same
+	yield bool        // it then lets those go first who are older, also where it is granted
 }
 
-// vote is what one node has said to a claim. What is below calls is guarded by claim.mu.
-type vote struct {
+// place is a claim at one node.
+type place struct {
 	*node
-	at    *redisnode.Claim
-	calls sync.Mutex // one request at a time
+	at       *redisnode.Claim
+	calls    sync.Mutex  // held during a request about the claim; guards
+	end      error       // what the node said to the end of the claim
+	retrying atomic.Bool // it is told of that again and again
 
-	said     redisnode.Answer // the last answer or news
-	answered bool             // to the request of this round
-	err      error            // instead of an answer
-	noNews   error            // why it cannot tell news
-	barred   driver.Instant   // until then it does not count
+	// Guarded by claim.mu:
+	vote   error            // whether the node has granted the name, by its last answer or news
+	said   redisnode.Answer // which was this
+	barred driver.Instant   // until then it does not count
+	noNews error            // why it cannot tell news
 }
 
 func stateOf(c *driver.Claim) *claim {
@@ -43,56 +51,65 @@ func stateOf(c *driver.Claim) *claim {
 }
 
 func (b *backend) newClaim(dc *driver.Claim) *claim {
-	c := &claim{Claim: dc, news: make(chan struct{}, 1), since: b.time()}
+	c := &claim{Claim: dc, since: b.time()}
 	for _, n := range b.nodes {
-		c.votes = append(c.votes, &vote{node: n, at: n.Claim(dc)})
+		c.places = append(c.places, &place{node: n, at: n.Claim(dc), vote: n.unheard, end: n.unheard})
 	}
 	dc.State = c
 	return c
 }
 
 // heard takes down what the node has said, unless it has said something since. It wants claim.mu.
-func (v *vote) heard(a redisnode.Answer) {
-	if a.Now < v.said.Now {
+func (p *place) heard(a redisnode.Answer) {
+	if a.Now < p.said.Now {
 		return
 	}
-	if a.Granted && v.said.Granted && a.Token == v.said.Token {
-		a.Spare = v.said.Spare // is told only once
+	if a.Granted && p.said.Granted && a.Token == p.said.Token {
+		a.Spare = p.said.Spare // is told only once
 	}
-	v.said = a
+	p.said, p.vote = a, driver.ErrGone
+	if a.Granted {
+		p.vote = nil
+	}
 }
 
-// holds reports whether the node has granted the name to the claim. It wants claim.mu.
-func (b *backend) holds(v *vote) bool { return v.said.Granted && b.clock.Now() >= v.barred }
-
-// tally is how the votes for a claim stand.
-type tally struct {
-	held    []int // the nodes that have granted it
-	written int   // of these, those that have answered in this round
-	refused int   // nodes that have answered in this round that another has it
-	lasting int   // nodes with an error that no waiting will mend
-	highest int64 // the greatest token that is the claim's at any node
+// counts returns whether the node has granted the claim its name, as far as is known. It wants claim.mu.
+func (b *backend) counts(p *place) error {
+	switch {
+	case b.clock.Now() < p.barred:
+		return p.unheard
+	case p.vote != nil && p.noNews != nil:
+		return p.noNews
+	}
+	return p.vote
 }
 
-func (b *backend) tally(c *claim) (t tally) {
+// votes returns what all nodes say so far to whether the claim holds its name.
+func (b *backend) votes(c *claim) votes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, v := range c.votes {
-		switch held := b.holds(v); {
-		case held:
-			t.held = append(t.held, i)
-			if v.answered {
-				t.written++
-			}
-		case v.answered:
-			t.refused++
-		}
-		if v.noNews != nil || v.err != nil && !redisnode.Transient(v.err) {
-			t.lasting++
-		}
-		t.highest = max(t.highest, v.said.Token+v.said.Spare)
+	said := make(votes, len(c.places))
+	for i, p := range c.places {
+		said[i] = b.counts(p)
 	}
-	return t
+	return said
+}
+
+// held returns on how many nodes the claim holds its name.
+func (b *backend) held(c *claim) int {
+	yes, _ := b.votes(c).count()
+	return yes
+}
+
+// nextToken returns a token to propose: above all that the claim has at any node, and ahead of the nodes' time.
+func (b *backend) nextToken(c *claim) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	token := b.time() + lead
+	for _, p := range c.places {
+		token = max(token, p.said.Token+p.said.Spare+1)
+	}
+	return token
 }
 
 // agreed returns the grant, and the nodes it comes from, if a majority has written the same token: with the
@@ -101,49 +118,25 @@ func (b *backend) tally(c *claim) (t tally) {
 func (b *backend) agreed(c *claim) (g driver.Grant, nodes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	by := make(map[int64][]int)
-	for i, v := range c.votes {
-		token := v.said.Token
+	for _, first := range c.places {
+		g = driver.Grant{Token: first.said.Token, Spare: int64(c.Spare)}
 		if !b.fenced {
-			token = 0
+			g.Token = 0
 		}
-		if b.holds(v) {
-			by[token] = append(by[token], i)
-		}
-	}
-	for token, nodes := range by {
-		if len(nodes) < b.quorum {
-			continue
-		}
-		g = driver.Grant{Token: token, Spare: int64(c.Spare)}
+		nodes = nil
 		var sent []driver.Instant
-		for _, i := range nodes {
-			g.Spare = min(g.Spare, c.votes[i].said.Spare)
-			sent = append(sent, c.votes[i].said.Sent)
+		for i, p := range c.places {
+			if b.counts(p) == nil && (p.said.Token == g.Token || !b.fenced) {
+				nodes = append(nodes, i)
+				g.Spare = min(g.Spare, p.said.Spare)
+				sent = append(sent, p.said.Sent)
+			}
 		}
-		slices.Sort(sent)
-		g.Until = sent[len(sent)-b.quorum].Add(c.TTL)
-		return g, nodes
-	}
-	return g, nil
-}
-
-// failure says why there is no majority.
-func (b *backend) failure(c *claim) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := &QuorumError{Nodes: len(c.votes)}
-	for _, v := range c.votes {
-		switch {
-		case v.err != nil:
-			e.Errs = append(e.Errs, v.err)
-		case v.noNews != nil:
-			e.Errs = append(e.Errs, v.noNews)
-		case v.said.Granted:
-			e.Yes++
-		case v.answered:
-			e.No++
+		if len(nodes) >= b.quorum {
+			slices.Sort(sent)
+			g.Until = sent[len(sent)-b.quorum].Add(c.TTL)
+			return g, nodes
 		}
 	}
-	return e
+	return driver.Grant{}, nil
 }

@@ -12,10 +12,9 @@
 // # How it works
 //
 // The nodes have what package redis has on its server, read and written by the same scripts; keys look like
-// redlock:{qd7}:lock:orders/42, so that the two never meet under one prefix. A queue is in the order of the
-// claims' ages, which is the same on all nodes. All nodes are asked at once, and a majority decides: each grants
-// the name or puts the claim into its queue, and redsync counts the votes. A node that has not answered in time
-// gets one request at a time until it answers again.
+// redlock:{qd7}:lock:orders/42, so that the two never meet under one prefix. All nodes are asked at once, and a
+// majority decides: each grants the name or puts the claim into its queue, and redsync counts the votes. The
+// queues are in the order of the claims' ages, which is the same on all nodes.
 //
 // A release makes, on each node, the first of the queue the holder, and tells it by a message. That is as a rule
 // the same one everywhere, who then holds the lock without having asked. A waiter that was granted the name on

@@ -13,7 +13,7 @@ import (
 // errors.Is and errors.As look into the errors of all nodes.
 type QuorumError struct {
 	// Nodes is how many there are, Yes how many said yes and No how many that another has the
-	// lock. The others were not asked or gave no usable answer.
+	// lock. The others gave no usable answer, or none yet.
 	Nodes, Yes, No int
 	// Errs are the errors of the others; each names its node.
 	Errs []error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func cancelledAcquireLeavesNothing(t *testing.T, opts ...locker.Option) {
 		}
 		cancel()
 	}
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 	lock, err := open(t, nodes).TryAcquire(within(t, 10*time.Second), t.Name())
 	must(t, err)
 	must(t, lock.Release(context.Background()))
@@ -69,7 +70,7 @@ func TestRenewalBringsNothingBack(t *testing.T) {
 	_, err := b.Acquire(ctx, c)
 	must(t, err)
 	clients := connect(t, nodes...)
-	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	onAllFive(t, nodes)
 	renew := func() (until driver.Instant, err error) {
 		err = errors.New("not reported")
 		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
@@ -146,7 +147,7 @@ func lostReplies(t *testing.T, opts ...locker.Option) {
 	} else if errors.Is(err, locker.ErrNotAcquired) {
 		t.Errorf("lost replies were taken for a no: %v", err)
 	}
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 
 	for _, p := range list {
 		p.SwallowReply(isAcquire, 0)
@@ -182,36 +183,34 @@ func lateRequestsHaveNoEffect(t *testing.T, opts ...locker.Option) {
 	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
 	must(t, err)
 	must(t, lock.Release(context.Background()))
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 }
 
-// A message that nobody hears must not leave anybody waiting until the TTL.
+// A message that nobody hears must not leave anybody waiting until the TTL: neither who subscribed nor who came to a
+// subscription that stood.
 func TestWaiterSurvivesLostSubscription(t *testing.T) {
 	t.Parallel()
 	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
-	a, b := open(t, nodes), open(t, nodes)
-	clients := connect(t, nodes...)
-	held, err := a.Acquire(within(t, 10*time.Second), t.Name())
-	must(t, err)
-	got := make(chan error, 1)
-	go func() {
-		lock, err := b.Acquire(within(t, 20*time.Second), t.Name())
-		if err == nil {
-			err = lock.Release(context.Background())
+	a, b, clients := newDriver(t, nodes), newDriver(t, nodes), connect(t, nodes...)
+	ctx := within(t, 2*time.Minute)
+	kill := func() {
+		for _, c := range clients {
+			must(t, c.Do(ctx, "client", "kill", "type", "pubsub").Err())
 		}
-		got <- err
-	}()
-	eventually.Within(t, 10*time.Second, "somebody waits", func() bool {
-		return clients[0].LLen(within(t, 5*time.Second), queueKey(t.Name())).Val()+clients[2].LLen(within(t, 5*time.Second), queueKey(t.Name())).Val() > 0
-	})
-	for _, c := range clients {
-		must(t, c.Do(within(t, 5*time.Second), "client", "kill", "type", "pubsub").Err())
 	}
-	begin := time.Now()
-	must(t, held.Release(context.Background()))
-	must(t, <-got)
-	if d := time.Since(begin); d > 5*time.Second {
-		t.Errorf("it took %v", d)
+	for _, interrupt := range []func(){kill, func() {}, kill} {
+		held, waiting := newDriverClaim(t.Name(), time.Minute, false), newDriverClaim(t.Name(), time.Minute, true)
+		take(t, a, held)
+		w := begin(ctx, b, waiting)
+		waits(t, clients, t.Name(), 1)
+		places := b.newClaim(newDriverClaim(t.Name(), time.Minute, true)).places // which share the subscriptions
+		eventually.Is(t, "it is told news", func() bool {
+			return !slices.ContainsFunc(places, func(p *place) bool { return !p.Listening(p.at) })
+		})
+		interrupt()
+		must(t, a.Release(ctx, held))
+		w.granted(t, 10*time.Second) // by itself it looks every 20 s
+		must(t, b.Release(ctx, waiting))
 	}
 }
 
@@ -269,7 +268,7 @@ func majorityAfterTheTTL(t *testing.T, opts ...locker.Option) {
 	c := newDriverClaim(t.Name(), time.Second, false)
 	take(t, b, c)
 	must(t, b.Release(ctx, c))
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 	for _, p := range list {
 		p.FreezeDown()
 	}
@@ -284,5 +283,5 @@ func majorityAfterTheTTL(t *testing.T, opts ...locker.Option) {
 		t.Error("granted when it was over")
 	}
 	must(t, b.Abandon(ctx, c))
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 }

@@ -25,7 +25,7 @@ func TestLook(t *testing.T) {
 	}
 	c := sharedClaim(t.Name(), 30*time.Second, false)
 	g := take(t, b, c)
-	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	onAllFive(t, nodes)
 	w, r := newDriverClaim(t.Name(), 30*time.Second, true), sharedClaim(t.Name(), 30*time.Second, true)
 	waitsW := begin(ctx, b, w)
 	waits(t, connect(t, nodes...), t.Name(), 1)
@@ -254,12 +254,13 @@ func TestRenewalAsksSilentNodes(t *testing.T) {
 	nodes := five(t)
 	b, c := newDriver(t, nodes), newDriverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, c)
-	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	onAllFive(t, nodes)
 	<-b.working.None()
 	for _, n := range b.nodes[:2] {
 		n.silent.Store(true)
-		n.tried.Store(true)
+		n.probing.Store(true)
 	}
+	b.silent.Store(2)
 	for _, client := range connect(t, nodes[2:4]...) {
 		must(t, client.Del(within(t, 10*time.Second), lockKey(t.Name())).Err())
 	}
@@ -279,7 +280,7 @@ func TestLogHandlerThatHangs(t *testing.T) {
 	t.Cleanup(func() { close(hang) }) // before the Locker is closed
 	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
 	must(t, err)
-	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	onAllFive(t, nodes)
 	list[0].Freeze()
 	deadline := lock.Deadline()
 	eventually.Within(t, 20*time.Second, "renewed", func() bool { return lock.Deadline().After(deadline.Add(3 * time.Second)) })

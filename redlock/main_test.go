@@ -147,18 +147,26 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// keysOf are the locks and queues of name on all nodes that answer.
-func keysOf(t testing.TB, nodes []string, name string) (left []string) {
+// keys waits, for d, until there are n locks and queues on the nodes, all counted, whose names contain that of the test.
+func keys(t testing.TB, nodes []string, n int, d time.Duration) {
 	t.Helper()
-	for i, c := range connect(t, nodes...) {
-		keys, err := leftovers(within(t, 5*time.Second), c, name)
-		must(t, err)
-		for _, k := range keys {
-			left = append(left, fmt.Sprint(i, " ", k))
+	clients := connect(t, nodes...)
+	eventually.Within(t, d, fmt.Sprint(n, " locks and queues are there"), func() bool {
+		found := 0
+		for _, c := range clients {
+			keys, err := leftovers(within(t, 10*time.Second), c, t.Name())
+			must(t, err)
+			found += len(keys)
 		}
-	}
-	return left
+		return found == n
+	})
 }
+
+// nothingLeft waits until the test's name is gone from the nodes, which is before its TTL would do that.
+func nothingLeft(t testing.TB, nodes []string) { t.Helper(); keys(t, nodes, 0, 10*time.Second) }
+
+// onAllFive waits until the test's name is held, and not waited for, on all five nodes.
+func onAllFive(t testing.TB, nodes []string) { t.Helper(); keys(t, nodes, 5, time.Minute) }
 
 // eitherWay runs a test with tokens and without: the questions then are different.
 func eitherWay(t *testing.T, run func(*testing.T, ...locker.Option)) {

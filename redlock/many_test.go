@@ -17,7 +17,7 @@ import (
 func TestManyLongNamesHeld(t *testing.T) {
 	const n = 3000
 	nodes := addrs(servers.NewRedisSet(t, 3, servers.RedisOptions{}))
-	l := open(t, nodes)
+	l := open(t, nodes, locker.WithTTL(30*time.Second)) // for a machine that is busy
 	ctx := within(t, 5*time.Minute)
 	held := make([]*locker.Lock, n)
 	var wg sync.WaitGroup

@@ -17,49 +17,21 @@ func init() {
 	openurl.Register("redlock", "redlocks", "6379", openURL, "prefix", "node-timeout", "fencing")
 }
 
-// openURL opens redlock://host:port,host:port,host:port/db. User, password and database are the
-// same for all nodes.
+// openURL opens redlock://host:port,host:port,host:port/db. User, password and database are the same for all nodes.
 func openURL(_ context.Context, s *openurl.Server, opts ...locker.Option) (l locker.Locker, err error) {
-	own, err := urlOptions(s)
-	if err != nil {
-		return nil, err
-	}
 	db, err := openurl.Number("path", strings.TrimPrefix(s.Path, "/"), 1<<16-1)
 	if err != nil {
 		return nil, err
 	}
-	clients := make([]goredis.UniversalClient, len(s.Addresses))
-	for i, address := range s.Addresses {
-		clients[i] = goredis.NewClient(&goredis.Options{
-			Addr: address, Username: s.User, Password: s.Password, DB: db, TLSConfig: s.TLS,
-			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		})
-		own = append(own, locker.WithOnClose(clients[i].Close))
-	}
-	defer func() {
-		if err != nil {
-			for _, client := range clients {
-				_ = client.Close()
-			}
-		}
-	}()
-	return New(clients, append(opts, own...)...)
-}
-
-// urlOptions returns what the parameters of the URL say.
-func urlOptions(s *openurl.Server) ([]locker.Option, error) {
-	var opts []locker.Option
 	if prefix, ok := s.Params["prefix"]; ok {
 		if redisnode.CheckPrefix(prefix) != nil {
 			return nil, errors.New("parameter prefix: want 1 to 100 bytes without braces and spaces")
 		}
 		opts = append(opts, WithPrefix(prefix))
 	}
-	timeout, ok, err := s.Duration("node-timeout")
-	if err != nil {
+	if timeout, ok, err := s.Duration("node-timeout"); err != nil {
 		return nil, err
-	}
-	if ok {
+	} else if ok {
 		opts = append(opts, WithNodeTimeout(timeout))
 	}
 	switch fencing, ok := s.Params["fencing"]; {
@@ -68,5 +40,20 @@ func urlOptions(s *openurl.Server) ([]locker.Option, error) {
 	case ok && fencing != "true":
 		return nil, errors.New("parameter fencing: want true or false")
 	}
-	return opts, nil
+	clients := make([]goredis.UniversalClient, len(s.Addresses))
+	for i, address := range s.Addresses {
+		clients[i] = goredis.NewClient(&goredis.Options{
+			Addr: address, Username: s.User, Password: s.Password, DB: db, TLSConfig: s.TLS,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		opts = append(opts, locker.WithOnClose(clients[i].Close))
+	}
+	defer func() {
+		if err != nil {
+			for _, client := range clients {
+				_ = client.Close()
+			}
+		}
+	}()
+	return New(clients, opts...)
 }

@@ -2,10 +2,11 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -19,8 +20,6 @@ import (
 const (
 	// DefaultPrefix is what every key begins with unless WithPrefix says otherwise.
 	DefaultPrefix = "redlock"
-	// maxNodes is how many nodes there may be.
-	maxNodes = 64
 	// checkEvery is how soon a holder learns that its keys were deleted by hand.
 	checkEvery = 750 * time.Millisecond
 )
@@ -39,7 +38,7 @@ func WithPrefix(prefix string) locker.Option {
 }
 
 // WithNodeTimeout sets how long a node may take to answer before the others decide without it.
-// Without it that is a fifth of the TTL, but at least 200 ms and at most a second. Only what cannot
+// Without it that is a third of the TTL, but at least 200 ms and at most a second. Only what cannot
 // be decided without the node takes that long, and only until the node is known to be silent.
 func WithNodeTimeout(d time.Duration) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
@@ -83,11 +82,12 @@ type backend struct {
 	quorum int
 	clock  driver.Clock
 	log    *slog.Logger
-	bound  time.Duration
+	bound  time.Duration // the node timeout
 	fenced bool
 
+	silent  atomic.Int32    // how many nodes are
 	working underway.Group  // requests without an answer, and what is to be given back
-	closing context.Context // nothing is tried again
+	closing context.Context // ends before life, so that nothing is begun again
 	closed  context.CancelFunc
 	life    context.Context
 	die     context.CancelFunc
@@ -95,11 +95,11 @@ type backend struct {
 
 func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s settings) (*backend, error) {
 	n := len(clients)
-	if n == 0 || n > maxNodes {
-		return nil, fmt.Errorf("%d clients, want 1 to %d", n, maxNodes)
+	if n == 0 {
+		return nil, errors.New("no clients")
 	}
 	if s.bound == 0 {
-		s.bound = min(max(cfg.TTL/5, 200*time.Millisecond), time.Second)
+		s.bound = min(max(cfg.TTL/patience, 200*time.Millisecond), time.Second)
 	}
 	b := &backend{quorum: n/2 + 1, clock: cfg.Clock, log: cfg.Logger, bound: s.bound, fenced: !s.unfenced}
 	b.life, b.die = context.WithCancel(context.Background())
@@ -118,7 +118,7 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s setting
 		if j := slices.IndexFunc(b.nodes, func(other *node) bool { return other.name == name }); j >= 0 {
 			return nil, fmt.Errorf("clients %d and %d are for the same server", j, i)
 		}
-		b.nodes = append(b.nodes, &node{Node: redis, name: name})
+		b.nodes = append(b.nodes, &node{Node: redis, name: name, unheard: fmt.Errorf("node %s: no answer yet", name)})
 	}
 	if n < 3 || n%2 == 0 {
 		cfg.Logger.Warn("locker: redlock: an odd number of three or more nodes is advised", "nodes", n, "dead nodes survived", (n-1)/2)
@@ -153,14 +153,11 @@ func (b *backend) Close(ctx context.Context) error {
 	case <-bounded.Done():
 	}
 	b.die()
-	var all sync.WaitGroup
-	for _, n := range b.nodes {
-		all.Go(func() {
-			if err := n.Close(bounded); err != nil {
-				b.log.Warn("locker: redlock: closed although a node has not answered", "node", n.name, "error", err)
-			}
-		})
+	never := func(int, int, bool) bool { return false }
+	for i, err := range b.ask(bounded, func(i int) error { return b.nodes[i].Close(bounded) }, never) {
+		if err != nil {
+			b.log.Warn("locker: redlock: closed although a node has not answered", "node", b.nodes[i].name, "error", err)
+		}
 	}
-	all.Wait()
 	return ctx.Err()
 }

@@ -25,7 +25,7 @@ func TestReleaseWhoseAnswersAreLost(t *testing.T) {
 			ctx := within(t, 60*time.Second)
 			lock, err := l.Acquire(ctx, t.Name())
 			must(t, err)
-			eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+			onAllFive(t, nodes)
 			next := newDriverClaim(t.Name(), 30*time.Second, true)
 			var w *acquiring
 			if waiting {
@@ -72,11 +72,11 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
-	b := newDriver(t, fronts, WithNodeTimeout(500*time.Millisecond))
+	b := newDriver(t, fronts, WithNodeTimeout(20*time.Second))
 	ctx := within(t, 60*time.Second)
 	c := newDriverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, c)
-	eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, nodes, t.Name())) == 5 })
+	onAllFive(t, nodes)
 	list[1].Freeze()
 	eventually.Is(t, "it is known to be silent", func() bool {
 		_, _ = b.Look(ctx, t.Name())
@@ -84,11 +84,11 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 	})
 	start := time.Now()
 	must(t, b.Release(ctx, c))
-	if took := time.Since(start); took > 400*time.Millisecond {
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	list[1].Heal()
-	eventually.Within(t, 10*time.Second, "it is told", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 }
 
 // A holder whose lock is not renewed is told of keys that were deleted by hand, too, also when

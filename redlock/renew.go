@@ -2,105 +2,77 @@ package redlock
 
 import (
 	"context"
-	"slices"
+	"math"
 	"sync"
 
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
-// renewal is what the nodes have said of one holding: how many hold it, or do not, is in QuorumError.
+// renewal is what the nodes have said of one holding: which of them hold it, and until when these do at least.
 type renewal struct {
-	QuorumError
-	untils []driver.Instant // of the nodes where it is held
-	known  bool
+	votes
+	until driver.Instant
 }
 
-// decide returns what is known of the holding, or known not to become known.
-func (b *backend) decide(r *renewal) (until driver.Instant, err error, ok bool) {
-	switch {
-	case r.Yes >= b.quorum:
-		slices.Sort(r.untils)
-		return r.untils[r.Yes-b.quorum], nil, true
-	case r.No > r.Nodes-b.quorum:
-		return 0, driver.ErrGone, true
-	}
-	return 0, &r.QuorumError, r.Yes+r.No+len(r.Errs) == r.Nodes
-}
-
-// Renew implements [driver.Driver]. Each node is asked for the holdings that it has, all in one request. What a
-// majority says is reported at once.
+// Renew implements [driver.Driver]. Each node is asked for all holdings in one request. What a majority says of a
+// holding is reported at once. Silent nodes are asked, too: a few requests at most, and it may be this machine
+// that was slow.
 func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	var mu sync.Mutex
-	open := len(claims)
-	all := make(map[*driver.Claim]*renewal, open)
+	open := make(map[*driver.Claim]*renewal, len(claims)) // those of which no majority has said anything
 	at := make([][]*redisnode.Claim, len(b.nodes))
 	for _, dc := range claims {
-		c, r := stateOf(dc), &renewal{QuorumError: QuorumError{Nodes: len(b.nodes)}}
-		all[dc] = r
-		c.mu.Lock()
-		for i, v := range c.votes {
-			switch {
-			case v.said.Granted:
-				at[i] = append(at[i], v.at)
-			case v.err != nil:
-				r.Errs = append(r.Errs, v.err)
-			default:
-				r.No++
-			}
+		open[dc] = &renewal{b.unheard(), math.MaxInt64}
+		for i, p := range stateOf(dc).places {
+			at[i] = append(at[i], p.at)
 		}
-		c.mu.Unlock()
 	}
-	hear := func(c *redisnode.Claim, until driver.Instant, err error) {
+	hear := func(i int, dc *driver.Claim, until driver.Instant, vote error) {
 		mu.Lock()
 		defer mu.Unlock()
-		r := all[c.Claim]
-		switch err {
-		case nil:
-			r.Yes, r.untils = r.Yes+1, append(r.untils, until)
-		case driver.ErrGone:
-			r.No++
-		default:
-			r.Errs = append(r.Errs, err)
+		r := open[dc]
+		if r == nil || settled(r.votes[i]) {
+			return
 		}
-		if until, err, ok := b.decide(r); ok && !r.known && open > 0 {
-			r.known = true
-			open--
-			report(c.Claim, until, err)
+		if r.votes[i] = vote; vote == nil {
+			r.until = min(r.until, until)
+		}
+		switch yes, no := r.count(); {
+		case yes >= b.quorum:
+			delete(open, dc)
+			report(dc, r.until, nil)
+		case no > len(b.nodes)-b.quorum:
+			delete(open, dc)
+			report(dc, 0, driver.ErrGone)
 		}
 	}
-	nodes := slices.DeleteFunc(b.all(), func(i int) bool { return len(at[i]) == 0 })
-	answers := make(chan struct{}, len(nodes))
-	for _, i := range nodes {
-		b.working.Go(func() {
-			heard := 0
-			// Silent nodes are asked, too: a few requests at most, and it may be this machine that was slow.
-			err := b.send(b.nodes[i], func(ctx context.Context) (err error) {
-				b.nodes[i].Renew(ctx, at[i], func(c *redisnode.Claim, until driver.Instant, said error) {
-					err = said
-					heard++
-					hear(c, until, said)
-				})
-				return err
+	b.ask(ctx, func(i int) error {
+		err := b.send(b.nodes[i], func(ctx context.Context) (err error) {
+			b.nodes[i].Renew(ctx, at[i], func(c *redisnode.Claim, until driver.Instant, vote error) {
+				if settled(vote) {
+					hear(i, c.Claim, until, vote)
+				} else {
+					err = vote
+				}
 			})
-			for _, c := range at[i][heard:] {
-				hear(c, 0, err) // it was not asked
-			}
-			answers <- struct{}{}
+			return err
 		})
-	}
-	undecided := func() bool {
+		if err != nil {
+			for _, c := range at[i] {
+				hear(i, c.Claim, 0, err) // those that it has not confirmed
+			}
+		}
+		return err
+	}, func(int, int, bool) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return open > 0
-	}
-	for done := 0; done < len(nodes) && undecided() && ctx.Err() == nil; done++ {
-		select {
-		case <-answers:
-		case <-ctx.Done():
-		}
-	}
+		return len(open) == 0
+	})
 	mu.Lock()
 	defer mu.Unlock()
-	open = 0 // nothing is reported any more
+	for dc, r := range open {
+		report(dc, 0, r.failure())
+	}
+	clear(open) // nothing is reported any more
 }

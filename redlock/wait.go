@@ -2,8 +2,8 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -21,101 +21,109 @@ const (
 func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 	listen, stop := context.WithCancel(ctx)
 	defer stop()
-	for _, v := range c.votes {
-		v.Join(v.at, func(e redisnode.Event) { b.hear(listen, c, v, e) })
-		defer v.Leave(v.at)
+	first := b.bound // or as soon as enough nodes tell news
+	if b.listening(c) {
+		first = 0
 	}
-	mute := slices.DeleteFunc(b.all(), func(i int) bool { return c.votes[i].Listening(c.votes[i].at) })
-	soon, cancel := context.WithTimeout(listen, b.bound)
-	b.ask(soon, mute, func(i int) { b.ready(listen, c, c.votes[i]) }, func() bool { return b.listening(c) })
-	cancel()
-	var failed error
-	for splits, outages := 0, 0; ; {
-		c.mu.Lock()
-		how := redisnode.Queue
-		if c.yield {
-			how = redisnode.Yield
+	c.mu.Lock()
+	c.due, c.alarm = time.Now().Add(first), time.NewTimer(first)
+	c.mu.Unlock()
+	for _, p := range c.places {
+		p.Join(p.at, func(e redisnode.Event) { b.hear(listen, c, p, e) })
+		defer p.Leave(p.at)
+		b.working.Go(func() { b.subscribe(listen, c, p) })
+	}
+	for splits := 0; ; {
+		select {
+		case <-c.alarm.C:
+		case <-ctx.Done():
+			return driver.Grant{}, b.votes(c).failure()
 		}
-		c.due, c.yield = time.Now().Add(time.Hour), false
-		c.mu.Unlock()
-		if len(b.tally(c).held) < b.quorum { // it was not told of a majority
-			b.askFor(ctx, c, how, 0)
+		if how := c.look(); b.held(c) < b.quorum { // it was not told of a majority
+			b.askFor(ctx, c, how)
 		}
 		g, err := b.grant(ctx, c)
 		if err == nil {
 			return g, nil
 		}
-		if ctx.Err() == nil || failed == nil {
-			failed = err // what was in the way before ctx ended says more
-		}
-		switch t := b.tally(c); {
-		case t.lasting > len(b.nodes)-b.quorum:
-			return driver.Grant{}, b.failure(c)
-		case len(t.held)+t.refused < b.quorum:
-			outages++
-			c.lookIn(backoff(redisnode.MinPause, redisnode.MaxPause, outages), len(t.held) > 0)
-		case len(t.held) > 0 && splits < maxSplits:
+		said := b.votes(c)
+		switch yes, no := said.count(); {
+		case said.lasting() > len(b.nodes)-b.quorum:
+			return driver.Grant{}, said.failure()
+		case yes+no < b.quorum: // too few answer
+			c.lookIn(jitter(redisnode.MaxPause), yes > 0)
+		case yes >= b.quorum || yes > 0 && splits < maxSplits:
 			// Those who hold the name on too few nodes leave them to the oldest who waits there.
 			splits++
-			c.lookIn(backoff(stragglers/2, 4*stragglers, splits), true)
-		default:
-			splits, outages = 0, 0
-			c.lookIn(b.untilFree(c), false)
-		}
-		if b.sleep(ctx, c); ctx.Err() != nil {
-			return driver.Grant{}, failed
+			c.lookIn(jitter(2*stragglers), true)
+		default: // it looks when a node is to be free, see askNode
+			splits = 0
 		}
 	}
 }
 
-// sleep returns when it is time to look, a majority has granted the name, or ctx has ended.
-func (b *backend) sleep(ctx context.Context, c *claim) {
-	for len(b.tally(c).held) < b.quorum && ctx.Err() == nil {
-		c.mu.Lock()
-		rest := time.Until(c.due)
-		c.mu.Unlock()
-		if rest <= 0 {
-			return
+// lasting returns how many nodes have an error that no waiting will mend.
+func (v votes) lasting() (n int) {
+	for _, vote := range v {
+		if !settled(vote) && !passes(vote) {
+			n++
 		}
-		timer := time.NewTimer(rest)
-		select {
-		case <-timer.C:
-		case <-c.news:
-		case <-ctx.Done():
-		}
-		timer.Stop()
 	}
+	return n
 }
 
-// lookIn has a waiter look after d at the latest, and then yield.
+// passes reports whether it makes sense to wait until err goes away by itself.
+func passes(err error) bool { return redisnode.Transient(err) || redisnode.TimedOut(err) }
+
+// lookIn has the claim look after d at the latest, and then yield.
 func (c *claim) lookIn(d time.Duration, yield bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.yield = c.yield || yield
+	c.lookBy(d)
+}
+
+// lookBy is lookIn without yielding, and nothing for a claim that does not wait. It wants claim.mu.
+func (c *claim) lookBy(d time.Duration) {
 	if due := time.Now().Add(d); due.Before(c.due) {
 		c.due = due
-	}
-	c.yield = c.yield || yield
-	select {
-	case c.news <- struct{}{}:
-	default:
+		c.alarm.Reset(d)
 	}
 }
 
+// look begins a look, and returns how to ask. The next is after the fallback interval at the latest.
+func (c *claim) look() redisnode.How {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	how := redisnode.Queue
+	if c.yield {
+		how = redisnode.Yield
+	}
+	fallback := redisnode.Answer{Left: -1}.NextLook()
+	c.due, c.yield = time.Now().Add(fallback), false
+	c.alarm.Reset(fallback)
+	return how
+}
+
 // hear takes news from a node; it does not block.
-func (b *backend) hear(listen context.Context, c *claim, v *vote, e redisnode.Event) {
+func (b *backend) hear(listen context.Context, c *claim, p *place, e redisnode.Event) {
 	switch {
 	case e.Granted:
 		c.mu.Lock()
-		if a, ok := v.said.After(e); ok {
-			v.heard(a)
+		if a, ok := p.said.After(e); ok {
+			p.heard(a)
 		}
 		c.mu.Unlock()
-		c.lookIn(stragglers, true) // if the other nodes do not follow
+		if b.held(c) < b.quorum {
+			c.lookIn(stragglers, true) // if the other nodes do not follow
+		} else {
+			c.lookIn(0, false)
+		}
 	case e.In > 0:
 		c.lookIn(e.In+stragglers, false)
 	case e.Received == 0: // the subscription was interrupted
 		c.lookIn(0, false)
-		b.working.Go(func() { b.ready(listen, c, v) })
+		b.working.Go(func() { b.subscribe(listen, c, p) })
 	default: // somebody took its place in the queue: it queues anew, at the end
 		c.mu.Lock()
 		if now := time.Now(); now.Sub(c.evicted) > time.Second { // the first node to say so
@@ -129,58 +137,46 @@ func (b *backend) hear(listen context.Context, c *claim, v *vote, e redisnode.Ev
 // listening reports whether enough nodes tell news.
 func (b *backend) listening(c *claim) bool {
 	n := 0
-	for _, v := range c.votes {
-		if v.Listening(v.at) {
+	for _, p := range c.places {
+		if p.Listening(p.at) {
 			n++
 		}
 	}
 	return n >= b.quorum
 }
 
-// ready waits until a node tells news, and then has the claim queue there, too.
-func (b *backend) ready(listen context.Context, c *claim, v *vote) {
-	for failures := 1; !v.Listening(v.at); failures++ {
-		err := v.Ready(listen, v.at)
-		if err == nil || listen.Err() != nil {
-			break
-		}
-		if !redisnode.Transient(err) {
-			b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", v.name, "error", err)
+// subscribe waits until a node tells news, and then has the claim queue there, too.
+func (b *backend) subscribe(listen context.Context, c *claim, p *place) {
+	mute := !p.Listening(p.at)
+	for failures := 1; ; failures++ {
+		err := p.Ready(listen, p.at)
+		switch {
+		case listen.Err() != nil:
+			return
+		case err == nil:
+			if mute && b.listening(c) {
+				c.lookIn(0, false)
+			}
+			return
+		case !passes(err):
+			b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", p.name, "error", err)
 			c.mu.Lock()
-			v.noNews = err
+			p.noNews = fmt.Errorf("node %s: %w", p.name, err)
 			c.mu.Unlock()
-			break
+			c.lookIn(0, false)
+			return
 		}
 		select {
-		case <-time.After(backoff(redisnode.MinPause, redisnode.MaxPause, failures)):
+		case <-time.After(backoff(failures)):
 		case <-listen.Done():
 		}
 	}
-	c.lookIn(0, false)
 }
 
-// untilFree returns when a majority of the nodes may be free, if no holder is heard of.
-func (b *backend) untilFree(c *claim) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var looks []time.Duration
-	for _, v := range c.votes {
-		switch {
-		case v.said.Granted:
-			looks = append(looks, 0)
-		case v.answered:
-			looks = append(looks, v.said.NextLook())
-		}
-	}
-	if len(looks) < b.quorum {
-		return redisnode.MaxPause
-	}
-	slices.Sort(looks)
-	return looks[b.quorum-1]
-}
+// jitter returns a random time of d at most, and at least half of that.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// backoff is a random time of which the bounds double with each failure in a row.
-func backoff(first, most time.Duration, failures int) time.Duration {
-	d := min(first<<min(failures-1, 10), most)
-	return d/2 + rand.N(d/2+1)
+// backoff returns a pause after so many failures in a row.
+func backoff(failures int) time.Duration {
+	return jitter(min(redisnode.MinPause<<min(failures-1, 10), redisnode.MaxPause))
 }

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
@@ -21,10 +25,10 @@ import (
 func votesOf(t testing.TB, b *backend, c *claim, nodes ...int) {
 	t.Helper()
 	for _, i := range nodes {
-		b.askNode(c, c.votes[i], redisnode.Try, b.time()+lead, 0)
+		must(t, b.askNode(c, c.places[i], redisnode.Try, b.nextToken(c)))
 	}
-	if held := b.tally(c).held; len(held) != len(nodes) {
-		t.Fatalf("holds %v, want %v", held, nodes)
+	if held := b.held(c); held != len(nodes) {
+		t.Fatalf("held on %d nodes, want %v", held, nodes)
 	}
 }
 
@@ -47,8 +51,10 @@ func TestSplitVotesGoToTheOldest(t *testing.T) {
 		granted := make(chan error, 2)
 		go func() {
 			_, err := b.wait(ctx, second)
+			if err == nil {
+				err = b.Release(ctx, younger)
+			}
 			granted <- err
-			must(t, b.Release(ctx, younger))
 		}()
 		if g, err := a.wait(ctx, first); err != nil || g.Token == 0 {
 			t.Fatalf("%+v %v", g, err)
@@ -61,6 +67,7 @@ func TestSplitVotesGoToTheOldest(t *testing.T) {
 		must(t, a.Release(ctx, older))
 		must(t, <-granted)
 		must(t, clients[2].Del(ctx, lockKey(t.Name())).Err())
+		nothingLeft(t, nodes)
 	}
 }
 
@@ -79,12 +86,12 @@ func TestVoteOfNodeThatDies(t *testing.T) {
 	if g, err := b.wait(within(t, 20*time.Second), c); err != nil || g.Token == 0 {
 		t.Fatalf("%+v %v", g, err)
 	}
-	if held := b.tally(c).held; len(held) < 3 {
-		t.Errorf("held on %v", held)
+	if held := b.held(c); held < 3 {
+		t.Errorf("held on %d nodes", held)
 	}
 	must(t, b.Release(within(t, 20*time.Second), dc))
 	list[2].Heal()
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 }
 
 // Of many who ask at the same time all get the name in the end, and then nothing is left.
@@ -107,7 +114,7 @@ func TestNobodyStarves(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually.Within(t, 10*time.Second, "nothing is left", func() bool { return len(keysOf(t, nodes, t.Name())) == 0 })
+	nothingLeft(t, nodes)
 }
 
 // A waiter that has the votes of some nodes asks the others when the holder's time is over: its own
@@ -167,7 +174,7 @@ func TestDeniedMessages(t *testing.T) {
 			holder := newDriver(t, addrs(set))
 			held := newDriverClaim(t.Name(), 30*time.Second, false)
 			take(t, holder, held)
-			eventually.Is(t, "all five have it", func() bool { return len(keysOf(t, addrs(set), t.Name())) == 5 })
+			onAllFive(t, addrs(set))
 			for i := range silent {
 				must(t, connect(t, set[i].Addr())[0].Do(ctx, "acl", "setuser", "default", "-"+command).Err())
 			}
@@ -193,7 +200,7 @@ func TestDeniedMessages(t *testing.T) {
 // A waiter whose time ends while the nodes have yet to answer says what they said before.
 func TestReasonOutlivesTheNextLook(t *testing.T) {
 	t.Parallel()
-	nodes := addrs(servers.NewRedisSet(t, 5, servers.RedisOptions{}))
+	nodes := addrs(servers.NewRedisSet(t, 3, servers.RedisOptions{}))
 	ctx := within(t, 60*time.Second)
 	replicas := func(wanted string) {
 		for _, c := range connect(t, nodes...) {
@@ -202,22 +209,86 @@ func TestReasonOutlivesTheNextLook(t *testing.T) {
 	}
 	replicas("5")
 	list, fronts := proxies(t, nodes)
-	l := open(t, fronts)
-	waiting, cancel := context.WithTimeout(ctx, 2*time.Second)
+	clients, refused := connect(t, fronts...), make([]hears, len(nodes))
+	for i, c := range clients {
+		c.AddHook(&refused[i])
+	}
+	b := newDriverOver(t, clients)
+	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	time.AfterFunc(time.Second, func() {
-		for _, p := range list {
-			p.FreezeUp()
-		}
-	})
-	_, err := l.Acquire(waiting, t.Name())
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "NOREPLICAS") {
-		t.Errorf("got %v", err)
+	c := newDriverClaim(t.Name(), 30*time.Second, true)
+	w := begin(waiting, b, c)
+	for i, p := range list {
+		eventually.Is(t, "the node has refused", func() bool { return refused[i].noReplicas.Load() })
+		p.FreezeUp()
+		held := p.Stats().HeldUp
+		eventually.Is(t, "it is asked again", func() bool { return p.Stats().HeldUp > held })
+	}
+	cancel()
+	<-w.done
+	if n := strings.Count(w.err.Error(), "NOREPLICAS"); n != len(nodes) {
+		t.Errorf("%d reasons in %v", n, w.err)
 	}
 	for _, p := range list {
 		p.Heal()
 	}
-	replicas("0") // so that the claim can be given back
+	replicas("0")
+	must(t, b.Abandon(ctx, c))
+}
+
+// hears is a hook of a client that notes whether a server refused for want of replicas.
+type hears struct{ noReplicas atomic.Bool }
+
+func (h *hears) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (h *hears) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func (h *hears) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		err := next(ctx, cmd)
+		if err != nil && strings.Contains(err.Error(), "NOREPLICAS") {
+			h.noReplicas.Store(true)
+		}
+		return err
+	}
+}
+
+// Nodes of which not even a connection can be made in time are waited for like others that are away.
+func TestDialThatTimesOutIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	var dialled atomic.Int64
+	away.Store(true)
+	var clients []goredis.UniversalClient
+	for _, addr := range five(t) {
+		o := options(addr)
+		o.DialerRetries = 1
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dialled.Add(1); away.Load() {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: context.DeadlineExceeded}
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}
+		c := goredis.NewClient(o)
+		t.Cleanup(func() { _ = c.Close() })
+		clients = append(clients, c)
+	}
+	b := newDriverOver(t, clients)
+	c := newDriverClaim(t.Name(), 30*time.Second, true)
+	w := begin(within(t, 60*time.Second), b, c)
+	select {
+	case <-w.done:
+		t.Fatalf("it did not wait: %v", w.err)
+	case <-time.After(2 * time.Second): // some looks, and some tries to subscribe
+	}
+	if n := dialled.Load(); n < 20 {
+		t.Errorf("dialled %d times", n)
+	}
+	away.Store(false)
+	w.granted(t, 30*time.Second)
+	must(t, b.Release(within(t, 30*time.Second), c))
 }
 
 type lockedBuffer struct {

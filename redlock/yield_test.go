@@ -18,21 +18,39 @@ func TestYieldAfterLostAnswer(t *testing.T) {
 	must(t, b.Release(context.Background(), warm))
 
 	c := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, true))
-	v := c.votes[0]
+	v := c.places[0]
 	v.Join(v.at, func(redisnode.Event) {})
 	defer v.Leave(v.at)
 	must(t, v.Ready(within(t, 10*time.Second), v.at)) // without that it is not asked to yield
 	list[0].SwallowReply(isAcquire, 0)
-	b.askNode(c, v, redisnode.Try, 0, 0)
+	_ = b.askNode(c, v, redisnode.Try, 0)
 	if v.at.LateUntil() == 0 {
 		t.Fatal("no answer was lost")
 	}
-	b.askNode(c, v, redisnode.Yield, 0, 0)
-	c.mu.Lock()
-	holds, err := b.holds(v), v.err
-	c.mu.Unlock()
-	if !holds {
+	if err := b.askNode(c, v, redisnode.Yield, 0); err != nil {
 		t.Errorf("the node does not count: %v", err)
 	}
 	must(t, b.Abandon(context.Background(), c.Claim))
+}
+
+// TestYieldRefusedAfterLostAnswer: a node is not asked as long as a request to yield may still have an effect, and so
+// it does not count as one that refuses, either: the waiter would look only when that says that the name is free.
+func TestYieldRefusedAfterLostAnswer(t *testing.T) {
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b, ctx := newDriver(t, fronts), within(t, 30*time.Second)
+	other := connect(t, nodes[0])[0]
+	must(t, other.Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
+	c := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, true))
+	p := c.places[0]
+	p.Join(p.at, func(redisnode.Event) {})
+	defer p.Leave(p.at)
+	must(t, p.Ready(ctx, p.at))
+	list[0].SwallowReply(isAcquire, 0)
+	if err := b.askNode(c, p, redisnode.Yield, 0); settled(err) || settled(b.votes(c)[0]) {
+		t.Errorf("it counts: %v, %v", err, b.votes(c)[0])
+	}
+	must(t, b.Abandon(ctx, c.Claim))
+	must(t, other.Del(ctx, lockKey(t.Name())).Err())
+	nothingLeft(t, nodes)
 }
