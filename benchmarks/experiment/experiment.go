@@ -42,6 +42,14 @@ func (d *Depth) UnmarshalText(b []byte) error {
 // pick returns the value for a depth; the smoke form has that of the quick one.
 func pick[T any](d Depth, quick, short, full T) T { return [...]T{quick, quick, short, full}[d] }
 
+// smaller returns how many take part, where usual is the number: a fifth of it in the smoke form.
+func (d Depth) smaller(usual int) int {
+	if d == Smoke {
+		return usual / 5
+	}
+	return usual
+}
+
 // window returns how long to measure, or to keep a server busy, where d is usual: a fifth of it in
 // the smoke form.
 func (d Depth) window(usual time.Duration) time.Duration {

@@ -14,13 +14,10 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/measure"
 )
 
-const manyProcesses = "16 processes of 16 goroutines"
+const inProcesses = "processes of 16 goroutines"
 
 // handOverFor is for how long a process may pass the name on within itself.
 const handOverFor = 5 * time.Millisecond
-
-// throngSize is how many goroutines of one client want the name.
-const throngSize = 16
 
 func handOver() Experiment {
 	return Experiment{
@@ -35,10 +32,11 @@ func handOver() Experiment {
 			{Name: "largest/smallest", Better: -1, Plot: true, Meaning: "the largest share of a process, divided by the smallest"},
 			{Name: "two inside", Better: -1, Meaning: "times that somebody got the lock while another goroutine of the same process had it"},
 		},
-		Cases: func(Depth) []Case {
+		Cases: func(d Depth) []Case {
+			n := d.smaller(16)
 			return []Case{
-				{Name: "16 " + oneClient, N: throngSize, How: oneClient, HandOver: handOverFor},
-				{Name: manyProcesses, N: 16, Goroutines: throngSize, How: manyProcesses, HandOver: handOverFor},
+				{Name: "16 " + oneClient, N: 16, How: oneClient, HandOver: handOverFor},
+				{Name: fmt.Sprintf("%d %s", n, inProcesses), N: n, Goroutines: 16, How: inProcesses, HandOver: handOverFor},
 			}
 		},
 		Repeat: func(d Depth) int { return pick(d, 1, 1, 6) },
@@ -49,7 +47,7 @@ func handOver() Experiment {
 			return c.Setup.Service != contender.Memory || k.How == oneClient
 		},
 		Do: func(ctx context.Context, c *Cell) error {
-			if c.Case.How == manyProcesses {
+			if c.Case.How == inProcesses {
 				return doProcesses(ctx, c)
 			}
 			return doGoroutinesOfOne(ctx, c)

@@ -29,7 +29,7 @@ func herd() Experiment {
 			// With a TTL of a minute nobody has to keep a session alive meanwhile.
 			waiters := func(n int) Case { return Case{Name: fmt.Sprintf("%d waiters", n), N: n, TTL: time.Minute} }
 			if d != Full {
-				return []Case{waiters(100)}
+				return []Case{waiters(d.smaller(100))}
 			}
 			many := waiters(1000)
 			many.Times = 1

@@ -49,6 +49,11 @@ func scale() Experiment {
 			hold100k.TTL = DefaultTTL
 			lease100k := Case{Name: fmt.Sprintf("%d %s", 100000, leased), N: 100000, How: leased, TTL: DefaultTTL}
 			once := func(n int) Case { return Case{Name: fmt.Sprintf("%d %s", n, usedOnce), N: n, How: usedOnce} }
+			if d == Smoke {
+				held := hold(100)
+				held.TTL = smokeTTL
+				return []Case{held, spread(20), once(200)}
+			}
 			if d != Full {
 				return []Case{hold(1000), hold(10000), spread(100), once(200)}
 			}
@@ -69,6 +74,9 @@ func scale() Experiment {
 		},
 	}
 }
+
+// smokeTTL is that of names that are held in the smoke form, where a machine that has much else to do must not lose them.
+const smokeTTL = 9 * time.Second
 
 func scaleFits(d Depth, c contender.Contender, k Case) bool {
 	if !usual(d, c, k) || c.Setup.Nodes == 3 {
@@ -147,8 +155,9 @@ func doHeld(ctx context.Context, c *Cell) error {
 		return err
 	}
 	c.Put("heap", max(0, heap()-heapBefore)/float64(n))
-	c.Put("goroutines", max(0, float64(leastGoroutines(ctx, c.TTL()/3)-goroutinesBefore))/float64(n))
-	if err := c.putCPU(ctx, c.TTL()/3); err != nil {
+	stay := leastGoroutines(ctx, c.TTL()/3, goroutinesBefore) - goroutinesBefore
+	c.Put("goroutines", float64(max(0, stay))/float64(n))
+	if err := c.putCPU(ctx, c.Depth.window(c.TTL()/3)); err != nil {
 		return err
 	}
 	requests, err := c.Site.Requests(ctx, func() error {
@@ -179,11 +188,12 @@ func doHeld(ctx context.Context, c *Cell) error {
 	return ctx.Err()
 }
 
-// leastGoroutines looks again and again for a while and returns the least number of goroutines that there were. Those that
-// renew come and go, many of them at the same time; what is asked is how many stay for as long as locks are held.
-func leastGoroutines(ctx context.Context, window time.Duration) int {
+// leastGoroutines looks again and again for a while and returns the least number of goroutines that there were, or the first
+// that is no more than before. Those that renew come and go, many of them at the same time; what is asked is how many stay for
+// as long as locks are held.
+func leastGoroutines(ctx context.Context, window time.Duration, before int) int {
 	least := runtime.NumGoroutine()
-	for start := time.Now(); time.Since(start) < window && contender.Pause(ctx, 10*time.Millisecond) == nil; {
+	for start := time.Now(); least > before && time.Since(start) < window && contender.Pause(ctx, 10*time.Millisecond) == nil; {
 		least = min(least, runtime.NumGoroutine())
 	}
 	return least

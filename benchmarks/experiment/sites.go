@@ -44,8 +44,8 @@ func (r *runner) openSites(ctx context.Context, cells []*Cell) {
 // openSite starts servers and gives them their first work.
 func (r *runner) openSite(ctx context.Context, setup contender.Setup, c contender.Contender) {
 	s, err := site.Start(ctx, setup, r.Given)
-	if r.noteSite(setup, s, err); err == nil && setup != contender.InProcess {
-		warmUp(ctx, r.Depth, s, c)
+	if r.noteSite(setup, s, err); err == nil && setup != contender.InProcess && r.Depth != Smoke {
+		warmUp(ctx, s, c)
 	}
 }
 
@@ -73,14 +73,13 @@ func (r *runner) closeSites() {
 
 // warmUp gives a server its first work. ZooKeeper's JVM compiles while it does, and
 // takes some thousands of acquisitions until it is no longer faster each second.
-func warmUp(ctx context.Context, depth Depth, s *site.Site, c contender.Contender) {
+func warmUp(ctx context.Context, s *site.Site, c contender.Contender) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	d, at := 100*time.Millisecond, 1
 	if s.Setup.Service == contender.ZooKeeper {
 		d, at = 4*time.Second, 8
 	}
-	d = depth.window(d)
 	client, err := c.Open(ctx, contender.Config{Addrs: s.Addrs, TTL: DefaultTTL})
 	if err != nil {
 		return // the first cell will say why

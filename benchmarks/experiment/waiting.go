@@ -36,10 +36,11 @@ func waiting() Experiment {
 				}
 				return Case{Name: name, N: n, TTL: 3 * beat}
 			}
-			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat}
 			if d != Full {
-				return []Case{clients(100), shared}
+				n := d.smaller(100)
+				return []Case{clients(n), {Name: fmt.Sprint(n, " ", oneClient), N: n, How: oneClient, TTL: 3 * beat}}
 			}
+			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat}
 			readers := Case{Name: "100 readers behind a writer", N: 100, How: manyReaders, TTL: 3 * beat}
 			permits := Case{Name: "100 clients for 1 of 10 permits", N: 100, How: onePermit, TTL: 3 * beat}
 			return []Case{clients(1), clients(10), clients(100), clients(1000), shared, readers, permits}

@@ -117,7 +117,7 @@ var buildJava = sync.OnceValues(func() (string, error) {
 
 // warmUp is for how long a crowd competes before it is measured for the first time: the JVM compiles what is called
 // often while it runs.
-const warmUp = 3 * time.Second
+var warmUp = 3 * time.Second
 
 // jvm is the process of a crowd.
 type jvm struct {
