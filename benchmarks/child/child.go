@@ -173,9 +173,13 @@ func (p *Process) Close() error {
 // Group is several children.
 type Group []*Process
 
-// StartGroup starts a child for each of args, and returns those it has started when all have said "ready".
-func StartGroup[T any](ctx context.Context, role string, args []T) (Group, error) {
-	var g Group
+// StartGroup starts a child for each of args, and returns them when all have said "ready".
+func StartGroup[T any](ctx context.Context, role string, args []T) (g Group, err error) {
+	defer func() {
+		if err != nil {
+			g.Close()
+		}
+	}()
 	for _, a := range args {
 		p, err := Start(role, a)
 		if err != nil {
@@ -184,8 +188,12 @@ func StartGroup[T any](ctx context.Context, role string, args []T) (Group, error
 		g = append(g, p)
 	}
 	for _, p := range g {
-		if line, err := p.Hear(ctx); err != nil || line != "ready" {
-			return g, fmt.Errorf("a process said %q: %w", line, err)
+		line, err := p.Hear(ctx)
+		if err == nil && line != "ready" {
+			err = fmt.Errorf("a process said %q", line)
+		}
+		if err != nil {
+			return g, err
 		}
 	}
 	return g, nil

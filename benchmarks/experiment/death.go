@@ -57,10 +57,10 @@ func doDeath(ctx context.Context, c *Cell) error {
 	defer cancel()
 	told := c.opening()
 	holder, err := child.StartGroup(ctx, RoleHold, []opening{told})
-	defer holder.Close()
 	if err != nil {
 		return err
 	}
+	defer holder.Close()
 	heldSince := time.Now()
 	client, err := c.Open(ctx)
 	if err != nil {

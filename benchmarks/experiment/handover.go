@@ -120,10 +120,10 @@ func throng(ctx context.Context, client contender.Client, t thronging, parent ch
 func doProcesses(ctx context.Context, c *Cell) error {
 	told := thronging{c.opening(), c.Case.Goroutines}
 	all, err := child.StartGroup(ctx, RoleThrong, slices.Repeat([]thronging{told}, c.Case.N))
-	defer all.Close()
 	if err != nil {
 		return err
 	}
+	defer all.Close()
 	window := c.Depth.window(pick(c.Depth, 2*time.Second, 2*time.Second, 4*time.Second))
 	start := time.Now()
 	if err := errors.Join(all.Say("go"), contender.Pause(ctx, window)); err != nil {

@@ -115,10 +115,10 @@ func doShop(ctx context.Context, c *Cell) (err error) {
 	told := slices.Repeat([]buying{b}, shopProcesses)
 	told[0].Stall = c.Case.How != busy
 	staff, err := child.StartGroup(ctx, RoleBuy, told)
-	defer staff.Close()
 	if err != nil {
 		return err
 	}
+	defer staff.Close()
 	start, late := time.Now(), staff
 	if told[0].Stall {
 		if err := pauseHolder(ctx, c, db, staff); err != nil {
