@@ -44,7 +44,8 @@ func (r *runner) openSites(ctx context.Context, cells []*Cell) {
 // openSite starts servers and gives them their first work.
 func (r *runner) openSite(ctx context.Context, setup contender.Setup, c contender.Contender) {
 	s, err := site.Start(ctx, setup, r.Given)
-	if r.noteSite(setup, s, err); err == nil && setup != contender.InProcess && r.Depth != Smoke {
+	r.noteSite(setup, s, err)
+	if err == nil && setup != contender.InProcess && r.Depth != Smoke && c.Open != nil {
 		warmUp(ctx, s, c)
 	}
 }

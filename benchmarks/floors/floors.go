@@ -28,7 +28,9 @@ func All() []contender.Contender {
 	)
 }
 
-func floor(calls string, open func(context.Context, contender.Config) (contender.Client, error), on ...contender.Setup) (all []contender.Contender) {
+type opening func(context.Context, contender.Config) (contender.Client, error)
+
+func floor(calls string, open opening, on ...contender.Setup) (all []contender.Contender) {
 	for _, s := range on {
 		all = append(all, contender.Contender{Name: "floor-" + s.String(), Family: "floor", Setup: s, Note: calls, Open: open})
 	}

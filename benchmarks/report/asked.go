@@ -236,7 +236,8 @@ func kinds(backend, contender string, permits bool) []asked {
 		atLeast(backend, "hand-over, 16 goroutines of one Locker: at least 100,000 locks/s", of("hand-over", sixteenOne, contender, "rate"), 100_000, "/s"),
 		atLeast(backend, "hand-over, 16 processes: at least 50,000 locks/s together", of("hand-over", processes, contender, "rate"), 50_000, "/s"),
 		most(backend, "hand-over, 16 processes: largest share at most 1.5 of the smallest", of("hand-over", processes, contender, "largest/smallest"), 1.5, ""),
-		atLeast(backend, "64 readers of one name: at least the rate of 64 names", of("readers", readersOne, contender, "rate"), 1, "/s").besideCase(readersMany),
+		atLeast(backend, "64 readers of one name: at least the rate of 64 names",
+			of("readers", readersOne, contender, "rate"), 1, "/s").besideCase(readersMany),
 		most(backend, "a writer among 64 readers: p99 under 10 hand-overs", of("readers", writerAmong, contender, "in hand-overs"), 10, ""),
 	}
 	if !permits {
@@ -245,7 +246,8 @@ func kinds(backend, contender string, permits bool) []asked {
 	return append(list,
 		most(backend, "100 clients for 10 permits: never 11", of("permits", permitOfTen, contender, "too many"), 0, ""),
 		most(backend, "100 clients for 10 permits: less than one of the ten idle", of("permits", permitOfTen, contender, "idle"), 10, "%"),
-		most(backend, "100 clients for 10 permits: at most 1.5 of the requests of exclusive locks", of("permits", permitOfTen, contender, "requests"), 1.5, "").besideCase("exclusive"))
+		most(backend, "100 clients for 10 permits: at most 1.5 of the requests of exclusive locks",
+			of("permits", permitOfTen, contender, "requests"), 1.5, "").besideCase("exclusive"))
 }
 
 // Answers compares what is asked of the backends that were chosen with what was measured.

@@ -16,11 +16,15 @@ import (
 // the error of a library that was closed.
 type lossReportingClient struct{ conformance.Client }
 
-func (c lossReportingClient) Acquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
+func (c lossReportingClient) Acquire(
+	ctx context.Context, name string, opts ...locker.AcquireOption,
+) (conformance.Holding, error) {
 	return reporting(c.Client.Acquire(ctx, name, opts...))
 }
 
-func (c lossReportingClient) TryAcquire(ctx context.Context, name string, opts ...locker.AcquireOption) (conformance.Holding, error) {
+func (c lossReportingClient) TryAcquire(
+	ctx context.Context, name string, opts ...locker.AcquireOption,
+) (conformance.Holding, error) {
 	return reporting(c.Client.TryAcquire(ctx, name, opts...))
 }
 
