@@ -22,6 +22,8 @@ const (
 	// stuckAfter is how long a competition waits at its end for those who wait for a lock that
 	// nobody holds.
 	stuckAfter = 2 * time.Second
+	// lateBy is by how much longer a machine with much else to do may take until somebody gets the lock.
+	lateBy = 10 * time.Second
 	// never is when a client had the lock that did not get it.
 	never = time.Duration(math.MaxInt64)
 	// countedReps is in how many repetitions requests are counted: their number does not
@@ -154,10 +156,10 @@ func compete(ctx context.Context, clients []contender.Client, name string, k con
 	for i, client := range clients {
 		wg.Go(func() { r.run(ctx, client, i) })
 	}
-	_ = contender.Pause(ctx, k.warm)
+	r.atLeastOnce(ctx, k.warm) // until then they connect
 	r.open.Store(true)
 	start := time.Now()
-	_ = contender.Pause(ctx, k.window)
+	r.atLeastOnce(ctx, k.window)
 	r.over.Store(true)
 	took := time.Since(start)
 	r.awaitEnd(ctx, &wg)
@@ -248,6 +250,15 @@ func (r *race) turn(ctx context.Context, client contender.Client, i int, acquire
 		return fmt.Errorf("release: %w", err)
 	}
 	return nil
+}
+
+// atLeastOnce waits for d, and then for up to lateBy until somebody has got the lock meanwhile.
+func (r *race) atLeastOnce(ctx context.Context, d time.Duration) {
+	before := r.got.Load()
+	err := contender.Pause(ctx, d)
+	for end := time.Now().Add(lateBy); err == nil && r.got.Load() == before && time.Now().Before(end); {
+		err = contender.Pause(ctx, time.Millisecond)
+	}
 }
 
 // awaitEnd waits until all have come back. Those who are still waiting although nobody
