@@ -49,60 +49,50 @@ func Choose(all []contender.Contender, backends, rivals string) ([]contender.Con
 	if err != nil {
 		return nil, fmt.Errorf("-backends: %w", err)
 	}
-	wantRivals, err := chooser(all, contender.Rival, rivals)
+	wantRival, err := chooser(all, contender.Rival, rivals)
 	if err != nil {
 		return nil, fmt.Errorf("-rivals: %w", err)
 	}
-	setups := map[contender.Setup]bool{}
-	for _, c := range all {
-		if c.Role == contender.Ours && wantOurs(c) {
-			setups[c.Setup] = true
-		}
-	}
-	picked := func(c contender.Contender) bool {
-		if c.Role == contender.Ours {
-			return wantOurs(c)
-		}
-		everything := rivals == "" || rivals == "all"
-		some := backends != "" && backends != "all"
-		return wantRivals(c) && (!everything || !some || setups[c.Setup])
-	}
 	var chosen []contender.Contender
-	for _, c := range all {
-		if (c.Role == contender.Ours || c.Role == contender.Rival) && picked(c) {
-			chosen = append(chosen, c)
-			setups[c.Setup] = true
+	setups := map[contender.Setup]bool{}
+	choose := func(role contender.Role, want func(contender.Contender) bool) {
+		for _, c := range all {
+			if c.Role == role && want(c) {
+				chosen = append(chosen, c)
+				setups[c.Setup] = true
+			}
 		}
 	}
+	choose(contender.Ours, wantOurs)
+	if everything(rivals) && !everything(backends) {
+		wantRival = func(c contender.Contender) bool { return setups[c.Setup] }
+	}
+	choose(contender.Rival, wantRival)
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("nothing is left to compare")
 	}
-	for _, c := range all {
-		along := setups[c.Setup] || c.Setup.Service == contender.Memory
-		if (c.Role == contender.Floor || c.Role == contender.Exhibit) && along {
-			chosen = append(chosen, c)
-		}
-	}
+	along := func(c contender.Contender) bool { return setups[c.Setup] || c.Setup == contender.InProcess }
+	choose(contender.Floor, along)
+	choose(contender.Exhibit, along)
 	slices.SortStableFunc(chosen, byServers)
 	return chosen, nil
 }
 
 // byServers has those beside each other who stand on the same servers.
 func byServers(a, b contender.Contender) int {
-	order := []contender.Service{contender.Memory, contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres, contender.MariaDB}
 	return cmp.Or(
-		cmp.Compare(slices.Index(order, a.Setup.Service), slices.Index(order, b.Setup.Service)),
+		cmp.Compare(slices.Index(contender.Services, a.Setup.Service), slices.Index(contender.Services, b.Setup.Service)),
 		cmp.Compare(a.Setup.Nodes, b.Setup.Nodes),
 		cmp.Compare(a.Setup.Variant, b.Setup.Variant),
 	)
 }
 
+func everything(list string) bool { return list == "" || list == "all" }
+
+// chooser returns a function that reports whether a list names a contender of a role.
 func chooser(all []contender.Contender, role contender.Role, list string) (func(contender.Contender) bool, error) {
-	switch list {
-	case "", "all":
-		return func(contender.Contender) bool { return true }, nil
-	case "none":
-		return func(contender.Contender) bool { return false }, nil
+	if everything(list) || list == "none" {
+		return func(contender.Contender) bool { return list != "none" }, nil
 	}
 	words := strings.Split(list, ",")
 	for _, w := range words {

@@ -23,21 +23,29 @@ const (
 	envArgs = "LOCKER_COMPARE_ARGS"
 )
 
-// Role is what a child does. It reads what the parent says line by line and answers
-// through say. Its ctx ends when the parent closes the input.
-type Role func(ctx context.Context, args []byte, heard <-chan string, say func(string)) error
+// Role is what a child does. Its ctx ends when the parent closes the input.
+type Role func(ctx context.Context, args []byte, parent Parent) error
 
-var (
-	mu    sync.Mutex
-	roles = map[string]Role{}
-)
+// Parent is the other side of a child.
+type Parent struct {
+	Heard <-chan string // what it says, line by line
+}
+
+// Say tells the parent a line.
+func (Parent) Say(line string) { fmt.Println(line) }
+
+// Await returns when the parent says line, and an error if it says something else or ends.
+func (p Parent) Await(line string) error {
+	if heard := <-p.Heard; heard != line {
+		return fmt.Errorf("was told %q instead of %q", heard, line)
+	}
+	return nil
+}
+
+var roles = map[string]Role{}
 
 // Register makes a role known. It is called before Main.
-func Register(name string, r Role) {
-	mu.Lock()
-	defer mu.Unlock()
-	roles[name] = r
-}
+func Register(name string, r Role) { roles[name] = r }
 
 // Main plays the role that the environment asks for and does not return then. The
 // program (and TestMain, where tests start children) calls it first.
@@ -46,9 +54,7 @@ func Main() {
 	if name == "" {
 		return
 	}
-	mu.Lock()
 	role := roles[name]
-	mu.Unlock()
 	if role == nil {
 		fmt.Fprintf(os.Stderr, "no role %q\n", name)
 		os.Exit(2)
@@ -62,13 +68,7 @@ func Main() {
 			heard <- in.Text()
 		}
 	}()
-	var out sync.Mutex
-	say := func(line string) {
-		out.Lock()
-		defer out.Unlock()
-		fmt.Println(line)
-	}
-	if err := role(ctx, []byte(os.Getenv(envArgs)), heard, say); err != nil {
+	if err := role(ctx, []byte(os.Getenv(envArgs)), Parent{heard}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -139,13 +139,20 @@ func (p *Process) Hear(ctx context.Context) (string, error) {
 }
 
 // Kill ends the child by SIGKILL. Its moment is before the return of this call.
-func (p *Process) Kill() error { return ignoreDone(p.cmd.Process.Kill()) }
+func (p *Process) Kill() error { return p.signal(syscall.SIGKILL) }
 
 // Pause stops the child in its tracks, Resume lets it go on.
-func (p *Process) Pause() error { return ignoreDone(p.cmd.Process.Signal(syscall.SIGSTOP)) }
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
 // Resume lets a paused child go on.
-func (p *Process) Resume() error { return ignoreDone(p.cmd.Process.Signal(syscall.SIGCONT)) }
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(sig os.Signal) error {
+	if err := p.cmd.Process.Signal(sig); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
 
 // Close ends the child if it still runs and waits until it is gone.
 func (p *Process) Close() error {
@@ -163,9 +170,48 @@ func (p *Process) Close() error {
 	return err
 }
 
-func ignoreDone(err error) error {
-	if errors.Is(err, os.ErrProcessDone) {
-		return nil
+// Group is several children.
+type Group []*Process
+
+// StartGroup starts a child for each of args, and returns them when all have said "ready".
+func StartGroup[T any](ctx context.Context, role string, args []T) (g Group, err error) {
+	defer func() {
+		if err != nil {
+			g.Close()
+		}
+	}()
+	for _, a := range args {
+		p, err := Start(role, a)
+		if err != nil {
+			return g, err
+		}
+		g = append(g, p)
+	}
+	for _, p := range g {
+		line, err := p.Hear(ctx)
+		if err == nil && line != "ready" {
+			err = fmt.Errorf("a process said %q", line)
+		}
+		if err != nil {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+// Say sends all of them a line.
+func (g Group) Say(line string) (err error) {
+	for _, p := range g {
+		err = errors.Join(err, p.Say(line))
 	}
 	return err
+}
+
+// Close ends all of them at once.
+func (g Group) Close() {
+	var wg sync.WaitGroup
+	for _, p := range g {
+		wg.Go(func() { _ = p.Close() })
+	}
+	wg.Wait()
 }

@@ -11,18 +11,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Register("echo", func(ctx context.Context, args []byte, heard <-chan string, say func(string)) error {
+	Register("echo", func(ctx context.Context, args []byte, parent Parent) error {
 		var hello string
 		if err := json.Unmarshal(args, &hello); err != nil {
 			return err
 		}
-		say(hello)
-		for line := range heard {
-			say(line)
+		parent.Say(hello)
+		for line := range parent.Heard {
+			parent.Say(line)
 		}
 		return ctx.Err()
 	})
-	Register("fail", func(context.Context, []byte, <-chan string, func(string)) error {
+	Register("fail", func(context.Context, []byte, Parent) error {
 		return errors.New("nothing works")
 	})
 	Main()

@@ -82,7 +82,7 @@ func twoDashes(args []string) []string {
 func list(w io.Writer) {
 	fmt.Fprintln(w, "backends:   ", strings.Join(catalog.Families(contender.Ours), " "))
 	fmt.Fprintln(w, "rivals:     ", strings.Join(catalog.Families(contender.Rival), " "))
-	fmt.Fprintln(w, "experiments:", strings.Join(starred(), " "))
+	fmt.Fprintln(w, "experiments:", experimentNames("*", every))
 	fmt.Fprintln(w, "\nA backend or rival can also be named with its servers:")
 	for _, c := range catalog.All() {
 		if c.Role == contender.Ours || c.Role == contender.Rival {
@@ -91,35 +91,22 @@ func list(w io.Writer) {
 	}
 }
 
-// onDemand are the names of the experiments that are run only if they are named.
-func onDemand() []string {
+// experimentNames are the names of the experiments that are wanted, with a mark behind those that are run only if they are named.
+func experimentNames(mark string, want func(experiment.Experiment) bool) string {
 	var names []string
 	for _, e := range experiment.All() {
-		if e.OnDemand {
+		switch {
+		case !want(e):
+		case e.OnDemand:
+			names = append(names, e.Name+mark)
+		default:
 			names = append(names, e.Name)
 		}
 	}
-	return names
+	return strings.Join(names, " ")
 }
 
-// starred are the names of the experiments, with a star behind those that are on demand.
-func starred() []string {
-	names := experimentNames()
-	for i, e := range experiment.All() {
-		if e.OnDemand {
-			names[i] += "*"
-		}
-	}
-	return names
-}
-
-func experimentNames() []string {
-	var names []string
-	for _, e := range experiment.All() {
-		names = append(names, e.Name)
-	}
-	return names
-}
+func every(experiment.Experiment) bool { return true }
 
 // command is the command line, without the password of a database that it may have.
 func (o *options) command() string {
@@ -180,7 +167,8 @@ func (o *options) plan() (experiment.Plan, []string, error) {
 	if p.Depth != experiment.Full {
 		leftOut = append(leftOut, fmt.Sprintf("the %s form measures fewer cases, shorter and less often: -full measures all", p.Depth))
 		if o.Experiments == "" || o.Experiments == "all" {
-			leftOut = append(leftOut, "experiments that are run only if -experiments names them: "+strings.Join(onDemand(), ", "))
+			leftOut = append(leftOut, "experiments that are run only if -experiments names them: "+
+				experimentNames("", func(e experiment.Experiment) bool { return e.OnDemand }))
 		}
 	}
 	return p, leftOut, nil
@@ -188,21 +176,17 @@ func (o *options) plan() (experiment.Plan, []string, error) {
 
 // chooseExperiments picks those of a list; all are those that need not be named.
 func chooseExperiments(list string) ([]experiment.Experiment, error) {
-	var chosen []experiment.Experiment
+	all := experiment.All()
 	if list == "" || list == "all" {
-		for _, e := range experiment.All() {
-			if !e.OnDemand {
-				chosen = append(chosen, e)
-			}
-		}
-		return chosen, nil
+		return slices.DeleteFunc(all, func(e experiment.Experiment) bool { return e.OnDemand }), nil
 	}
+	var chosen []experiment.Experiment
 	for w := range strings.SplitSeq(list, ",") {
-		i := slices.IndexFunc(experiment.All(), func(e experiment.Experiment) bool { return e.Name == w })
+		i := slices.IndexFunc(all, func(e experiment.Experiment) bool { return e.Name == w })
 		if i < 0 {
-			return nil, fmt.Errorf("-experiments: %q is none of %s", w, strings.Join(experimentNames(), ", "))
+			return nil, fmt.Errorf("-experiments: %q is none of %s", w, experimentNames("", every))
 		}
-		chosen = append(chosen, experiment.All()[i])
+		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
 }

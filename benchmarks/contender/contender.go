@@ -9,7 +9,9 @@ package contender
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,6 +36,9 @@ const (
 	Postgres  Service = "postgres"
 	MariaDB   Service = "mariadb"
 )
+
+// Services are all kinds of servers, in the order of the report.
+var Services = []Service{Memory, Redis, ZooKeeper, Etcd, Postgres, MariaDB}
 
 // Setup is what servers a contender runs on. Contenders with the same Setup share
 // the servers of a run.
@@ -64,9 +69,25 @@ func (s Setup) String() string {
 	return name
 }
 
+// InProcess needs no server; the others are of one server, as most contenders are.
+var (
+	InProcess  = Setup{Service: Memory}
+	Redis1     = Setup{Service: Redis, Nodes: 1}
+	ZooKeeper1 = Setup{Service: ZooKeeper, Nodes: 1}
+	Etcd1      = Setup{Service: Etcd, Nodes: 1}
+	Postgres1  = Setup{Service: Postgres, Nodes: 1}
+	MariaDB1   = Setup{Service: MariaDB, Nodes: 1}
+)
+
+// Of returns the same with so many servers.
+func (s Setup) Of(nodes int) Setup { return Setup{s.Service, nodes, s.Variant} }
+
+// But returns the same, with servers that differ.
+func (s Setup) But(v Variant) Setup { return Setup{s.Service, s.Nodes, v} }
+
 // Contender is one line of the comparison.
 type Contender struct {
-	// Name is unique: "redis", "redsync-5", "zk.Lock-3".
+	// Name is unique: "redis", "redsync-5", "zk.Lock-3". Empty, it is the Family.
 	Name string
 	// Family is the Name less the setup: "redsync". It is what -backends and
 	// -rivals choose by.
@@ -84,6 +105,27 @@ type Contender struct {
 	Open func(ctx context.Context, cfg Config) (Client, error)
 	// OpenCrowd is what a library of another language has instead of Open: n clients in a process of their own.
 	OpenCrowd func(ctx context.Context, cfg Config, n int) (Crowd, error)
+}
+
+// On returns c on each of the setups, with the number of servers, and how they differ, behind its name.
+func (c Contender) On(setups ...Setup) (all []Contender) {
+	for _, s := range setups {
+		c.Name, c.Setup = c.Family+s.String()[len(s.Service):], s
+		all = append(all, c)
+	}
+	return all
+}
+
+// List returns all contenders of a role.
+func List(role Role, lists ...[]Contender) []Contender {
+	all := slices.Concat(lists...)
+	for i := range all {
+		all[i].Role = role
+		if all[i].Name == "" {
+			all[i].Name = all[i].Family
+		}
+	}
+	return all
 }
 
 // Crowd is a number of clients that measure by themselves, so that what lies between their process and this one is not measured.
@@ -112,7 +154,7 @@ type Traits struct {
 	Renews bool
 	// Fenced: a holding has a token that grows.
 	Fenced bool
-	// Shared, Permits: it is a Chooser and has locks of this kind.
+	// Shared, Permits: it has AcquireKind, and locks of this kind.
 	Shared, Permits bool
 	// HandOver: it heeds Config.HandOver.
 	HandOver bool
@@ -129,22 +171,29 @@ type Config struct {
 	HandOver time.Duration
 }
 
-// Client is one user of the lock service. Its methods may be called from several
+// Client is one user of the lock service. Its functions may be called from several
 // goroutines.
-type Client interface {
+type Client struct {
 	// Acquire waits until name is free and takes it.
-	Acquire(ctx context.Context, name string) (Held, error)
+	Acquire func(ctx context.Context, name string) (Held, error)
+	// AcquireKind, if there are several kinds of locks, does so as k says.
+	AcquireKind func(ctx context.Context, name string, k Kind) (Held, error)
+	// Try, if a library can ask without waiting, does so. The error is ErrTaken if the name is held.
+	Try func(ctx context.Context, name string) (Held, error)
 	// Close ends the client in the way its library means it to be ended. Names
 	// still held are not released first.
-	Close() error
+	Close func() error
 }
 
-// Held is one holding. *locker.Lock is one.
-type Held interface {
-	// Token fences; 0 if there is none.
-	Token() int64
-	// Release gives the name back.
-	Release(ctx context.Context) error
+// ErrTaken is returned by Try.
+var ErrTaken = errors.New("taken")
+
+// Closing returns a Close of what cannot fail to close.
+func Closing(end func()) func() error {
+	return func() error {
+		end()
+		return nil
+	}
 }
 
 // Kind is what a name is taken as. The zero value is exclusive and renewed.
@@ -156,28 +205,29 @@ type Kind struct {
 	Lease time.Duration
 }
 
-// Chooser is a Client that has locks of several kinds. Like Acquire, AcquireKind waits.
-type Chooser interface {
-	AcquireKind(ctx context.Context, name string, k Kind) (Held, error)
+// As returns a client whose Acquire takes names as k says. It has AcquireKind.
+func (c Client) As(k Kind) Client {
+	take := c.AcquireKind
+	c.Acquire = func(ctx context.Context, name string) (Held, error) { return take(ctx, name, k) }
+	return c
 }
 
-// As returns c with an Acquire that takes names as k says. c is a Chooser.
-func As(c Client, k Kind) Client { return as{c, k} }
-
-type as struct {
-	Client
-	kind Kind
+// Held is one holding. *locker.Lock is one.
+type Held interface {
+	// Token fences; 0 if there is none.
+	Token() int64
+	// Release gives the name back.
+	Release(ctx context.Context) error
 }
 
-func (a as) Acquire(ctx context.Context, name string) (Held, error) {
-	return a.Client.(Chooser).AcquireKind(ctx, name, a.kind)
-}
+// Plain is a Held that can only be released.
+type Plain func(ctx context.Context) error
 
-// Trier is a Client that can ask without waiting. The error is ErrTaken if the name
-// is held.
-type Trier interface {
-	Try(ctx context.Context, name string) (Held, error)
-}
+// Token returns 0.
+func (Plain) Token() int64 { return 0 }
+
+// Release gives the name back.
+func (p Plain) Release(ctx context.Context) error { return p(ctx) }
 
 // Dated is a Held that says until when it holds.
 type Dated interface {
@@ -190,5 +240,17 @@ type Watched interface {
 	Context() context.Context
 }
 
-// ErrTaken is returned by Try.
-var ErrTaken = fmt.Errorf("taken")
+// Extender is a Held that lives on only if its caller says so again and again.
+type Extender interface {
+	Extend(ctx context.Context, ttl time.Duration) error
+}
+
+// Pause waits for d; it returns the error of ctx if that ends first.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -36,6 +36,9 @@ func Etcd(ctx context.Context, addrs []string) (*clientv3.Client, error) {
 	return client, nil
 }
 
+// Connections is how many a client of a database has, as with pgx's default on four processors.
+const Connections = 4
+
 // Postgres makes a pgx pool with its defaults, but for the number of connections.
 func Postgres(ctx context.Context, addr string, connections int32) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig("postgres://postgres@" + addr + "/postgres?sslmode=disable")

@@ -17,28 +17,28 @@ func postgresExhibit(name, note string, take postgresRecipe) contender.Contender
 	return contender.Contender{
 		Name:   name,
 		Family: "naive",
-		Role:   contender.Exhibit,
-		Setup:  contender.Setup{Service: contender.Postgres, Nodes: 1},
+		Setup:  contender.Postgres1,
 		Note:   note,
 		Traits: contender.Traits{Waits: true},
 		Open: func(ctx context.Context, cfg contender.Config) (contender.Client, error) {
 			// Two of the recipes need a connection for each that holds or waits.
 			pool, err := dial.Postgres(ctx, cfg.Addrs[0], 64)
 			if err != nil {
-				return nil, err
+				return contender.Client{}, err
 			}
-			const tables = `select pg_advisory_lock(0);
+			_, err = pool.Exec(ctx, `do $$ begin
+				perform pg_advisory_xact_lock(0);
 				create table if not exists naive_row (name text primary key);
 				create table if not exists naive_for_update (name text primary key);
-				select pg_advisory_unlock(0)`
-			if err := pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
-				_, err := c.Conn().PgConn().Exec(ctx, tables).ReadAll()
-				return err
-			}); err != nil {
-				pool.Close()
-				return nil, err
-			}
-			return tableUser{pool, take}, nil
+			end $$`)
+			return contender.Client{
+				Acquire: func(ctx context.Context, name string) (contender.Held, error) {
+					release, err := take(ctx, pool, name)
+					return contender.Plain(release), err
+				},
+				// It ends the connections, also of those who hold something.
+				Close: contender.Closing(func() { go pool.Close() }), // which waits for connections in use
+			}, err
 		},
 	}
 }
@@ -60,10 +60,8 @@ func insertRow(ctx context.Context, pool *pgxpool.Pool, name string) (func(conte
 				return err
 			}, nil
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := contender.Pause(ctx, 10*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -110,27 +108,3 @@ func advisoryLock(ctx context.Context, pool *pgxpool.Pool, name string) (func(co
 		return err
 	}, nil
 }
-
-type tableUser struct {
-	pool *pgxpool.Pool
-	take postgresRecipe
-}
-
-func (u tableUser) Acquire(ctx context.Context, name string) (contender.Held, error) {
-	release, err := u.take(ctx, u.pool, name)
-	if err != nil {
-		return nil, err
-	}
-	return taken(release), nil
-}
-
-// Close ends the connections, also of those who hold something.
-func (u tableUser) Close() error {
-	go u.pool.Close() // waits for connections in use
-	return nil
-}
-
-type taken func(ctx context.Context) error
-
-func (taken) Token() int64                        { return 0 }
-func (t taken) Release(ctx context.Context) error { return t(ctx) }

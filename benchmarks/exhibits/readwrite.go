@@ -24,21 +24,25 @@ const (
 // that wait n² names are read until the last has had its turn.
 func parentWatched(kind string) recipe {
 	return func(ctx context.Context, conn *zk.Conn, name string) (contender.Held, error) {
-		mine, parent, err := join(conn, "/naive-rw-parent-"+name, kind)
-		for err == nil {
-			var children []string
-			var changed <-chan zk.Event
-			children, _, changed, err = conn.ChildrenW(parent)
-			if err != nil {
-				break
-			}
-			if lastAhead(children, mine.path, kind) == "" {
-				return mine, nil
-			}
-			err = wait(ctx, changed)
-		}
-		return nil, mine.undo(err)
+		return whileWatched(ctx, conn, "/naive-rw-parent-"+name, kind)
 	}
+}
+
+// whileWatched stands in the queue of parent and watches all of it until nobody is ahead that matters.
+func whileWatched(ctx context.Context, conn *zk.Conn, parent, kind string) (contender.Held, error) {
+	mine, err := join(conn, parent, kind)
+	for err == nil {
+		var children []string
+		var changed <-chan zk.Event
+		if children, _, changed, err = conn.ChildrenW(parent); err != nil {
+			break
+		}
+		if lastAhead(children, mine.path, kind) == "" {
+			return mine, nil
+		}
+		err = wait(ctx, changed)
+	}
+	return nil, mine.undo(err)
 }
 
 // lastWriterWatched: a reader watches the last writer ahead of it, a writer whoever is just
@@ -48,7 +52,8 @@ func parentWatched(kind string) recipe {
 // the whole queue and watches another, up to once for each of them.
 func lastWriterWatched(kind string) recipe {
 	return func(ctx context.Context, conn *zk.Conn, name string) (contender.Held, error) {
-		mine, parent, err := join(conn, "/naive-rw-last-writer-"+name, kind)
+		parent := "/naive-rw-last-writer-" + name
+		mine, err := join(conn, parent, kind)
 		for err == nil {
 			var children []string
 			if children, _, err = conn.Children(parent); err != nil {
@@ -69,12 +74,12 @@ func lastWriterWatched(kind string) recipe {
 }
 
 // join creates the node by which its maker stands in the queue.
-func join(conn *zk.Conn, parent, kind string) (mine node, _ string, err error) {
+func join(conn *zk.Conn, parent, kind string) (node, error) {
 	if _, err := conn.Create(parent, nil, 0, anyone); err != nil && err != zk.ErrNodeExists {
-		return mine, parent, err
+		return node{}, err
 	}
 	path, err := conn.Create(parent+"/"+kind, nil, zk.FlagEphemeral|zk.FlagSequence, anyone)
-	return node{conn, path}, parent, err
+	return node{conn, path}, err
 }
 
 // undo removes the node, if there is one, after err.
@@ -82,7 +87,7 @@ func (n node) undo(err error) error {
 	if n.path != "" {
 		_ = n.conn.Delete(n.path, -1)
 	}
-	return fmt.Errorf("read/write recipe: %w", err)
+	return fmt.Errorf("queue of nodes: %w", err)
 }
 
 // lastAhead returns the last of the children that keeps the one at path waiting, "" if

@@ -19,29 +19,28 @@ import (
 // EXEC is discarded whenever anybody touches the key between, whether or not the key is free then, so
 // that those who compete try again the more often the more they are. Nobody is woken: who finds the
 // key taken asks again after a pause. Nothing is renewed, and there is no token.
-func watchMulti() contender.Contender {
-	return contender.Contender{
-		Name:   "naive.watch-multi",
-		Family: "naive",
-		Role:   contender.Exhibit,
-		Setup:  contender.Setup{Service: contender.Redis, Nodes: 1},
-		Note:   "WATCH, EXISTS, MULTI, SETNX, PEXPIRE, EXEC; asked again at once if EXEC was discarded, after 10 ms if the key was taken",
-		Traits: contender.Traits{Waits: true},
-		Open: func(_ context.Context, cfg contender.Config) (contender.Client, error) {
-			return watcher{dial.Redis(cfg.Addrs[0]), cfg.TTL}, nil
-		},
-	}
+var watchMulti = contender.Contender{
+	Name:   "naive.watch-multi",
+	Family: "naive",
+	Setup:  contender.Redis1,
+	Note:   "WATCH, EXISTS, MULTI, SETNX, PEXPIRE, EXEC; asked again at once if EXEC was discarded, after 10 ms if the key was taken",
+	Traits: contender.Traits{Waits: true},
+	Open: func(_ context.Context, cfg contender.Config) (contender.Client, error) {
+		conn := dial.Redis(cfg.Addrs[0])
+		return contender.Client{
+			Acquire: func(ctx context.Context, key string) (contender.Held, error) {
+				value := rand.Text()
+				err := watchAndSet(ctx, conn, key, value, cfg.TTL)
+				return contender.Plain(func(ctx context.Context) error { return watchAndDelete(ctx, conn, key, value) }), err
+			},
+			Close: conn.Close,
+		}, nil
+	},
 }
 
-type watcher struct {
-	conn *redis.Client
-	ttl  time.Duration
-}
-
-func (w watcher) Acquire(ctx context.Context, key string) (contender.Held, error) {
-	value := rand.Text()
+func watchAndSet(ctx context.Context, conn *redis.Client, key, value string, ttl time.Duration) error {
 	for {
-		err := w.conn.Watch(ctx, func(tx *redis.Tx) error {
+		err := conn.Watch(ctx, func(tx *redis.Tx) error {
 			taken, err := tx.Exists(ctx, key).Result()
 			if err != nil {
 				return err
@@ -51,48 +50,35 @@ func (w watcher) Acquire(ctx context.Context, key string) (contender.Held, error
 			}
 			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
 				p.SetNX(ctx, key, value, 0)
-				p.PExpire(ctx, key, w.ttl)
+				p.PExpire(ctx, key, ttl)
 				return nil
 			})
 			return err
 		}, key)
 		switch {
-		case err == nil:
-			return watched{w.conn, key, value}, nil
 		case errors.Is(err, contender.ErrTaken):
-			select {
-			case <-time.After(10 * time.Millisecond):
-			case <-ctx.Done():
-				return nil, ctx.Err()
+			if err := contender.Pause(ctx, 10*time.Millisecond); err != nil {
+				return err
 			}
 		case !errors.Is(err, redis.TxFailedErr):
-			return nil, err
+			return err
 		}
 	}
 }
 
-func (w watcher) Close() error { return w.conn.Close() }
-
-type watched struct {
-	conn       *redis.Client
-	key, value string
-}
-
-func (watched) Token() int64 { return 0 }
-
-func (h watched) Release(ctx context.Context) error {
-	return h.conn.Watch(ctx, func(tx *redis.Tx) error {
-		value, err := tx.Get(ctx, h.key).Result()
+func watchAndDelete(ctx context.Context, conn *redis.Client, key, mine string) error {
+	return conn.Watch(ctx, func(tx *redis.Tx) error {
+		value, err := tx.Get(ctx, key).Result()
 		if err != nil {
 			return err
 		}
-		if value != h.value {
+		if value != mine {
 			return errors.New("not mine any more")
 		}
 		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.Del(ctx, h.key)
+			p.Del(ctx, key)
 			return nil
 		})
 		return err
-	}, h.key)
+	}, key)
 }

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
@@ -15,10 +16,10 @@ func alone() Experiment {
 		Title:    "Alone",
 		Question: "What does a lock cost when nobody else wants it? Is ZooKeeper slower than Redis, since every create and delete goes through the leader to its followers?",
 		Method:   "One client takes and releases one name again and again. Requests are counted in a pass of their own, which is not timed, in the first repetitions only.",
-		Metrics: append([]Metric{
-			{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquire and release, pairs a second"},
-		}, append(latency("acquire+release", "one pair"),
-			Metric{Name: "requests", Better: -1, Meaning: "requests at the servers for one pair, over all nodes"})...),
+		Metrics: slices.Concat(
+			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquire and release, pairs a second"}},
+			latency("acquire+release", "one pair"),
+			[]Metric{{Name: "requests", Better: -1, Meaning: "requests at the servers for one pair, over all nodes"}}),
 		Cases: func(Depth) []Case { return []Case{{}} },
 		// Short and many: what else the machine does then hits a few of them, and not
 		// the median of their ratios.
@@ -43,15 +44,6 @@ func alone() Experiment {
 	}
 }
 
-// countedReps is in how many repetitions requests are counted: their number does not
-// depend on how busy the machine is.
-const countedReps = 2
-
-// aloneWindow is for how long pairs are timed.
-func aloneWindow(d Depth) time.Duration {
-	return d.window(pick(d, 150*time.Millisecond, 120*time.Millisecond, 300*time.Millisecond))
-}
-
 // hangs reports whether a contender waits five seconds in each call for a server that
 // does not answer.
 func hangs(c contender.Contender) bool {
@@ -59,17 +51,14 @@ func hangs(c contender.Contender) bool {
 }
 
 func doAlone(ctx context.Context, c *Cell) error {
+	window := c.Depth.window(pick(c.Depth, 150*time.Millisecond, 120*time.Millisecond, 300*time.Millisecond))
 	if c.Contender.OpenCrowd != nil {
-		counted := time.Duration(0)
-		if c.Rep < countedReps {
-			counted = crowdCounted
-		}
-		t, pairs, err := c.crowdTally(ctx, 1, aloneWindow(c.Depth), counted)
+		t, err := c.contend(ctx, contest{warm: untimed, window: window}, c.Rep < countedReps)
 		if err != nil {
 			return err
 		}
 		c.Put("rate", t.rate)
-		c.PutLatency("acquire+release", pairs)
+		c.PutLatency("acquire+release", t.pair)
 		return nil
 	}
 	client, err := c.Open(ctx)
@@ -77,17 +66,8 @@ func doAlone(ctx context.Context, c *Cell) error {
 		return err
 	}
 	name := c.LockName()
-	pair := func() error {
-		held, err := client.Acquire(ctx, name)
-		if err != nil {
-			return err
-		}
-		return held.Release(ctx)
-	}
+	pair := func() error { return use(ctx, client, name) }
 	rested, counted := 30*time.Millisecond, 50 // a server that had nothing to do is slow at first
-	if c.Rep >= countedReps {
-		counted = 0
-	}
 	if hangs(c.Contender) {
 		rested, counted = 0, 1
 	}
@@ -96,7 +76,7 @@ func doAlone(ctx context.Context, c *Cell) error {
 			return err
 		}
 	}
-	if counted > 0 {
+	if c.Rep < countedReps {
 		requests, err := c.Site.Requests(ctx, func() error {
 			for range counted {
 				if err := pair(); err != nil {
@@ -113,7 +93,6 @@ func doAlone(ctx context.Context, c *Cell) error {
 
 	h := measure.NewHistogram()
 	runtime.GC()
-	window := aloneWindow(c.Depth)
 	start := time.Now()
 	for last := start; last.Sub(start) < window; {
 		if err := pair(); err != nil {
@@ -126,4 +105,13 @@ func doAlone(ctx context.Context, c *Cell) error {
 	c.Put("rate", float64(h.Count())/time.Since(start).Seconds())
 	c.PutLatency("acquire+release", h)
 	return nil
+}
+
+// use takes a name and gives it back.
+func use(ctx context.Context, client contender.Client, name string) error {
+	held, err := client.Acquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	return held.Release(ctx)
 }

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -33,97 +32,52 @@ func death() Experiment {
 			}
 			return []Case{killed(2 * time.Second), killed(5 * time.Second), killed(15 * time.Second), clean(5 * time.Second)}
 		},
-		Repeat: func(d Depth) int { return pick(d, 1, 1, 2) },
-		Fits: func(d Depth, c contender.Contender, k Case) bool {
-			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
-		},
+		Repeat:   func(d Depth) int { return pick(d, 1, 1, 2) },
+		Fits:     lessReplicated,
 		Together: func(Depth, Case) bool { return true },
 		Do:       doDeath,
 	}
 }
 
-// holding is what a child is told that is to hold a lock.
-type holding struct {
-	Contender string
-	Addrs     []string
-	TTL       time.Duration
-	Lock      string
-}
-
-// RoleHold is the child that takes a lock, says "held", and closes its client when it is
-// told "close".
+// RoleHold is the child that takes a lock, says "ready", and closes its client when it is
+// told to or its parent ends.
 const RoleHold = "hold"
 
-func hold(find func(string) (contender.Contender, error)) child.Role {
-	return func(ctx context.Context, args []byte, heard <-chan string, say func(string)) error {
-		var h holding
-		if err := json.Unmarshal(args, &h); err != nil {
-			return err
-		}
-		client, err := openNamed(ctx, find, h.Contender, contender.Config{Addrs: h.Addrs, TTL: h.TTL})
-		if err != nil {
-			return err
-		}
-		held, err := client.Acquire(ctx, h.Lock)
-		if err != nil {
-			return err
-		}
-		say(fmt.Sprintf("held %d", held.Token()))
-		if <-heard == "close" {
-			err := client.Close()
-			say("closed")
-			return err
-		}
-		return nil
+func hold(ctx context.Context, client contender.Client, told opening, parent child.Parent) error {
+	if _, err := client.Acquire(ctx, told.Lock); err != nil {
+		return err
 	}
-}
-
-// RegisterRoles makes the children of all experiments known. find is how they come by
-// their contender.
-func RegisterRoles(find func(string) (contender.Contender, error)) {
-	child.Register(RoleHold, hold(find))
-	child.Register(RoleBuy, buy(find))
-	child.Register(RoleThrong, throng(find))
-}
-
-// openNamed opens a client in a child, of the contender of that name.
-func openNamed(ctx context.Context, find func(string) (contender.Contender, error), name string, cfg contender.Config) (contender.Client, error) {
-	c, err := find(name)
-	if err != nil {
-		return nil, err
-	}
-	return c.Open(ctx, cfg)
+	parent.Say("ready")
+	<-parent.Heard
+	return nil
 }
 
 func doDeath(ctx context.Context, c *Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*c.TTL()+30*time.Second)
 	defer cancel()
-	name := c.LockName()
-	p, err := child.Start(RoleHold, holding{c.Contender.Name, c.Site.Addrs, c.TTL(), name})
+	told := c.opening()
+	holder, err := child.StartGroup(ctx, RoleHold, []opening{told})
 	if err != nil {
 		return err
 	}
-	defer p.Close()
-	if _, err := p.Hear(ctx); err != nil {
-		return err
-	}
+	defer holder.Close()
 	heldSince := time.Now()
 	client, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	waits, q := newQueue(ctx, 1)
+	q := newQueue(ctx, 1)
 	defer q.leave()
-	q.join(waits, client, name, 0)
-	if err := pause(ctx, time.Until(heldSince.Add(700*time.Millisecond))); err != nil {
+	q.join(client, told.Lock, 0)
+	if err := contender.Pause(ctx, time.Until(heldSince.Add(700*time.Millisecond))); err != nil {
 		return err
 	}
 
 	start := time.Now()
 	if c.Case.How == cleanEnd {
-		err = p.Say("close")
+		err = holder.Say("close")
 	} else {
-		err = p.Kill()
+		err = holder[0].Kill()
 	}
 	if err != nil {
 		return err

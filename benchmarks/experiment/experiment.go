@@ -4,18 +4,12 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
-	"github.com/seed80cd6120/locker/benchmarks/measure"
-	"github.com/seed80cd6120/locker/benchmarks/site"
 )
 
 // Depth is how thoroughly to measure.
@@ -47,6 +41,14 @@ func (d *Depth) UnmarshalText(b []byte) error {
 
 // pick returns the value for a depth; the smoke form has that of the quick one.
 func pick[T any](d Depth, quick, short, full T) T { return [...]T{quick, quick, short, full}[d] }
+
+// smaller returns how many take part, where usual is the number: a fifth of it in the smoke form.
+func (d Depth) smaller(usual int) int {
+	if d == Smoke {
+		return usual / 5
+	}
+	return usual
+}
 
 // window returns how long to measure, or to keep a server busy, where d is usual: a fifth of it in
 // the smoke form.
@@ -146,126 +148,6 @@ func All() []Experiment {
 	}
 }
 
-// Cell is one repetition of one case with one contender.
-type Cell struct {
-	Experiment *Experiment
-	Case       Case
-	Contender  contender.Contender
-	Rep        int
-	Depth      Depth
-	Site       *site.Site
-
-	results  *measure.Results
-	database string // of the shop
-	version  *sync.Map
-	mu       sync.Mutex
-	clients  []io.Closer
-}
-
-var names atomic.Int64
-
-// LockName returns a name that was not used before.
-func (c *Cell) LockName() string {
-	return fmt.Sprintf("compare/%s/%s/%d", c.Experiment.Name, c.Contender.Name, names.Add(1))
-}
-
-// TTL of the clients of this cell. Where waiting is all that happens, those who do not
-// renew have one that outlasts it, and those on Redis and on databases, which have no sessions to be kept
-// alive, the usual one.
-func (c *Cell) TTL() time.Duration {
-	ttl := c.Case.TTL
-	switch waits := c.Experiment.Name == "waiting"; {
-	case waits && !c.Contender.Traits.Renews:
-		ttl = 5 * time.Minute
-	case ttl == 0, waits && withoutSessions(c.Contender):
-		ttl = DefaultTTL
-	}
-	return max(ttl, c.Contender.Traits.MinTTL)
-}
-
-// Open makes a client, which is closed when the cell is done.
-func (c *Cell) Open(ctx context.Context) (contender.Client, error) {
-	return opened(c, func(cfg contender.Config) (contender.Client, error) { return c.Contender.Open(ctx, cfg) })
-}
-
-// OpenCrowd makes n clients that measure by themselves; they are closed when the cell is done.
-func (c *Cell) OpenCrowd(ctx context.Context, n int) (contender.Crowd, error) {
-	return opened(c, func(cfg contender.Config) (contender.Crowd, error) { return c.Contender.OpenCrowd(ctx, cfg, n) })
-}
-
-// opened returns what open makes, to be closed with the cell.
-func opened[T io.Closer](c *Cell, open func(contender.Config) (T, error)) (T, error) {
-	client, err := open(contender.Config{Addrs: c.Site.Addrs, TTL: c.TTL(), HandOver: c.Case.HandOver})
-	if err != nil {
-		return client, fmt.Errorf("open: %w", err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.clients = append(c.clients, client)
-	return client, nil
-}
-
-// OpenN makes n clients.
-func (c *Cell) OpenN(ctx context.Context, n int) ([]contender.Client, error) {
-	all := make([]contender.Client, n)
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, 32) // so that a thousand do not knock at once
-	for i := range all {
-		wg.Go(func() {
-			turns <- struct{}{}
-			all[i], errs[i] = c.Open(ctx)
-			<-turns
-		})
-	}
-	wg.Wait()
-	return all, errors.Join(errs...)
-}
-
-// close ends the clients of the cell. What a library says on closing is not our
-// business here, nor how long it waits for a server that is silent.
-func (c *Cell) close() {
-	c.mu.Lock()
-	clients := c.clients
-	c.clients = nil
-	c.mu.Unlock()
-	var wg sync.WaitGroup
-	for _, client := range clients {
-		wg.Go(func() { _ = client.Close() })
-	}
-	closed := make(chan struct{})
-	go func() {
-		wg.Wait()
-		close(closed)
-	}()
-	if c.Contender.Setup.Variant == contender.BlackHole {
-		return
-	}
-	select {
-	case <-closed:
-	case <-time.After(5 * time.Second):
-	}
-}
-
-func (c *Cell) key(metric string) measure.Key {
-	return measure.Key{Experiment: c.Experiment.Name, Case: c.Case.Name, Contender: c.Contender.Name, Metric: metric}
-}
-
-// Put notes the value of a metric.
-func (c *Cell) Put(metric string, v float64) { c.results.Add(c.key(metric), v) }
-
-// PutLatency notes p50 and p99 of a metric, in milliseconds, and keeps the histogram.
-func (c *Cell) PutLatency(metric string, h *measure.Histogram) {
-	if h.Count() == 0 {
-		return
-	}
-	c.Put(metric+" p50", millis(h.Quantile(.5)))
-	c.Put(metric+" p99", millis(h.Quantile(.99)))
-	c.results.AddHistogram(c.key(metric), h)
-}
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // latency returns the two metrics that PutLatency notes.
 func latency(metric, meaning string) []Metric {
 	return []Metric{
@@ -280,6 +162,22 @@ func usual(_ Depth, c contender.Contender, _ Case) bool {
 	return !c.Aside && c.Traits.Waits && c.Setup.Variant == contender.Usual && c.Role != contender.Exhibit
 }
 
+// distributed also leaves out what lives in one process.
+func distributed(d Depth, c contender.Contender, k Case) bool {
+	return usual(d, c, k) && c.Setup.Service != contender.Memory
+}
+
+// lessReplicated also leaves out what stands on three servers, but in the full form.
+func lessReplicated(d Depth, c contender.Contender, k Case) bool {
+	return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
+}
+
+// withReaders is for what has shared locks, exhibits among them.
+func withReaders(d Depth, c contender.Contender, _ Case) bool {
+	return !c.Aside && c.Traits.Shared && c.Setup.Service != contender.Memory && c.Setup.Variant == contender.Usual &&
+		(d == Full || c.Setup.Nodes != 3)
+}
+
 // withoutSessions reports whether the server of a contender knows no sessions that have to be kept alive.
 func withoutSessions(c contender.Contender) bool {
 	return slices.Contains([]contender.Service{contender.Redis, contender.Postgres, contender.MariaDB}, c.Setup.Service)
@@ -287,8 +185,3 @@ func withoutSessions(c contender.Contender) bool {
 
 // onRedis reports whether an exhibit is one that stands beside the rivals on Redis.
 func onRedis(c contender.Contender) bool { return c.Setup.Service == contender.Redis }
-
-// distributed also leaves out what lives in one process.
-func distributed(d Depth, c contender.Contender, k Case) bool {
-	return usual(d, c, k) && c.Setup.Service != contender.Memory
-}

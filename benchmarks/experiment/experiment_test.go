@@ -27,9 +27,13 @@ func newFake() *fake {
 	return f
 }
 
-func (f *fake) Acquire(ctx context.Context, _ string) (contender.Held, error) {
+func (f *fake) client() contender.Client {
+	return contender.Client{Acquire: f.acquire, Close: contender.Closing(func() {})}
+}
+
+func (f *fake) acquire(ctx context.Context, _ string) (contender.Held, error) {
 	if f.broken {
-		return fakeHeld{f}, nil
+		return contender.Plain(f.release), nil
 	}
 	select {
 	case <-f.forget:
@@ -39,26 +43,21 @@ func (f *fake) Acquire(ctx context.Context, _ string) (contender.Held, error) {
 	}
 	select {
 	case <-f.free:
-		return fakeHeld{f}, nil
+		return contender.Plain(f.release), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (f *fake) Close() error { return nil }
-
-type fakeHeld struct{ f *fake }
-
-func (fakeHeld) Token() int64 { return 0 }
-func (h fakeHeld) Release(context.Context) error {
-	if !h.f.broken {
-		h.f.free <- struct{}{}
+func (f *fake) release(context.Context) error {
+	if !f.broken {
+		f.free <- struct{}{}
 	}
 	return nil
 }
 
 func crowdOf(f *fake, n int) []contender.Client {
-	return slices.Repeat([]contender.Client{f}, n)
+	return slices.Repeat([]contender.Client{f.client()}, n)
 }
 
 func TestCompeteCountsWhatItSees(t *testing.T) {
@@ -66,10 +65,7 @@ func TestCompeteCountsWhatItSees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum int64
-	for _, n := range r.counts {
-		sum += n
-	}
+	sum := measure.Sum(r.counts)
 	if sum == 0 || r.all < sum || r.acquire.Count() != r.all {
 		t.Errorf("%d in the window, %d in all, %d latencies", sum, r.all, r.acquire.Count())
 	}
@@ -88,10 +84,7 @@ func TestCompeteLeavesOutTheBeginning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum int64
-	for _, n := range r.counts {
-		sum += n
-	}
+	sum := measure.Sum(r.counts)
 	if sum == 0 || r.all <= sum || r.acquire.Count() >= r.all {
 		t.Errorf("%d in the window, %d in all, %d latencies", sum, r.all, r.acquire.Count())
 	}
@@ -339,13 +332,14 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 func TestQueue(t *testing.T) {
 	f := newFake()
-	held, err := f.Acquire(t.Context(), "x")
+	held, err := f.acquire(t.Context(), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, q := newQueue(t.Context(), 2)
-	q.join(ctx, f, "x", 0)
-	q.join(ctx, f, "x", 1)
+	ctx := t.Context()
+	q := newQueue(ctx, 2)
+	q.join(f.client(), "x", 0)
+	q.join(f.client(), "x", 1)
 	if err := held.Release(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +361,7 @@ func TestQueue(t *testing.T) {
 		t.Fatalf("%+v, %v", second, err)
 	}
 	// It released by itself.
-	if _, err := f.Acquire(ctx, "x"); err != nil {
+	if _, err := f.acquire(ctx, "x"); err != nil {
 		t.Fatal(err)
 	}
 	q.leave()

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,9 +46,9 @@ func failover() Experiment {
 			}
 			switch k.How {
 			case masterDies:
-				return c.Setup == contender.Setup{Service: contender.Redis, Nodes: 1}
+				return c.Setup == contender.Redis1
 			case nodeEmptied:
-				return c.Setup == contender.Setup{Service: contender.Redis, Nodes: 5}
+				return c.Setup == contender.Redis1.Of(5)
 			}
 			return c.Setup.Service != contender.Redis && c.Setup.Nodes == 3 && (d == Full || c.Role == contender.Ours)
 		},
@@ -70,20 +71,16 @@ func failover() Experiment {
 	}
 }
 
-// openOn makes a client on some servers, which is closed when the cell is done.
-func (c *Cell) openOn(ctx context.Context, addrs ...string) (contender.Client, error) {
-	c.Site = &site.Site{Setup: c.Contender.Setup, Addrs: addrs}
-	return c.Open(ctx)
-}
-
 // holder is one who has the lock, or thinks so.
 type holder struct {
 	contender.Held
 	ends time.Time // by its own reckoning
 }
 
+// take has a new client on some servers take a name.
 func (c *Cell) take(ctx context.Context, name string, addrs ...string) (holder, error) {
-	client, err := c.openOn(ctx, addrs...)
+	c.Site = &site.Site{Setup: c.Contender.Setup, Addrs: addrs}
+	client, err := c.Open(ctx)
 	if err != nil {
 		return holder{}, err
 	}
@@ -106,11 +103,20 @@ func (h holder) believes() bool {
 	return time.Now().Before(h.ends)
 }
 
-// judge has B try to take what A has. If it cannot within three seconds, A alone holds.
-func (c *Cell) judge(ctx context.Context, a holder, name string, addrs ...string) error {
+// judge has A take a name from some servers, then a fault happen, and B try to take the name from others. If it cannot
+// within three seconds, A alone holds.
+func (c *Cell) judge(ctx context.Context, fromA, fromB []string, fault func() error) error {
+	name := c.LockName()
+	a, err := c.take(ctx, name, fromA...)
+	if err != nil {
+		return fmt.Errorf("the first holder, A: %w", err)
+	}
+	if err := fault(); err != nil {
+		return err
+	}
 	within, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	b, err := c.take(within, name, addrs...)
+	b, err := c.take(within, name, fromB...)
 	if err != nil && within.Err() == nil {
 		return fmt.Errorf("the second holder, B: %w", err)
 	}
@@ -140,21 +146,13 @@ func doMasterDies(ctx context.Context, c *Cell) error {
 	if _, err := g.Master.Do(ctx, "CLIENT", "KILL", "TYPE", "replica"); err != nil {
 		return err
 	}
-	name := c.LockName()
-	a, err := c.take(ctx, name, g.Master.Addr())
-	if err != nil {
-		return fmt.Errorf("the first holder, A: %w", err)
-	}
-	if err := g.Master.Kill(); err != nil {
+	return c.judge(ctx, []string{g.Master.Addr()}, []string{replica.Addr()}, func() error {
+		if err := errors.Join(g.Master.Kill(), replica.Resume()); err != nil {
+			return err
+		}
+		_, err := replica.Do(ctx, "REPLICAOF", "NO", "ONE")
 		return err
-	}
-	if err := replica.Resume(); err != nil {
-		return err
-	}
-	if _, err := replica.Do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
-		return err
-	}
-	return c.judge(ctx, a, name, replica.Addr())
+	})
 }
 
 func doNodeEmptied(ctx context.Context, c *Cell) error {
@@ -167,25 +165,18 @@ func doNodeEmptied(ctx context.Context, c *Cell) error {
 		defer n.Close()
 		addrs = append(addrs, n.Addr())
 	}
-	for _, n := range nodes[3:] {
-		if err := n.Kill(); err != nil {
-			return err
-		}
-	}
-	name := c.LockName()
-	a, err := c.take(ctx, name, addrs...)
-	if err != nil {
-		return fmt.Errorf("the first holder, A: %w", err)
-	}
-	// What A sent to the nodes that were down must have been given up before they come
-	// back, or it holds there after all.
-	if err := pause(ctx, 2*time.Second); err != nil {
+	if err := errors.Join(nodes[3].Kill(), nodes[4].Kill()); err != nil {
 		return err
 	}
-	for _, n := range []*servers.Redis{nodes[3], nodes[4], nodes[0]} {
-		if err := n.RestartEmpty(ctx); err != nil {
-			return err
+	return c.judge(ctx, addrs, addrs, func() error {
+		// What A sent to the nodes that were down must have been given up before they come
+		// back, or it holds there after all.
+		err := contender.Pause(ctx, 2*time.Second)
+		for _, n := range []*servers.Redis{nodes[3], nodes[4], nodes[0]} {
+			if err == nil {
+				err = n.RestartEmpty(ctx)
+			}
 		}
-	}
-	return c.judge(ctx, a, name, addrs...)
+		return err
+	})
 }

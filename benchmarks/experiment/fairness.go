@@ -19,16 +19,10 @@ func fairness() Experiment {
 			{Name: "overtaken", Better: -1, Meaning: "by how many later arrivals the unluckiest was overtaken"},
 			{Name: "longest wait", Unit: "ms", Better: -1, Meaning: "from the first release until the last had its turn"},
 		},
-		Cases: func(Depth) []Case {
-			return []Case{{Name: "24 clients", N: 24}}
-		},
-		Repeat: func(d Depth) int {
-			return pick(d, 1, 1, 3)
-		},
-		Fits: func(d Depth, c contender.Contender, k Case) bool {
-			return distributed(d, c, k) && (d == Full || c.Setup.Nodes != 3)
-		},
-		Do: doFairness,
+		Cases:  func(Depth) []Case { return []Case{{Name: "24 clients", N: 24}} },
+		Repeat: func(d Depth) int { return pick(d, 1, 1, 3) },
+		Fits:   lessReplicated,
+		Do:     doFairness,
 	}
 }
 
@@ -40,7 +34,11 @@ func doFairness(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	q, err := c.lineUp(ctx, clients[n], clients[:n], 20*time.Millisecond)
+	apart := 20 * time.Millisecond
+	if c.Depth == Smoke { // where a machine that has much else to do must not change their order
+		apart *= 5
+	}
+	q, err := c.lineUp(ctx, clients[n], clients[:n], apart)
 	if err != nil {
 		return err
 	}
@@ -52,20 +50,19 @@ func doFairness(ctx context.Context, c *Cell) error {
 	var served []int
 	for range n {
 		t, err := q.soon(ctx)
+		if err == nil {
+			served = append(served, t.waiter)
+			if err = contender.Pause(ctx, 2*time.Millisecond); err == nil {
+				err = t.release(ctx)
+			}
+		}
 		if err != nil {
-			return err
-		}
-		served = append(served, t.waiter)
-		if err := pause(ctx, 2*time.Millisecond); err != nil {
-			return err
-		}
-		if err := t.release(ctx); err != nil {
 			return err
 		}
 	}
 	share, overtaken := measure.Inversions(served)
 	c.Put("out of order", 100*share)
-	c.Put("overtaken", float64(overtaken))
+	c.PutCount("overtaken", int64(overtaken))
 	c.Put("longest wait", millis(time.Since(start)))
 	return nil
 }

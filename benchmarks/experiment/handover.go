@@ -2,9 +2,9 @@ package experiment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,13 +14,10 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/measure"
 )
 
-const manyProcesses = "16 processes of 16 goroutines"
+const inProcesses = "processes of 16 goroutines"
 
 // handOverFor is for how long a process may pass the name on within itself.
 const handOverFor = 5 * time.Millisecond
-
-// throngSize is how many goroutines of one client want the name.
-const throngSize = 16
 
 func handOver() Experiment {
 	return Experiment{
@@ -35,10 +32,11 @@ func handOver() Experiment {
 			{Name: "largest/smallest", Better: -1, Plot: true, Meaning: "the largest share of a process, divided by the smallest"},
 			{Name: "two inside", Better: -1, Meaning: "times that somebody got the lock while another goroutine of the same process had it"},
 		},
-		Cases: func(Depth) []Case {
+		Cases: func(d Depth) []Case {
+			n := d.smaller(16)
 			return []Case{
-				{Name: "16 " + oneClient, N: throngSize, How: oneClient, HandOver: handOverFor},
-				{Name: manyProcesses, N: 16, Goroutines: throngSize, How: manyProcesses, HandOver: handOverFor},
+				{Name: "16 " + oneClient, N: 16, How: oneClient, HandOver: handOverFor},
+				{Name: fmt.Sprintf("%d %s", n, inProcesses), N: n, Goroutines: 16, How: inProcesses, HandOver: handOverFor},
 			}
 		},
 		Repeat: func(d Depth) int { return pick(d, 1, 1, 6) },
@@ -49,7 +47,7 @@ func handOver() Experiment {
 			return c.Setup.Service != contender.Memory || k.How == oneClient
 		},
 		Do: func(ctx context.Context, c *Cell) error {
-			if c.Case.How == manyProcesses {
+			if c.Case.How == inProcesses {
 				return doProcesses(ctx, c)
 			}
 			return doGoroutinesOfOne(ctx, c)
@@ -58,26 +56,12 @@ func handOver() Experiment {
 }
 
 func doGoroutinesOfOne(ctx context.Context, c *Cell) error {
-	clients, err := c.crowd(ctx)
+	t, err := c.contend(ctx, contest{warm: untimed, window: 400 * time.Millisecond}, true)
 	if err != nil {
 		return err
 	}
-	name := c.LockName()
-	t, err := compete(ctx, clients, name, contest{warm: c.Depth.window(untimed), window: c.Depth.window(400 * time.Millisecond)})
-	if err != nil {
-		return err
-	}
-	var counted *tally
-	requests, err := c.Site.Requests(ctx, func() (err error) {
-		counted, err = compete(ctx, clients, name, contest{window: c.Depth.window(200 * time.Millisecond)})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	c.Put("requests", float64(requests)/float64(counted.all))
 	c.Put("rate", t.rate)
-	c.Put("two inside", float64(t.overlaps+counted.overlaps))
+	c.PutCount("two inside", t.overlaps)
 	return nil
 }
 
@@ -87,112 +71,70 @@ const RoleThrong = "throng"
 
 // thronging is what it is told.
 type thronging struct {
-	Contender string
-	Addrs     []string
-	TTL       time.Duration
-	HandOver  time.Duration
-	Lock      string
+	opening
 	// Goroutines is how many want the name.
 	Goroutines int
 }
 
-func throng(find func(string) (contender.Contender, error)) child.Role {
-	return func(ctx context.Context, args []byte, heard <-chan string, say func(string)) error {
-		var t thronging
-		if err := json.Unmarshal(args, &t); err != nil {
-			return err
-		}
-		client, err := openNamed(ctx, find, t.Contender, contender.Config{Addrs: t.Addrs, TTL: t.TTL, HandOver: t.HandOver})
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		var got, inside, double atomic.Int64
-		var ready sync.Once
-		var wg sync.WaitGroup
-		for range t.Goroutines {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					held, err := client.Acquire(ctx, t.Lock)
-					if err == nil {
-						if inside.Add(1) > 1 {
-							double.Add(1)
-						}
-						got.Add(1)
-						inside.Add(-1)
-						ready.Do(func() { say("ready") })
-						err = held.Release(context.WithoutCancel(ctx))
+func throng(ctx context.Context, client contender.Client, t thronging, parent child.Parent) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var got, inside, double atomic.Int64
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	ready := sync.OnceFunc(func() { parent.Say("ready") })
+	for range t.Goroutines {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				held, err := client.Acquire(ctx, t.Lock)
+				if err == nil {
+					if inside.Add(1) > 1 {
+						double.Add(1)
 					}
-					if err != nil {
-						cancel(err)
-					}
+					got.Add(1)
+					inside.Add(-1)
+					ready()
+					err = held.Release(context.WithoutCancel(ctx))
 				}
-			})
-		}
-		defer wg.Wait()
-		defer cancel(nil)
-		var before int64
-		for {
-			select {
-			case line := <-heard:
-				if line != "go" {
-					say(fmt.Sprint(got.Load()-before, " ", double.Load()))
-					return nil
+				if err != nil {
+					cancel(err)
 				}
-				before = got.Load()
-			case <-ctx.Done():
-				return context.Cause(ctx)
 			}
+		})
+	}
+	var before int64
+	for {
+		select {
+		case line := <-parent.Heard:
+			if line != "go" {
+				parent.Say(fmt.Sprint(got.Load()-before, " ", double.Load()))
+				return nil
+			}
+			before = got.Load()
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }
 
 func doProcesses(ctx context.Context, c *Cell) error {
-	all := make([]*child.Process, c.Case.N)
-	defer func() {
-		var wg sync.WaitGroup
-		for _, p := range all {
-			if p != nil {
-				wg.Go(func() { _ = p.Close() })
-			}
-		}
-		wg.Wait()
-	}()
-	told := thronging{
-		Contender: c.Contender.Name, Addrs: c.Site.Addrs, TTL: c.TTL(), HandOver: c.Case.HandOver,
-		Lock: c.LockName(), Goroutines: c.Case.Goroutines,
+	told := thronging{c.opening(), c.Case.Goroutines}
+	all, err := child.StartGroup(ctx, RoleThrong, slices.Repeat([]thronging{told}, c.Case.N))
+	if err != nil {
+		return err
 	}
-	for i := range all {
-		var err error
-		if all[i], err = child.Start(RoleThrong, told); err != nil {
-			return err
-		}
-	}
-	for _, p := range all {
-		if line, err := p.Hear(ctx); err != nil || line != "ready" {
-			return fmt.Errorf("a process said %q: %w", line, err)
-		}
-	}
-	tell := func(line string) error {
-		var errs []error
-		for _, p := range all {
-			errs = append(errs, p.Say(line))
-		}
-		return errors.Join(errs...)
-	}
+	defer all.Close()
 	window := c.Depth.window(pick(c.Depth, 2*time.Second, 2*time.Second, 4*time.Second))
 	start := time.Now()
-	if err := errors.Join(tell("go"), pause(ctx, window)); err != nil {
+	if err := errors.Join(all.Say("go"), contender.Pause(ctx, window)); err != nil {
 		return err
 	}
 	took := time.Since(start)
-	if err := tell("stop"); err != nil {
+	if err := all.Say("stop"); err != nil {
 		return err
 	}
 	counts := make([]int64, len(all))
-	var sum, double int64
+	var double int64
 	for i, p := range all {
 		line, err := p.Hear(ctx)
 		if err != nil {
@@ -202,11 +144,11 @@ func doProcesses(ctx context.Context, c *Cell) error {
 		if _, err := fmt.Sscan(line, &counts[i], &twice); err != nil {
 			return fmt.Errorf("a process said %q: %w", line, err)
 		}
-		sum, double = sum+counts[i], double+twice
+		double += twice
 	}
 	_, _, ratio := measure.Shares(counts)
-	c.Put("rate", float64(sum)/took.Seconds())
+	c.Put("rate", float64(measure.Sum(counts))/took.Seconds())
 	c.Put("largest/smallest", ratio)
-	c.Put("two inside", float64(double))
+	c.PutCount("two inside", double)
 	return nil
 }

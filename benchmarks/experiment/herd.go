@@ -29,7 +29,7 @@ func herd() Experiment {
 			// With a TTL of a minute nobody has to keep a session alive meanwhile.
 			waiters := func(n int) Case { return Case{Name: fmt.Sprintf("%d waiters", n), N: n, TTL: time.Minute} }
 			if d != Full {
-				return []Case{waiters(100)}
+				return []Case{waiters(d.smaller(100))}
 			}
 			many := waiters(1000)
 			many.Times = 1
@@ -61,41 +61,40 @@ func doHerd(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	defer q.leave()
+	defer q.leave() // most without a turn
 
-	var second turn
+	// handOver releases the lock and returns the next who has it, when all that this causes is over.
+	handOver := func(release func(context.Context) error) (next turn, err error) {
+		if err = release(ctx); err == nil {
+			next, err = q.soon(ctx)
+		}
+		if err == nil {
+			err = contender.Pause(ctx, calm)
+		}
+		return next, err
+	}
+	var second, third turn
 	requests, err := c.Site.Requests(ctx, func() (err error) {
-		if err := q.held.Release(ctx); err != nil {
-			return err
-		}
-		if second, err = q.soon(ctx); err != nil {
-			return err
-		}
-		return pause(ctx, calm)
+		second, err = handOver(q.held.Release)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	c.Put("requests", float64(requests))
 	if err := c.settle(ctx, n); err != nil {
 		return err
 	}
-
-	notifications, err := c.Site.Notifications(ctx, func() error {
-		start := time.Now()
-		if err := second.release(ctx); err != nil {
-			return err
-		}
-		third, err := q.soon(ctx)
-		if err != nil {
-			return err
-		}
-		c.Put("hand-over", millis(third.at.Sub(start)))
-		return pause(ctx, calm)
+	var start time.Time
+	notifications, err := c.Site.Notifications(ctx, func() (err error) {
+		start = time.Now()
+		third, err = handOver(second.release)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	c.Put("notifications", float64(notifications))
-	return nil // the others go without a turn
+	c.PutCount("requests", requests)
+	c.PutCount("notifications", notifications)
+	c.Put("hand-over", millis(third.at.Sub(start)))
+	return nil
 }

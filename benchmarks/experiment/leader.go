@@ -3,25 +3,24 @@ package experiment
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/site"
 )
 
 func doLeaderDies(ctx context.Context, c *Cell) error {
-	s, err := site.Start(ctx, c.Contender.Setup, nil)
-	if err != nil {
+	if err := c.On(site.Start(ctx, c.Contender.Setup, nil)); err != nil {
 		return err
 	}
-	defer s.Close()
-	c.Site = s
 	clients, err := c.OpenN(ctx, 3)
 	if err != nil {
 		return err
 	}
-	kill, err := leader(ctx, s)
+	kill, err := leader(ctx, c.Site)
 	if err != nil {
 		return err
 	}
@@ -29,79 +28,61 @@ func doLeaderDies(ctx context.Context, c *Cell) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
-		died  = make(chan struct{})
-		ready sync.WaitGroup
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		first []time.Time
+		died      atomic.Bool
+		ready, wg sync.WaitGroup
+		first     = make([]time.Time, len(clients)) // who had a lock that was asked for afterwards
 	)
-	for _, client := range clients {
+	for i, client := range clients {
 		name := c.LockName()
 		ready.Add(1)
-		wg.Go(func() {
-			once := sync.OnceFunc(ready.Done)
-			for ctx.Err() == nil {
-				after := isClosed(died)
-				within, done := context.WithTimeout(ctx, 20*time.Second)
-				held, err := client.Acquire(within, name)
-				if err == nil {
-					got := time.Now()
-					err = held.Release(within)
-					once()
-					if after {
-						mu.Lock()
-						first = append(first, got)
-						mu.Unlock()
-						done()
-						return
-					}
-				}
-				done()
-				if err != nil && pause(ctx, 10*time.Millisecond) != nil {
-					return
-				}
-			}
-		})
+		wg.Go(func() { first[i] = worksUntil(ctx, client, name, &died, sync.OnceFunc(ready.Done)) })
 	}
 	ready.Wait()
-	if err := pause(ctx, 300*time.Millisecond); err != nil {
+	if err := contender.Pause(ctx, 300*time.Millisecond); err != nil {
 		return err
 	}
 	start := time.Now()
 	if err := kill(); err != nil {
 		return err
 	}
-	close(died)
-	finished := make(chan struct{})
-	go func() {
-		wg.Wait()
-		close(finished)
-	}()
-	select {
-	case <-finished:
-	case <-time.After(30 * time.Second):
-		cancel()
-		<-finished
-	}
-	mu.Lock()
-	defer mu.Unlock()
+	died.Store(true)
+	within(&wg, 30*time.Second)
+	cancel()
+	wg.Wait()
+	first = slices.DeleteFunc(first, time.Time.IsZero)
 	if len(first) == 0 {
-		return fmt.Errorf("nobody could acquire for 30 s: %s", strings.TrimSpace(s.Setup.String()))
+		return fmt.Errorf("nobody could acquire for 30 s: %s", c.Contender.Setup)
 	}
-	least, most := first[0], first[0]
-	for _, t := range first {
-		if t.Before(least) {
-			least = t
-		}
-		if t.After(most) {
-			most = t
-		}
-	}
-	c.Put("nobody", millis(least.Sub(start)))
+	c.Put("nobody", millis(slices.MinFunc(first, time.Time.Compare).Sub(start)))
 	if len(first) == len(clients) {
-		c.Put("slowest client", millis(most.Sub(start)))
+		c.Put("slowest client", millis(slices.MaxFunc(first, time.Time.Compare).Sub(start)))
 	}
 	return nil
+}
+
+// worksUntil takes a name again and again, and returns when it first had it that was asked for after the leader died; zero if
+// ctx ended before. It calls ready each time.
+func worksUntil(ctx context.Context, client contender.Client, name string, died *atomic.Bool, ready func()) time.Time {
+	for ctx.Err() == nil {
+		after := died.Load()
+		within, done := context.WithTimeout(ctx, 20*time.Second)
+		held, err := client.Acquire(within, name)
+		got := time.Now()
+		if err == nil {
+			err = held.Release(within)
+			ready()
+			if after {
+				done()
+				return got
+			}
+		}
+		done()
+		if err != nil {
+			_ = contender.Pause(ctx, 10*time.Millisecond)
+		}
+	}
+	ready()
+	return time.Time{}
 }
 
 // leader returns how to kill it.
@@ -118,13 +99,4 @@ func leader(ctx context.Context, s *site.Site) (kill func() error, err error) {
 		return nil, err
 	}
 	return l.Kill, nil
-}
-
-func isClosed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

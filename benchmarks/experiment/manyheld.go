@@ -19,8 +19,11 @@ func manyHeld() Experiment {
 		}
 	}
 	held.Cases = func(d Depth) []Case {
-		n := pick(d, 1000, 100000, 100000)
-		return []Case{{Name: fmt.Sprintf("%d %s", n, heldAtOnce), N: n, How: heldAtOnce, TTL: pick(d, beat*3, DefaultTTL, DefaultTTL)}}
+		n, ttl := pick(d, 1000, 100000, 100000), pick(d, 3*beat, DefaultTTL, DefaultTTL)
+		if d == Smoke {
+			n, ttl = 100, smokeTTL
+		}
+		return []Case{{Name: fmt.Sprintf("%d %s", n, heldAtOnce), N: n, How: heldAtOnce, TTL: ttl}}
 	}
 	held.OnDemand = true
 	held.Fits = func(d Depth, c contender.Contender, k Case) bool {

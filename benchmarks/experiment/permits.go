@@ -37,7 +37,7 @@ func permits() Experiment {
 }
 
 func doPermits(ctx context.Context, c *Cell) error {
-	clients, err := c.crowd(ctx)
+	clients, err := c.OpenCase(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,12 +45,12 @@ func doPermits(ctx context.Context, c *Cell) error {
 	if c.Case.How == onePermit {
 		atOnce = 10
 		for i := range clients {
-			clients[i] = contender.As(clients[i], contender.Kind{Permits: 1, Of: atOnce})
+			clients[i] = clients[i].As(contender.Kind{Permits: 1, Of: atOnce})
 		}
 	}
-	name := c.LockName()
-	t, err := compete(ctx, clients, name, contest{
-		warm: c.Depth.window(time.Second), window: c.Depth.window(2 * time.Second),
+	p := c.passOf(clients)
+	t, err := p(ctx, contest{
+		warm: time.Second, window: 2 * time.Second,
 		atOnce: int64(atOnce), hold: time.Duration(atOnce) * 5 * time.Millisecond,
 	})
 	if err != nil {
@@ -58,13 +58,10 @@ func doPermits(ctx context.Context, c *Cell) error {
 	}
 	c.Put("idle", 100*max(0, 1-t.held/float64(atOnce)))
 	c.Put("rate", t.rate)
-	c.Put("too many", float64(t.overlaps))
-	c.Put("stuck", float64(t.stuck))
-	return c.countPass(ctx, func() (int64, error) {
-		t, err := compete(ctx, clients, name, contest{window: c.Depth.window(300 * time.Millisecond), atOnce: int64(atOnce)})
-		if err != nil {
-			return 0, err
-		}
-		return t.all, nil
-	})
+	if c.Rep == 0 {
+		err = c.countPass(ctx, t, p, contest{window: 300 * time.Millisecond, atOnce: int64(atOnce)}, "requests", "wake-ups")
+	}
+	c.PutCount("too many", t.overlaps)
+	c.PutCount("stuck", t.stuck)
+	return err
 }

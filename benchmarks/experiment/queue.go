@@ -10,15 +10,15 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 )
 
-// queue is a holder and those who wait behind it. A waiter that gets the lock says so
+// queue is those who wait for a lock. A waiter that gets it says so
 // on turns and holds it until it is told to go on, or the queue is left.
 type queue struct {
+	ctx   context.Context
+	end   context.CancelFunc
 	held  contender.Held // by the first, if lineUp made the queue
 	turns chan turn
 	wg    sync.WaitGroup
-	end   context.CancelFunc
 	drain chan struct{} // closed: nobody holds any longer than it must
-	once  sync.Once
 }
 
 // turn is one waiter that holds the lock.
@@ -30,10 +30,11 @@ type turn struct {
 	err    error
 }
 
-// newQueue makes an empty queue for up to n. The ctx is for those who join.
-func newQueue(ctx context.Context, n int) (context.Context, *queue) {
-	ctx, end := context.WithCancel(ctx)
-	return ctx, &queue{turns: make(chan turn, n), end: end, drain: make(chan struct{})}
+// newQueue makes an empty queue for up to n, who wait for as long as ctx allows.
+func newQueue(ctx context.Context, n int) *queue {
+	q := &queue{turns: make(chan turn, n), drain: make(chan struct{})}
+	q.ctx, q.end = context.WithCancel(ctx)
+	return q
 }
 
 // lineUp has one client hold a name and the others wait for it, who come so far apart.
@@ -44,12 +45,12 @@ func (c *Cell) lineUp(ctx context.Context, first contender.Client, others []cont
 	if err != nil {
 		return nil, fmt.Errorf("first holder: %w", err)
 	}
-	ctx, q := newQueue(ctx, len(others))
+	q := newQueue(ctx, len(others))
 	q.held = held
 	for i, client := range others {
-		q.join(ctx, client, name, i)
+		q.join(client, name, i)
 		if apart > 0 {
-			err = pause(ctx, apart)
+			err = contender.Pause(ctx, apart)
 		}
 	}
 	if err == nil {
@@ -69,32 +70,29 @@ func (q *queue) leave() {
 }
 
 // join has a client wait for name as number i.
-func (q *queue) join(ctx context.Context, client contender.Client, name string, i int) {
+func (q *queue) join(client contender.Client, name string, i int) {
 	q.wg.Go(func() {
-		held, err := client.Acquire(ctx, name)
+		held, err := client.Acquire(q.ctx, name)
 		t := turn{waiter: i, at: time.Now(), held: held, err: err, done: make(chan struct{})}
-		if err != nil {
-			q.turns <- t
-			return
-		}
-		select {
-		case <-q.drain: // nobody wants to hold: go on before telling
-			t.err = held.Release(ctx)
-			close(t.done)
-			q.turns <- t
-			return
-		default:
+		if err == nil {
+			select {
+			case <-q.drain: // nobody wants to hold: go on before telling
+				t.err = t.release(q.ctx)
+			default:
+			}
 		}
 		q.turns <- t
-		select {
-		case <-t.done:
-		case <-ctx.Done():
+		if t.err == nil {
+			select {
+			case <-t.done:
+			case <-q.ctx.Done():
+			}
 		}
 	})
 }
 
 // hurry makes everybody who gets the lock from now on release it by itself.
-func (q *queue) hurry() { q.once.Do(func() { close(q.drain) }) }
+func (q *queue) hurry() { close(q.drain) }
 
 // next waits for somebody to get the lock.
 func (q *queue) next(ctx context.Context) (turn, error) {
@@ -105,7 +103,7 @@ func (q *queue) next(ctx context.Context) (turn, error) {
 		}
 		return t, nil
 	case <-ctx.Done():
-		return turn{}, fmt.Errorf("nobody got the lock: %w", ctx.Err())
+		return turn{}, fmt.Errorf("nobody got the lock: %w", context.Cause(ctx))
 	}
 }
 
@@ -117,13 +115,9 @@ const patience = 3 * time.Second
 
 // soon is next for a lock that is free: it waits no longer than patience.
 func (q *queue) soon(ctx context.Context) (turn, error) {
-	within, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStuck)
 	defer cancel()
-	t, err := q.next(within)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
-		err = errStuck
-	}
-	return t, err
+	return q.next(ctx)
 }
 
 // release gives back what a waiter held and lets it go.
@@ -136,7 +130,7 @@ func (t turn) release(ctx context.Context) error {
 // a library cannot be seen, so this is a time; where the server can be asked what it
 // has to do without adding to it, also until that is little.
 func (c *Cell) settle(ctx context.Context, n int) error {
-	if err := pause(ctx, 300*time.Millisecond+time.Duration(n)*2*time.Millisecond); err != nil {
+	if err := contender.Pause(ctx, 300*time.Millisecond+time.Duration(n)*2*time.Millisecond); err != nil {
 		return err
 	}
 	if s := c.Contender.Setup.Service; s != contender.ZooKeeper && s != contender.Etcd {
@@ -148,26 +142,14 @@ func (c *Cell) settle(ctx context.Context, n int) error {
 	every := min(c.TTL(), 10*time.Second) / 3
 	alive := int64(n) * int64(look) / int64(every)
 	quiet := 0 // looks in a row: a machine that stands still is quiet, too, for a while
-	for range 50 {
-		requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, look) })
+	for looks := 0; looks < 50 && quiet < 3; looks++ {
+		requests, err := c.Site.Requests(ctx, func() error { return contender.Pause(ctx, look) })
 		if err != nil {
 			return err
 		}
 		if quiet++; requests > 10+2*alive {
 			quiet = 0
 		}
-		if quiet == 3 {
-			break
-		}
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

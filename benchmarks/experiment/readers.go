@@ -3,7 +3,7 @@ package experiment
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,14 +28,15 @@ func readers() Experiment {
 		Method: "64 readers on 16 clients, four on each. First they take one name, shared, and give it back at once, as often as they can; that is compared with 64 names, exclusive, one for each. " +
 			"Then a writer on a client of its own takes the name again and again, while the readers come and go half as fast as 16 clients hand it on exclusively: " +
 			"the time that such a hand-over takes is measured just before, and is the unit for the writer's wait. Requests and wake-ups are counted in passes of their own, which are not timed, in the first repetition only.",
-		Metrics: append(append([]Metric{
-			{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of all readers together"},
-		}, latency("writer's wait", "of the writer, from asking to holding")...),
-			Metric{Name: "in hand-overs", Better: -1, Plot: true, Meaning: "the writer's wait, p99, divided by the time that a hand-over takes"},
-			Metric{Name: "overtaken", Better: -1, Meaning: "by how many readers that asked later the unluckiest turn of the writer was overtaken"},
-			Metric{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
-			Metric{Name: "wake-ups", Better: -1, Meaning: "messages that the servers sent unasked, for one acquisition"},
-		),
+		Metrics: slices.Concat(
+			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of all readers together"}},
+			latency("writer's wait", "of the writer, from asking to holding"),
+			[]Metric{
+				{Name: "in hand-overs", Better: -1, Plot: true, Meaning: "the writer's wait, p99, divided by the time that a hand-over takes"},
+				{Name: "overtaken", Better: -1, Meaning: "by how many readers that asked later the unluckiest turn of the writer was overtaken"},
+				{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
+				{Name: "wake-ups", Better: -1, Meaning: "messages that the servers sent unasked, for one acquisition"},
+			}),
 		Cases: func(Depth) []Case {
 			return []Case{
 				{Name: oneName, N: 64, How: oneName},
@@ -45,9 +46,7 @@ func readers() Experiment {
 		},
 		Repeat: func(d Depth) int { return pick(d, 2, 2, 8) },
 		InTurn: true, // one name is compared with many
-		Fits: func(d Depth, c contender.Contender, _ Case) bool {
-			return !c.Aside && c.Traits.Shared && c.Setup.Service != contender.Memory && c.Setup.Variant == contender.Usual && (d == Full || c.Setup.Nodes != 3)
-		},
+		Fits:   withReaders,
 		Do: func(ctx context.Context, c *Cell) error {
 			clients, err := c.OpenN(ctx, readerClients)
 			if err != nil {
@@ -61,62 +60,26 @@ func readers() Experiment {
 	}
 }
 
-// own is a client that takes one name, whatever it is asked for.
-type own struct {
-	contender.Client
-	name string
-}
-
-func (o own) Acquire(ctx context.Context, _ string) (contender.Held, error) {
-	return o.Client.Acquire(ctx, o.name)
-}
-
 func doReaders(ctx context.Context, c *Cell, clients []contender.Client) error {
 	all := make([]contender.Client, c.Case.N)
 	for i := range all {
-		all[i] = contender.As(clients[i%len(clients)], contender.Kind{Shared: true})
+		client := clients[i%len(clients)]
+		all[i] = client.As(contender.Kind{Shared: true})
 		if c.Case.How == manyNames {
-			all[i] = own{clients[i%len(clients)], c.LockName()}
+			own := c.LockName()
+			all[i].Acquire = func(ctx context.Context, _ string) (contender.Held, error) { return client.Acquire(ctx, own) }
 		}
 	}
-	name := c.LockName()
-	pass := func(k contest) (*tally, error) {
-		k.atOnce = int64(len(all))
-		return compete(ctx, all, name, k)
-	}
-	t, err := pass(contest{warm: c.Depth.window(untimed), window: c.Depth.window(400 * time.Millisecond)})
+	p, atOnce := c.passOf(all), int64(len(all))
+	t, err := p(ctx, contest{warm: untimed, window: 400 * time.Millisecond, atOnce: atOnce})
 	if err != nil {
 		return err
 	}
 	c.Put("rate", t.rate)
-	return c.countPass(ctx, func() (int64, error) {
-		t, err := pass(contest{window: c.Depth.window(200 * time.Millisecond)})
-		if err != nil {
-			return 0, err
-		}
-		return t.all, nil
-	})
-}
-
-// countPass counts, in the first repetition, what the acquisitions of pass cost the servers.
-func (c *Cell) countPass(ctx context.Context, pass func() (int64, error)) error {
 	if c.Rep > 0 {
 		return nil
 	}
-	for metric, count := range map[string]func(context.Context, func() error) (int64, error){
-		"requests": c.Site.Requests, "wake-ups": c.Site.Notifications,
-	} {
-		var all int64
-		n, err := count(ctx, func() (err error) {
-			all, err = pass()
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		c.Put(metric, float64(n)/float64(max(1, all)))
-	}
-	return nil
+	return c.countPass(ctx, t, p, contest{window: 200 * time.Millisecond, atOnce: atOnce}, "requests", "wake-ups")
 }
 
 func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
@@ -124,96 +87,75 @@ func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
 	if err != nil {
 		return err
 	}
-	name := c.LockName()
-	t, err := compete(ctx, clients, name, contest{warm: c.Depth.window(untimed), window: c.Depth.window(200 * time.Millisecond)})
+	t, err := c.passOf(clients)(ctx, contest{warm: untimed, window: 200 * time.Millisecond})
 	if err != nil {
 		return err
 	}
 	handOver := max(t.handOver.Quantile(.5), time.Microsecond)
-	pass := func(window time.Duration) (*mix, error) {
-		m := &mix{name: name, handOver: handOver, readers: c.Case.N, waits: measure.NewHistogram(), origin: time.Now()}
-		return m, m.run(ctx, writer, clients, window)
+	w := &watch{waits: measure.NewHistogram(), origin: time.Now()}
+	all := []contender.Client{w.writer(writer, 20*handOver)}
+	for i := range c.Case.N {
+		reader := clients[i%len(clients)].As(contender.Kind{Shared: true})
+		all = append(all, w.reader(reader, 2*time.Duration(c.Case.N)*handOver))
 	}
-	m, err := pass(c.Depth.window(pick(c.Depth, time.Second, time.Second, 2*time.Second)))
-	if err != nil {
+	p, atOnce := c.passOf(all), int64(len(all))
+	window := pick(c.Depth, time.Second, time.Second, 2*time.Second)
+	if t, err = p(ctx, contest{window: window, atOnce: atOnce}); err != nil {
 		return err
 	}
-	c.PutLatency("writer's wait", m.waits)
-	c.Put("in hand-overs", float64(m.waits.Quantile(.99))/float64(handOver))
-	c.Put("overtaken", float64(m.worst))
-	return c.countPass(ctx, func() (int64, error) {
-		m, err := pass(c.Depth.window(400 * time.Millisecond))
-		return m.got.Load(), err
-	})
+	c.PutLatency("writer's wait", w.waits)
+	c.Put("in hand-overs", float64(w.waits.Quantile(.99))/float64(handOver))
+	c.PutCount("overtaken", w.worst)
+	if c.Rep > 0 {
+		return nil
+	}
+	return c.countPass(ctx, t, p, contest{window: 400 * time.Millisecond, atOnce: atOnce}, "requests", "wake-ups")
 }
 
-// mix is a writer and readers who come and go.
-type mix struct {
-	name     string
-	handOver time.Duration
-	readers  int
-	origin   time.Time
-	waits    *measure.Histogram // of the writer
-	worst    int64              // the most readers that overtook it in one turn
+// watch sees how a writer fares among readers who come and go.
+type watch struct {
+	origin time.Time
+	waits  *measure.Histogram // of the writer
+	worst  int64              // the most readers that overtook it in one turn
 
-	over   atomic.Bool
-	got    atomic.Int64
 	asked  atomic.Int64 // when the writer asked that waits, since origin; 0 if it does not
 	passed atomic.Int64 // readers that asked after it and have had the name since
 }
 
-func (m *mix) run(ctx context.Context, writer contender.Client, clients []contender.Client, window time.Duration) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := time.AfterFunc(window, func() { m.over.Store(true) })
-	defer timer.Stop()
-	var wg sync.WaitGroup
-	repeat := func(client contender.Client, turn func(context.Context, contender.Client) error, apart time.Duration) {
-		wg.Go(func() {
-			for !m.over.Load() && ctx.Err() == nil {
-				err := pause(ctx, rand.N(2*apart))
-				if err == nil {
-					err = turn(ctx, client)
-				}
-				if err != nil {
-					cancel(err) // the first one counts
-				}
-			}
-		})
+// reader has a client pause before each turn, for so long on average.
+func (w *watch) reader(client contender.Client, apart time.Duration) contender.Client {
+	take := client.Acquire
+	client.Acquire = func(ctx context.Context, name string) (contender.Held, error) {
+		if err := contender.Pause(ctx, rand.N(2*apart)); err != nil {
+			return nil, err
+		}
+		asked := int64(time.Since(w.origin))
+		held, err := take(ctx, name)
+		if writer := w.asked.Load(); err == nil && writer > 0 && asked > writer {
+			w.passed.Add(1)
+		}
+		return held, err
 	}
-	for i := range m.readers {
-		reader := contender.As(clients[i%len(clients)], contender.Kind{Shared: true})
-		repeat(reader, m.read, 2*time.Duration(m.readers)*m.handOver)
-	}
-	repeat(writer, m.write, 20*m.handOver)
-	wg.Wait()
-	return context.Cause(ctx)
+	return client
 }
 
-func (m *mix) read(ctx context.Context, client contender.Client) error {
-	asked := int64(time.Since(m.origin))
-	held, err := client.Acquire(ctx, m.name)
-	if err != nil {
-		return err
+// writer does so, too, and notes how long it waits.
+func (w *watch) writer(client contender.Client, apart time.Duration) contender.Client {
+	take := client.Acquire
+	client.Acquire = func(ctx context.Context, name string) (contender.Held, error) {
+		if err := contender.Pause(ctx, rand.N(2*apart)); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		w.passed.Store(0)
+		w.asked.Store(int64(start.Sub(w.origin)))
+		held, err := take(ctx, name)
+		w.asked.Store(0)
+		if err == nil {
+			w.waits.Record(time.Since(start))
+			w.worst = max(w.worst, w.passed.Load())
+		}
+		return held, err
 	}
-	m.got.Add(1)
-	if writer := m.asked.Load(); writer > 0 && asked > writer {
-		m.passed.Add(1)
-	}
-	return held.Release(ctx)
-}
-
-func (m *mix) write(ctx context.Context, client contender.Client) error {
-	start := time.Now()
-	m.passed.Store(0)
-	m.asked.Store(int64(start.Sub(m.origin)))
-	held, err := client.Acquire(ctx, m.name)
-	m.asked.Store(0)
-	if err != nil {
-		return err
-	}
-	m.waits.Record(time.Since(start))
-	m.got.Add(1)
-	m.worst = max(m.worst, m.passed.Load())
-	return held.Release(ctx)
+	return client
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,13 +20,15 @@ func readWrite() Experiment {
 		Question: "What does a name cost that is mostly read, and how long does either kind wait as writes become more?",
 		Method: "16 clients take one name and give it back at once, as often as they can. Each acquisition is a write with the chance that the case names, and a read otherwise. " +
 			"Requests and wake-ups are counted in passes of their own, which are not timed, in the first repetition only.",
-		Metrics: append(append(append([]Metric{
-			{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of both kinds and all clients together"},
-		}, latency("read", "of a reader, from asking to holding")...), latency("write", "of a writer, from asking to holding")...),
-			Metric{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
-			Metric{Name: "wake-ups", Better: -1, Meaning: "messages that the servers sent unasked, for one acquisition"},
-			Metric{Name: "wrong together", Better: -1, Meaning: "times that somebody got the name while another held it with whom it may not be shared"},
-		),
+		Metrics: slices.Concat(
+			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of both kinds and all clients together"}},
+			latency("read", "of a reader, from asking to holding"),
+			latency("write", "of a writer, from asking to holding"),
+			[]Metric{
+				{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
+				{Name: "wake-ups", Better: -1, Meaning: "messages that the servers sent unasked, for one acquisition"},
+				{Name: "wrong together", Better: -1, Meaning: "times that somebody got the name while another held it with whom it may not be shared"},
+			}),
 		Cases: func(d Depth) []Case {
 			writes := []int{1, 10, 50}
 			if d == Smoke {
@@ -40,10 +43,8 @@ func readWrite() Experiment {
 		Repeat:   func(d Depth) int { return pick(d, 1, 2, 6) },
 		InTurn:   true, // the shares are compared with one another
 		OnDemand: true,
-		Fits: func(d Depth, c contender.Contender, _ Case) bool {
-			return !c.Aside && c.Traits.Shared && c.Setup.Service != contender.Memory && c.Setup.Variant == contender.Usual && (d == Full || c.Setup.Nodes != 3)
-		},
-		Do: doReadWrite,
+		Fits:     withReaders,
+		Do:       doReadWrite,
 	}
 }
 
@@ -54,28 +55,20 @@ func doReadWrite(ctx context.Context, c *Cell) error {
 	}
 	m := &mixture{writes: c.Case.Writes, reading: measure.NewHistogram(), writing: measure.NewHistogram()}
 	for i := range clients {
-		clients[i] = mixed{clients[i], m}
+		clients[i] = m.client(clients[i])
 	}
-	name := c.LockName()
-	pass := func(k contest) (*tally, error) {
-		k.atOnce = int64(len(clients)) // m sees who may not hold it together
-		return compete(ctx, clients, name, k)
-	}
-	t, err := pass(contest{warm: c.Depth.window(untimed), window: c.Depth.window(time.Second)})
+	p, atOnce := c.passOf(clients), int64(len(clients)) // m sees who may not hold it together
+	t, err := p(ctx, contest{warm: untimed, window: time.Second, atOnce: atOnce})
 	if err != nil {
 		return err
 	}
 	c.Put("rate", t.rate)
 	c.PutLatency("read", m.reading)
 	c.PutLatency("write", m.writing)
-	err = c.countPass(ctx, func() (int64, error) {
-		t, err := pass(contest{window: c.Depth.window(300 * time.Millisecond)})
-		if err != nil {
-			return 0, err
-		}
-		return t.all, nil
-	})
-	c.Put("wrong together", float64(m.wrong.Load()))
+	if c.Rep == 0 {
+		err = c.countPass(ctx, t, p, contest{window: 300 * time.Millisecond, atOnce: atOnce}, "requests", "wake-ups")
+	}
+	c.PutCount("wrong together", m.wrong.Load())
 	return err
 }
 
@@ -89,61 +82,31 @@ type mixture struct {
 	reading, writing *measure.Histogram
 }
 
-// enter notes a new holder, and whether it may hold the name with those who do.
-func (m *mixture) enter(write bool) {
-	if write {
-		if m.writers.Add(1) > 1 || m.readers.Load() > 0 {
+// client has a client take names to write or, mostly, to read.
+func (m *mixture) client(writer contender.Client) contender.Client {
+	reader := writer.As(contender.Kind{Shared: true})
+	return contender.Client{Acquire: func(ctx context.Context, name string) (contender.Held, error) {
+		client, waits, holders := reader, m.reading, &m.readers
+		write := rand.IntN(100) < m.writes
+		if write {
+			client, waits, holders = writer, m.writing, &m.writers
+		}
+		start := time.Now()
+		held, err := client.Acquire(ctx, name)
+		took := time.Since(start)
+		if err != nil {
+			return nil, err
+		}
+		sameKind := holders.Add(1)
+		if write && (sameKind > 1 || m.readers.Load() > 0) || !write && m.writers.Load() > 0 {
 			m.wrong.Add(1)
 		}
-		return
-	}
-	m.readers.Add(1)
-	if m.writers.Load() > 0 {
-		m.wrong.Add(1)
-	}
-}
-
-// leave notes that a holder is about to let go.
-func (m *mixture) leave(write bool) {
-	if write {
-		m.writers.Add(-1)
-	} else {
-		m.readers.Add(-1)
-	}
-}
-
-// mixed is a client that takes names to write or, mostly, to read.
-type mixed struct {
-	contender.Client
-	m *mixture
-}
-
-func (c mixed) Acquire(ctx context.Context, name string) (contender.Held, error) {
-	write := rand.IntN(100) < c.m.writes
-	client, waits := contender.As(c.Client, contender.Kind{Shared: true}), c.m.reading
-	if write {
-		client, waits = c.Client, c.m.writing
-	}
-	start := time.Now()
-	held, err := client.Acquire(ctx, name)
-	took := time.Since(start)
-	if err != nil {
-		return nil, err
-	}
-	c.m.enter(write)
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	waits.Record(took)
-	return mixedHeld{held, c.m, write}, nil
-}
-
-type mixedHeld struct {
-	contender.Held
-	m     *mixture
-	write bool
-}
-
-func (h mixedHeld) Release(ctx context.Context) error {
-	h.m.leave(h.write)
-	return h.Held.Release(ctx)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		waits.Record(took)
+		return contender.Plain(func(ctx context.Context) error {
+			holders.Add(-1)
+			return held.Release(ctx)
+		}), nil
+	}}
 }

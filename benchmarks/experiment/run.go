@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -52,46 +53,51 @@ type Part struct {
 // is that of ctx.
 func (p Plan) Run(ctx context.Context) (*Outcome, error) {
 	r := &runner{
-		Plan:    p,
-		results: &measure.Results{},
-		sites:   map[contender.Setup]*site.Site{},
-		broken:  map[contender.Setup]bool{},
+		Plan:     p,
+		results:  &measure.Results{},
+		sites:    map[contender.Setup]*site.Site{},
+		versions: map[string]string{},
+		failed:   map[string]bool{},
 	}
-	started := time.Now()
+	if r.Patience == 0 {
+		r.Patience = pick(r.Depth, 90*time.Second, 90*time.Second, 3*time.Minute)
+	}
 	defer r.closeSites()
+	cells := make([][]*Cell, len(p.Experiments))
 	for i := range p.Experiments {
-		r.total += len(r.cells(&p.Experiments[i]))
+		cells[i] = r.cells(&p.Experiments[i])
+		r.total += len(cells[i])
 	}
+	o := &Outcome{Results: r.results, Started: time.Now()}
 	for i := range p.Experiments {
-		if err := ctx.Err(); err != nil {
-			return r.outcome(started), err
+		if ctx.Err() != nil {
+			break
 		}
 		start := time.Now()
-		r.experiment(ctx, &p.Experiments[i])
-		r.parts = append(r.parts, Part{p.Experiments[i].Name, time.Since(start).Seconds()})
+		r.experiment(ctx, &p.Experiments[i], cells[i])
+		o.Parts = append(o.Parts, Part{p.Experiments[i].Name, time.Since(start).Seconds()})
 	}
-	return r.outcome(started), ctx.Err()
+	o.Took, o.Versions = time.Since(o.Started), maps.Clone(r.versions)
+	return o, ctx.Err()
 }
 
 type runner struct {
 	Plan
 	results *measure.Results
-	sites   map[contender.Setup]*site.Site
-	broken  map[contender.Setup]bool
-	version sync.Map
-	mu      sync.Mutex
 	total   int
-	done    int
-	parts   []Part
+
+	mu       sync.Mutex
+	sites    map[contender.Setup]*site.Site // nil if it could not be started
+	versions map[string]string
+	failed   map[string]bool // what is not tried again
+	done     int
 }
 
-func (r *runner) outcome(started time.Time) *Outcome {
-	o := &Outcome{Results: r.results, Versions: map[string]string{}, Took: time.Since(started), Started: started, Parts: r.parts}
-	r.version.Range(func(k, v any) bool {
-		o.Versions[k.(string)] = v.(string)
-		return true
-	})
-	return o
+// setVersion notes what servers of some kind said of themselves.
+func (r *runner) setVersion(of, version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.versions[of] = version
 }
 
 // cells are the measurements of an experiment in their order: all contenders of a case
@@ -100,146 +106,108 @@ func (r *runner) outcome(started time.Time) *Outcome {
 func (r *runner) cells(e *Experiment) []*Cell {
 	var all []*Cell
 	for _, k := range e.Cases(r.Depth) {
-		for rep := range r.times(e, k) {
-			turns := r.Contenders
+		for rep := range cmp.Or(r.Repeat, k.Times, e.Repeat(r.Depth)) {
+			turns := slices.Clone(r.Contenders)
 			if rep%2 == 1 {
-				turns = slices.Clone(turns)
 				slices.Reverse(turns)
 			}
 			for _, c := range turns {
-				if c.OpenCrowd != nil && !e.takesCrowd(r.Depth, k) {
-					continue
-				}
-				if e.Fits(r.Depth, c, k) && !e.enough(c, rep) {
-					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, results: r.results, database: r.ShopDatabase, version: &r.version})
+				if e.takes(r.Depth, c, k, rep) {
+					all = append(all, &Cell{Experiment: e, Case: k, Contender: c, Rep: rep, Depth: r.Depth, run: r})
 				}
 			}
 		}
 	}
 	if e.Mixed || e.InTurn {
-		after := func(c *Cell) int { // those that need the machine for themselves
-			if r.together(e, c) {
+		alone := func(c *Cell) int { // they need the machine for themselves, and come last
+			if e.together(r.Depth, c.Case) {
 				return 0
 			}
 			return 1
 		}
 		slices.SortStableFunc(all, func(a, b *Cell) int {
-			return cmp.Or(cmp.Compare(a.Rep, b.Rep), cmp.Compare(after(a), after(b)))
+			return cmp.Or(cmp.Compare(a.Rep, b.Rep), cmp.Compare(alone(a), alone(b)))
 		})
 	}
 	return all
 }
 
-// takesCrowd reports whether a case is measured with crowds. They take seconds to start, and show nothing in the smoke form.
-func (e *Experiment) takesCrowd(d Depth, k Case) bool {
-	return e.Crowds && d != Smoke && k.How != oneClient
-}
-
 // crowdsMost is how often crowds are measured at most: each time a JVM starts and runs for seconds until it is fast.
 const crowdsMost = 4
 
-// enough reports whether a contender has been measured so often before.
-func (e *Experiment) enough(c contender.Contender, rep int) bool {
-	if c.OpenCrowd != nil && rep >= crowdsMost {
-		return true
-	}
-	if e.Most == nil {
+// takes reports whether a contender is measured in a repetition of a case. Crowds take seconds to start, and show nothing
+// in the smoke form.
+func (e *Experiment) takes(d Depth, c contender.Contender, k Case, rep int) bool {
+	if c.OpenCrowd != nil && (!e.Crowds || d == Smoke || k.How == oneClient || rep >= crowdsMost) {
 		return false
 	}
-	most := e.Most(c)
-	return most > 0 && rep >= most
-}
-
-func (r *runner) times(e *Experiment, k Case) int {
-	switch {
-	case r.Repeat > 0:
-		return r.Repeat
-	case k.Times > 0:
-		return k.Times
+	if e.Most != nil {
+		if most := e.Most(c); most > 0 && rep >= most {
+			return false
+		}
 	}
-	return e.Repeat(r.Depth)
+	return e.Fits(d, c, k)
 }
 
-func (r *runner) experiment(ctx context.Context, e *Experiment) {
-	cells := r.cells(e)
+// together reports whether the contenders of a case are measured at the same time.
+func (e *Experiment) together(d Depth, k Case) bool { return e.Together != nil && e.Together(d, k) }
+
+func (r *runner) experiment(ctx context.Context, e *Experiment, cells []*Cell) {
 	if !e.Own {
 		r.openSites(ctx, cells)
 	}
-	failed := map[string]bool{}
 	for len(cells) > 0 {
-		n := r.atOnce(e, cells)
+		// Those at the same time are of one repetition of a case, or of all cases.
+		n := 1
+		for n < len(cells) && e.together(r.Depth, cells[0].Case) && e.together(r.Depth, cells[n].Case) &&
+			cells[n].Rep == cells[0].Rep && (e.Mixed || cells[n].Case == cells[0].Case) {
+			n++
+		}
 		var wg sync.WaitGroup
-		var mu sync.Mutex
 		for _, c := range cells[:n] {
-			which := c.Case.Name + "\x00" + c.Contender.Name
-			mu.Lock()
-			skip := failed[which] || ctx.Err() != nil
-			mu.Unlock()
-			if skip {
-				r.count(1)
-				continue
-			}
-			wg.Go(func() {
-				if !r.cell(ctx, c) {
-					mu.Lock()
-					failed[which] = true
-					mu.Unlock()
-				}
-			})
+			wg.Go(func() { r.cell(ctx, c) })
 		}
 		wg.Wait()
 		cells = cells[n:]
 	}
 }
 
-// atOnce is how many of the cells that come next are measured at the same time: those of
-// one repetition of a case, or of all cases, or one.
-func (r *runner) atOnce(e *Experiment, cells []*Cell) int {
-	n := 0
-	for n < len(cells) && r.together(e, cells[n]) &&
-		cells[n].Rep == cells[0].Rep && (e.Mixed || cells[n].Case == cells[0].Case) {
-		n++
-	}
-	return max(1, n)
-}
-
-func (r *runner) together(e *Experiment, c *Cell) bool {
-	return e.Together != nil && e.Together(r.Depth, c.Case)
-}
-
-func (r *runner) cell(ctx context.Context, c *Cell) bool {
+// cell measures one cell, unless the same has failed before, and notes why it fails.
+func (r *runner) cell(ctx context.Context, c *Cell) {
 	e := c.Experiment
+	which := e.Name + "\x00" + c.Case.Name + "\x00" + c.Contender.Name
+	r.mu.Lock()
+	c.Site = r.sites[c.Contender.Setup]
+	skip := r.failed[which] || ctx.Err() != nil || c.Site == nil && !e.Own // it was said why when it was to be started
+	r.mu.Unlock()
+	defer r.count()
+	if skip {
+		return
+	}
 	what := e.Title
 	if c.Case.Name != "" {
 		what += ", " + c.Case.Name
 	}
 	r.tell(what + ": " + c.Contender.Name)
-	defer r.count(1)
-	if !e.Own {
-		if c.Site = r.sites[c.Contender.Setup]; c.Site == nil {
-			return false // said when it was to be started
-		}
-	}
 	defer c.close()
-	within, cancel := context.WithTimeout(ctx, r.patience())
+	within, cancel := context.WithTimeout(ctx, r.Patience)
 	defer cancel()
 	err := e.Do(within, c)
-	if err != nil && ctx.Err() == nil {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	r.failed[which] = true
+	r.mu.Unlock()
+	if ctx.Err() == nil {
 		if within.Err() != nil {
-			err = fmt.Errorf("given up after %v: %w", r.patience(), err)
+			err = fmt.Errorf("given up after %v: %w", r.Patience, err)
 		}
 		r.results.Fail(measure.Failure{Experiment: e.Name, Case: c.Case.Name, Contender: c.Contender.Name, Reason: err.Error()})
 	}
-	return err == nil
 }
 
-func (r *runner) patience() time.Duration {
-	if r.Patience > 0 {
-		return r.Patience
-	}
-	return pick(r.Depth, 90*time.Second, 90*time.Second, 3*time.Minute)
-}
-
+// tell shows what is being done, and how much has been.
 func (r *runner) tell(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,8 +216,8 @@ func (r *runner) tell(what string) {
 	}
 }
 
-func (r *runner) count(n int) {
+func (r *runner) count() {
 	r.mu.Lock()
-	r.done += n
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	r.done++
 }

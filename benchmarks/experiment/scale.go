@@ -2,12 +2,11 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
-	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
@@ -26,13 +25,13 @@ func scale() Experiment {
 		Name:     "scale",
 		Title:    "Scale",
 		Question: "What does one client cost that holds very many locks, and what is left of those that it once held?",
-		Method: "One client takes many names and holds them for a little longer than their TTL of 3 s, 100,000 of them for one of 15 s, or without renewing them. Heap and goroutines are the growth of this process for each lock, after a collection; renewals are counted at the server. " +
+		Method: "One client takes many names and holds them for a little longer than their TTL of 3 s, 100,000 of them for one of 15 s, or without renewing them. Heap and goroutines are the growth of this process for each lock, after a collection, goroutines the least of a third of the TTL; renewals are counted at the server. " +
 			"A lock's slack is the time left until its deadline, looked at all the time; it is least just before a renewal. " +
 			"For what is left behind, names are used once each, of all kinds that there are in turn, and the growth of what the server stores is divided by their number; " +
 			"in the full form, ZooKeeper does so on a server of its own that reaps its empty containers every 5 s instead of every minute, and as fast as it can.",
 		Metrics: []Metric{
 			{Name: "heap", Unit: "bytes", Better: -1, Plot: true, Meaning: "for each lock held, in the process that holds it"},
-			{Name: "goroutines", Better: -1, Meaning: "for each lock held"},
+			{Name: "goroutines", Better: -1, Meaning: "for each lock held, for as long as it is held; those that only renew it do not count"},
 			{Name: "CPU", Unit: "ms/s", Better: -1, Meaning: "of the process that holds them all and does nothing else, over a third of their TTL; 10 is 1 % of a core"},
 			{Name: "renewals", Unit: "/s", Better: -1, Meaning: "requests at the servers while all are held"},
 			{Name: "least slack", Unit: "% of TTL", Better: 1, Meaning: "the least time that was left to any lock before it would have been lost, where the holder is told one"},
@@ -50,6 +49,11 @@ func scale() Experiment {
 			hold100k.TTL = DefaultTTL
 			lease100k := Case{Name: fmt.Sprintf("%d %s", 100000, leased), N: 100000, How: leased, TTL: DefaultTTL}
 			once := func(n int) Case { return Case{Name: fmt.Sprintf("%d %s", n, usedOnce), N: n, How: usedOnce} }
+			if d == Smoke {
+				held := hold(100)
+				held.TTL = smokeTTL
+				return []Case{held, spread(20), once(200)}
+			}
 			if d != Full {
 				return []Case{hold(1000), hold(10000), spread(100), once(200)}
 			}
@@ -70,6 +74,9 @@ func scale() Experiment {
 		},
 	}
 }
+
+// smokeTTL is that of names that are held in the smoke form, where a machine that has much else to do must not lose them.
+const smokeTTL = 9 * time.Second
 
 func scaleFits(d Depth, c contender.Contender, k Case) bool {
 	if !usual(d, c, k) || c.Setup.Nodes == 3 {
@@ -93,28 +100,6 @@ func scaleFits(d Depth, c contender.Contender, k Case) bool {
 	return c.Role == contender.Ours
 }
 
-// spread calls do for 0 to n-1 with so many at once.
-func spread(n, atOnce int, do func(i int) error) error {
-	var next atomic.Int64
-	errs := make([]error, min(n, atOnce))
-	var wg sync.WaitGroup
-	for w := range errs {
-		wg.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if errs[w] = do(i); errs[w] != nil {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
 func heap() float64 {
 	runtime.GC()
 	runtime.GC()
@@ -123,13 +108,32 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
+// cpuTime is what this process has used so far.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// putCPU puts what this process uses within a window in which it only waits.
+func (c *Cell) putCPU(ctx context.Context, window time.Duration) error {
+	start, used := time.Now(), cpuTime()
+	err := contender.Pause(ctx, window)
+	c.Put("CPU", millis(cpuTime()-used)/time.Since(start).Seconds())
+	return err
+}
+
 func doHeld(ctx context.Context, c *Cell) error {
 	client, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
+	window := c.TTL() + 500*time.Millisecond
 	if c.Case.How == leased {
-		client = contender.As(client, contender.Kind{Lease: time.Hour})
+		client = client.As(contender.Kind{Lease: time.Hour})
+		window = time.Second
 	}
 	base, n := c.LockName(), c.Case.N
 	names := make([]string, n)
@@ -150,21 +154,15 @@ func doHeld(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	c.Put("heap", math.Max(0, heap()-heapBefore)/float64(n))
-	c.Put("goroutines", math.Max(0, float64(runtime.NumGoroutine()-goroutinesBefore))/float64(n))
-
-	start, used := time.Now(), cpuTime()
-	if err := pause(ctx, c.TTL()/3); err != nil {
+	c.Put("heap", max(0, heap()-heapBefore)/float64(n))
+	stay := leastGoroutines(ctx, c.TTL()/3, goroutinesBefore) - goroutinesBefore
+	c.Put("goroutines", float64(max(0, stay))/float64(n))
+	if err := c.putCPU(ctx, c.Depth.window(c.TTL()/3)); err != nil {
 		return err
 	}
-	c.Put("CPU", millis(cpuTime()-used)/time.Since(start).Seconds())
-	window := c.TTL() + 500*time.Millisecond
-	if c.Case.How == leased {
-		window = time.Second
-	}
 	requests, err := c.Site.Requests(ctx, func() error {
-		if c.Case.How == leased {
-			return pause(ctx, window)
+		if _, dated := first.(contender.Dated); !dated || c.Case.How == leased {
+			return contender.Pause(ctx, window)
 		}
 		c.Put("least slack", 100*leastSlack(ctx, all, window)/c.TTL().Seconds())
 		return ctx.Err()
@@ -174,13 +172,13 @@ func doHeld(ctx context.Context, c *Cell) error {
 	}
 	c.Put("renewals", float64(requests)/window.Seconds())
 	if _, ok := first.(contender.Watched); ok {
-		lost := 0
+		var lost int64
 		for _, h := range all {
 			if h.(contender.Watched).Context().Err() != nil {
 				lost++
 			}
 		}
-		c.Put("lost", float64(lost))
+		c.PutCount("lost", lost)
 	}
 	_ = first.Release(ctx)
 	_ = spread(n, 32, func(i int) error {
@@ -190,22 +188,26 @@ func doHeld(ctx context.Context, c *Cell) error {
 	return ctx.Err()
 }
 
+// leastGoroutines looks again and again for a while and returns the least number of goroutines that there were, or the first
+// that is no more than before. Those that renew come and go, many of them at the same time; what is asked is how many stay for
+// as long as locks are held.
+func leastGoroutines(ctx context.Context, window time.Duration, before int) int {
+	least := runtime.NumGoroutine()
+	for start := time.Now(); least > before && time.Since(start) < window && contender.Pause(ctx, 10*time.Millisecond) == nil; {
+		least = min(least, runtime.NumGoroutine())
+	}
+	return least
+}
+
 // leastSlack looks at the deadlines of the locks for a while and returns the least time,
-// in seconds, that was left to one; NaN if they have none.
+// in seconds, that was left to one.
 func leastSlack(ctx context.Context, all []contender.Held, window time.Duration) float64 {
-	least := math.NaN()
+	least := math.Inf(1)
 	for start := time.Now(); time.Since(start) < window; {
 		for _, h := range all {
-			d, ok := h.(contender.Dated)
-			if !ok {
-				_ = pause(ctx, time.Until(start.Add(window)))
-				return math.NaN()
-			}
-			if left := time.Until(d.Deadline()).Seconds(); math.IsNaN(least) || left < least {
-				least = left
-			}
+			least = min(least, time.Until(h.(contender.Dated).Deadline()).Seconds())
 		}
-		if pause(ctx, 20*time.Millisecond) != nil {
+		if contender.Pause(ctx, 20*time.Millisecond) != nil {
 			break
 		}
 	}
@@ -219,19 +221,11 @@ func doGoroutines(ctx context.Context, c *Cell) error {
 	}
 	base := c.LockName()
 	var pairs atomic.Int64
-	var over atomic.Bool
-	window := c.Depth.window(500 * time.Millisecond)
-	timer := time.AfterFunc(window, func() { over.Store(true) })
-	defer timer.Stop()
-	start := time.Now()
+	start, window := time.Now(), c.Depth.window(500*time.Millisecond)
 	err = spread(c.Case.N, c.Case.N, func(i int) error {
 		name := fmt.Sprintf("%s/%d", base, i)
-		for !over.Load() {
-			held, err := client.Acquire(ctx, name)
-			if err != nil {
-				return err
-			}
-			if err := held.Release(ctx); err != nil {
+		for time.Since(start) < window {
+			if err := use(ctx, client, name); err != nil {
 				return err
 			}
 			pairs.Add(1)
@@ -249,13 +243,9 @@ var reaping = map[string]string{"znode.container.checkIntervalMs": "5000", "znod
 func doUsedOnce(ctx context.Context, c *Cell) error {
 	reaps := c.Depth == Full && c.Contender.Setup.Service == contender.ZooKeeper
 	if reaps {
-		s, err := site.StartZooKeeperWith(ctx, c.Contender.Setup, reaping)
-		if err != nil {
+		if err := c.On(site.StartZooKeeperWith(ctx, c.Contender.Setup, reaping)); err != nil {
 			return err
 		}
-		defer s.Close()
-		defer c.close() // before the server
-		c.Site = s
 	}
 	client, err := c.Open(ctx)
 	if err != nil {
@@ -264,44 +254,36 @@ func doUsedOnce(ctx context.Context, c *Cell) error {
 	base, n := c.LockName(), c.Case.N
 	takers := []contender.Client{client}
 	if c.Contender.Traits.Shared {
-		takers = append(takers, contender.As(client, contender.Kind{Shared: true}))
+		takers = append(takers, client.As(contender.Kind{Shared: true}))
 	}
 	if c.Contender.Traits.Permits {
-		takers = append(takers, contender.As(client, contender.Kind{Permits: 1, Of: 2}))
+		takers = append(takers, client.As(contender.Kind{Permits: 1, Of: 2}))
 	}
-	use := func(i int) error {
-		held, err := takers[(i+1)%len(takers)].Acquire(ctx, fmt.Sprintf("%s/%d", base, i))
-		if err != nil {
-			return err
-		}
-		return held.Release(ctx)
+	take := func(i int) error {
+		return use(ctx, takers[(i+1)%len(takers)], fmt.Sprintf("%s/%d", base, i))
 	}
-	if err := use(-1); err != nil {
+	if err := take(-1); err != nil {
 		return err
 	}
 	before, err := c.Site.Stored(ctx)
 	if err != nil {
 		return err
 	}
-	if err := spread(n, 32, use); err != nil {
+	if err := spread(n, 32, take); err != nil {
 		return err
 	}
 	after, err := c.Site.Stored(ctx)
-	if err != nil {
-		return err
-	}
-	if !reaps {
+	if err == nil && !reaps {
 		c.Put("left behind", float64(after-before)/float64(n))
 		return nil
 	}
-	for start := time.Now(); after > before && time.Since(start) < 15*time.Second; {
-		if err := pause(ctx, time.Second); err != nil {
-			return err
-		}
-		if after, err = c.Site.Stored(ctx); err != nil {
-			return err
+	for start := time.Now(); err == nil && after > before && time.Since(start) < 15*time.Second; {
+		if err = contender.Pause(ctx, time.Second); err == nil {
+			after, err = c.Site.Stored(ctx)
 		}
 	}
-	c.Put("left later", math.Max(0, float64(after-before))/float64(n))
-	return nil
+	if err == nil {
+		c.Put("left later", float64(max(0, after-before))/float64(n))
+	}
+	return err
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/child"
@@ -77,20 +77,17 @@ const RoleBuy = "buy"
 
 // buying is what it is told.
 type buying struct {
-	Contender string
-	Addrs     []string
-	TTL       time.Duration
-	Database  string
-	Shop      string
-	Locks     string // what the names of the locks begin with
-	Check     bool
-	Stall     bool // be the holder that is paused
+	opening
+	Database string
+	Shop     string
+	Check    bool
+	Stall    bool // be the holder that is paused
 }
 
 func doShop(ctx context.Context, c *Cell) (err error) {
 	b := buying{
-		Contender: c.Contender.Name, Addrs: c.Site.Addrs, TTL: c.TTL(), Check: c.Case.How == checked,
-		Locks: c.LockName(), Shop: fmt.Sprintf("%d_%d", os.Getpid(), names.Add(1)), Database: c.database,
+		opening: c.opening(), Check: c.Case.How == checked,
+		Shop: fmt.Sprintf("%d_%d", os.Getpid(), names.Add(1)), Database: c.run.ShopDatabase,
 	}
 	if b.Database == "" {
 		dir, err := os.MkdirTemp("", "locker-shop")
@@ -109,125 +106,88 @@ func doShop(ctx context.Context, c *Cell) (err error) {
 	if err != nil {
 		return err
 	}
-	c.version.Store("shop", version)
+	c.run.setVersion("shop", version)
 	if err := db.Create(ctx, shopItems, c.Case.N); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Drop(context.WithoutCancel(ctx))) }()
 
-	open := time.Now()
-	staff, err := hire(ctx, b, c.Case.How != busy)
-	defer func() {
-		for _, p := range staff {
-			_ = p.Close()
-		}
-	}()
+	told := slices.Repeat([]buying{b}, shopProcesses)
+	told[0].Stall = c.Case.How != busy
+	staff, err := child.StartGroup(ctx, RoleBuy, told)
 	if err != nil {
 		return err
 	}
-	var refused, failed int
-	if c.Case.How == busy {
-		open = time.Now()
-	} else if err := pauseHolder(ctx, c, db, staff); err != nil {
-		return err
-	}
-	for i, p := range staff {
-		if c.Case.How != busy && i > 0 {
-			continue // they have been at it
-		}
-		if err := p.Say("go"); err != nil {
+	defer staff.Close()
+	start, late := time.Now(), staff
+	if told[0].Stall {
+		if err := pauseHolder(ctx, c, db, staff); err != nil {
 			return err
 		}
+		late = staff[:1] // the others have been at it
 	}
+	if err := late.Say("go"); err != nil {
+		return err
+	}
+	var refused, failed int64
 	for _, p := range staff {
 		line, err := p.Hear(ctx)
 		if err != nil {
 			return err
 		}
-		var r, f int
+		var r, f int64
 		if _, err := fmt.Sscanf(line, "done %d %d", &r, &f); err != nil {
 			return fmt.Errorf("a buyer said %q", line)
 		}
-		refused += r
-		if c.Case.How == busy {
-			failed += f
-		}
+		refused, failed = refused+r, failed+f
 	}
-	took := time.Since(open)
+	took := time.Since(start)
 	sales, err := db.Sales(ctx)
 	if err != nil {
 		return err
 	}
 	if c.Case.How == busy {
 		c.Put("sales", float64(sales)/took.Seconds())
-		c.Put("errors", float64(failed))
+		c.PutCount("errors", failed)
 	}
-	c.Put("oversold", float64(sales-shopItems*c.Case.N))
+	c.PutCount("oversold", int64(sales-shopItems*c.Case.N))
 	if b.Check {
-		c.Put("refused", float64(refused))
+		c.PutCount("refused", refused)
 	}
 	return nil
-}
-
-// hire starts the processes and waits until they are ready. With stall, the first is the
-// holder that is to be paused, and has its lock.
-func hire(ctx context.Context, b buying, stall bool) ([]*child.Process, error) {
-	var staff []*child.Process
-	for i := range shopProcesses {
-		b.Stall = stall && i == 0
-		p, err := child.Start(RoleBuy, b)
-		if err != nil {
-			return staff, err
-		}
-		staff = append(staff, p)
-	}
-	for _, p := range staff {
-		if line, err := p.Hear(ctx); err != nil || line != "ready" {
-			return staff, fmt.Errorf("a buyer said %q: %w", line, err)
-		}
-	}
-	return staff, nil
 }
 
 // pauseHolder stops the first process, which has the lock of an item and has read its
 // stock, lets the others buy until its time is over and that item is theirs, and has it
 // write.
-func pauseHolder(ctx context.Context, c *Cell, db *store.Store, staff []*child.Process) error {
-	if err := staff[0].Pause(); err != nil {
+func pauseHolder(ctx context.Context, c *Cell, db *store.Store, staff child.Group) error {
+	holder := staff[0]
+	if err := errors.Join(holder.Pause(), staff[1:].Say("go")); err != nil {
 		return err
 	}
-	for _, p := range staff[1:] {
-		if err := p.Say("go"); err != nil {
-			return err
+	for left := c.Case.N; left == c.Case.N; {
+		err := contender.Pause(ctx, 20*time.Millisecond)
+		if err == nil {
+			left, err = db.Stock(ctx, 0)
 		}
-	}
-	for {
-		left, err := db.Stock(ctx, 0)
 		if err != nil {
-			return err
-		}
-		if left < c.Case.N {
-			break
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("nobody could buy what the paused holder had locked: %w", err)
 		}
 	}
-	if err := staff[0].Resume(); err != nil {
+	if err := errors.Join(holder.Resume(), holder.Say("write")); err != nil {
 		return err
 	}
-	if err := staff[0].Say("write"); err != nil {
-		return err
-	}
-	line, err := staff[0].Hear(ctx)
+	line, err := holder.Hear(ctx)
 	if err != nil {
 		return err
 	}
-	if what, ok := strings.CutPrefix(line, "told "); ok {
-		c.Put("told", map[string]float64{"yes": 100}[what])
-		return nil
-	}
-	if line != "untold" {
+	switch line {
+	case "told yes":
+		c.Put("told", 100)
+	case "told no":
+		c.Put("told", 0)
+	case "untold":
+	default:
 		return fmt.Errorf("the paused buyer said %q", line)
 	}
 	return nil

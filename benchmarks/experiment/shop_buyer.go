@@ -2,11 +2,9 @@ package experiment
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,38 +22,29 @@ type staff struct {
 	failed  atomic.Int64
 }
 
-func buy(find func(string) (contender.Contender, error)) child.Role {
-	return func(ctx context.Context, args []byte, heard <-chan string, say func(string)) error {
-		s := &staff{}
-		if err := json.Unmarshal(args, &s.buying); err != nil {
-			return err
-		}
-		var err error
-		if s.client, err = openNamed(ctx, find, s.Contender, contender.Config{Addrs: s.Addrs, TTL: s.TTL}); err != nil {
-			return err
-		}
-		defer s.client.Close()
-		if s.db, err = store.Open(s.Database, s.Shop); err != nil {
-			return err
-		}
-		defer s.db.Close()
-		if s.Stall {
-			err = s.stall(ctx, heard, say)
-		} else {
-			say("ready")
-			if <-heard != "go" {
-				return errors.New("was not told to go")
-			}
-		}
-		if err != nil {
-			return err
-		}
-		return s.work(ctx, say)
+func buy(ctx context.Context, client contender.Client, told buying, parent child.Parent) error {
+	s := &staff{buying: told, client: client}
+	var err error
+	if s.db, err = store.Open(s.Database, s.Shop); err != nil {
+		return err
 	}
+	defer s.db.Close()
+	if s.Stall {
+		err = s.stall(ctx, parent)
+	} else {
+		parent.Say("ready")
+	}
+	if err == nil {
+		err = parent.Await("go")
+	}
+	if err != nil {
+		return err
+	}
+	return s.work(ctx, parent)
 }
 
 func (s *staff) lock(ctx context.Context, item int) (contender.Held, error) {
-	return s.client.Acquire(ctx, fmt.Sprintf("%s/%d", s.Locks, item))
+	return s.client.Acquire(ctx, fmt.Sprintf("%s/%d", s.Lock, item))
 }
 
 // read returns the stock, having noted the token if tokens are checked.
@@ -77,7 +66,7 @@ func (s *staff) write(ctx context.Context, item, left int, token int64) error {
 }
 
 // stall is the holder that is stopped between reading and writing.
-func (s *staff) stall(ctx context.Context, heard <-chan string, say func(string)) error {
+func (s *staff) stall(ctx context.Context, parent child.Parent) error {
 	held, err := s.lock(ctx, 0)
 	if err != nil {
 		return err
@@ -86,9 +75,9 @@ func (s *staff) stall(ctx context.Context, heard <-chan string, say func(string)
 	if err != nil {
 		return err
 	}
-	say("ready")
-	if <-heard != "write" { // heard after having been stopped
-		return errors.New("was not told to write")
+	parent.Say("ready")
+	if err := parent.Await("write"); err != nil { // heard after having been stopped
+		return err
 	}
 	told := "untold"
 	if w, ok := held.(contender.Watched); ok {
@@ -101,29 +90,19 @@ func (s *staff) stall(ctx context.Context, heard <-chan string, say func(string)
 		return err
 	}
 	_ = held.Release(ctx) // it is not its any more
-	say(told)
-	if <-heard != "go" {
-		return errors.New("was not told to go")
-	}
+	parent.Say(told)
 	return nil
 }
 
 // work buys until there is nothing left.
-func (s *staff) work(ctx context.Context, say func(string)) error {
-	var wg sync.WaitGroup
-	errs := make([]error, shopBuyers)
-	for i := range errs {
-		wg.Go(func() { errs[i] = s.buyer(ctx) })
+func (s *staff) work(ctx context.Context, parent child.Parent) error {
+	err := spread(shopBuyers, shopBuyers, func(int) error { return s.buyer(ctx) })
+	// A process that was stopped may find its client beyond use; the others
+	// go on.
+	if err != nil && !s.Stall {
+		return err
 	}
-	wg.Wait()
-	for _, err := range errs {
-		// A process that was stopped may find its client beyond use; the others
-		// go on.
-		if err != nil && !s.Stall {
-			return err
-		}
-	}
-	say(fmt.Sprintf("done %d %d", s.refused.Load(), s.failed.Load()))
+	parent.Say(fmt.Sprintf("done %d %d", s.refused.Load(), s.failed.Load()))
 	return nil
 }
 
@@ -132,8 +111,7 @@ const buyerPatience = 100
 
 func (s *staff) buyer(ctx context.Context) error {
 	open := rand.Perm(shopItems)
-	failed := 0
-	for len(open) > 0 {
+	for failed := 0; len(open) > 0; {
 		i := rand.IntN(len(open))
 		left, err := s.one(ctx, open[i])
 		if err != nil {
@@ -145,8 +123,7 @@ func (s *staff) buyer(ctx context.Context) error {
 		}
 		failed = 0
 		if !left {
-			open[i] = open[len(open)-1]
-			open = open[:len(open)-1]
+			open = slices.Delete(open, i, i+1)
 		}
 	}
 	return nil
@@ -165,7 +142,7 @@ func (s *staff) one(ctx context.Context, item int) (left bool, err error) {
 	if err != nil || stock <= 0 {
 		return false, err
 	}
-	if err := pause(ctx, time.Millisecond); err != nil {
+	if err := contender.Pause(ctx, time.Millisecond); err != nil {
 		return false, err
 	}
 	if err := s.write(ctx, item, stock-1, held.Token()); err != nil {

@@ -36,10 +36,11 @@ func waiting() Experiment {
 				}
 				return Case{Name: name, N: n, TTL: 3 * beat}
 			}
-			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat}
 			if d != Full {
-				return []Case{clients(100), shared}
+				n := d.smaller(100)
+				return []Case{clients(n), {Name: fmt.Sprint(n, " ", oneClient), N: n, How: oneClient, TTL: 3 * beat}}
 			}
+			shared := Case{Name: "100 " + oneClient, N: 100, How: oneClient, TTL: 3 * beat}
 			readers := Case{Name: "100 readers behind a writer", N: 100, How: manyReaders, TTL: 3 * beat}
 			permits := Case{Name: "100 clients for 1 of 10 permits", N: 100, How: onePermit, TTL: 3 * beat}
 			return []Case{clients(1), clients(10), clients(100), clients(1000), shared, readers, permits}
@@ -85,6 +86,33 @@ func (c *Cell) idle() time.Duration {
 	return c.longer(beat)
 }
 
+// countIdle counts what the waiters ask while nothing happens, besides a holder that
+// makes so many requests a second.
+func (c *Cell) countIdle(ctx context.Context, holder float64) error {
+	count := c.countKeptAlive
+	if c.Contender.Setup.Service == contender.ZooKeeper {
+		count = c.countPinged
+	}
+	all, beyond, err := count(ctx)
+	if err != nil {
+		return err
+	}
+	n := float64(c.Case.N)
+	c.Put("requests", all)
+	c.Put("requests per waiter", all/n)
+	if !withoutSessions(c.Contender) {
+		c.Put("beyond keep-alives", max(0, beyond-holder)/n)
+	}
+	return nil
+}
+
+// idleRate returns how many requests a second there are in a window.
+func (c *Cell) idleRate(ctx context.Context, window time.Duration) (float64, error) {
+	start := time.Now()
+	requests, err := c.Site.Requests(ctx, func() error { return contender.Pause(ctx, window) })
+	return float64(requests) / time.Since(start).Seconds(), err
+}
+
 // countHolder returns how many requests a second a client makes that holds a lock for
 // which nobody waits. It is asked only where the waiters' own have to be told apart.
 func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (float64, error) {
@@ -99,32 +127,8 @@ func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (float6
 	if err != nil {
 		return 0, fmt.Errorf("holder alone: %w", err)
 	}
-	window := 2 * ping
-	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, window) })
-	return float64(requests) / window.Seconds(), errors.Join(err, held.Release(ctx))
-}
-
-// countIdle counts what the waiters ask while nothing happens, besides a holder that
-// makes so many requests a second.
-func (c *Cell) countIdle(ctx context.Context, holder float64) error {
-	var all, beyond float64
-	var err error
-	if c.Contender.Setup.Service == contender.ZooKeeper {
-		all, beyond, err = c.countPinged(ctx)
-		beyond -= holder
-	} else {
-		all, beyond, err = c.countKeptAlive(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	n := float64(c.Case.N)
-	c.Put("requests", all)
-	c.Put("requests per waiter", all/n)
-	if !withoutSessions(c.Contender) {
-		c.Put("beyond keep-alives", max(0, beyond)/n)
-	}
-	return nil
+	rate, err := c.idleRate(ctx, 2*ping)
+	return rate, errors.Join(err, held.Release(ctx))
 }
 
 // countKeptAlive counts how many requests a second there are, and how many beyond those that
@@ -135,13 +139,12 @@ func (c *Cell) countKeptAlive(ctx context.Context) (all, beyond float64, err err
 		return 0, 0, err
 	}
 	start := time.Now()
-	requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, c.idle()) })
-	if err != nil {
+	if all, err = c.idleRate(ctx, c.idle()); err != nil {
 		return 0, 0, err
 	}
 	took := time.Since(start).Seconds()
 	after, err := c.Site.KeepAlives(ctx)
-	return float64(requests) / took, float64(requests-(after-before)) / took, err
+	return all, all - float64(after-before)/took, err
 }
 
 // countPinged counts at a ZooKeeper, which does not count pings apart, how many requests
@@ -157,16 +160,13 @@ func (c *Cell) countPinged(ctx context.Context) (all, beyond float64, err error)
 	if c.Case.How == oneClient {
 		sessions = 1
 	}
-	var counts []float64
-	for range 3 {
-		start := time.Now()
-		requests, err := c.Site.Requests(ctx, func() error { return pause(ctx, ping) })
-		if err != nil {
+	rates := make([]float64, 3)
+	for i := range rates {
+		if rates[i], err = c.idleRate(ctx, ping); err != nil {
 			return 0, 0, err
 		}
-		counts = append(counts, float64(requests)/time.Since(start).Seconds())
 	}
-	all = measure.Median(counts)
+	all = measure.Median(rates)
 	return all, all - sessions/ping.Seconds(), nil
 }
 
@@ -182,33 +182,29 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	clients, err := c.crowd(ctx)
+	clients, err := c.OpenCase(ctx)
 	if err != nil {
 		return err
 	}
-	first := holder
+	if c.Case.How == onePermit {
+		holder = holder.As(contender.Kind{Permits: 10, Of: 10})
+	}
 	for i := range clients {
 		switch c.Case.How {
 		case manyReaders:
-			clients[i] = contender.As(clients[i], contender.Kind{Shared: true})
+			clients[i] = clients[i].As(contender.Kind{Shared: true})
 		case onePermit:
-			clients[i] = contender.As(clients[i], contender.Kind{Permits: 1, Of: 10})
-			first = contender.As(holder, contender.Kind{Permits: 10, Of: 10})
+			clients[i] = clients[i].As(contender.Kind{Permits: 1, Of: 10})
 		}
 	}
-	q, err := c.lineUp(ctx, first, clients, 0)
+	q, err := c.lineUp(ctx, holder, clients, 0)
 	if err != nil {
 		return err
 	}
 	defer q.leave()
-
-	window := c.longer(500 * time.Millisecond)
-	start, used := time.Now(), cpuTime()
-	if err := pause(ctx, window); err != nil {
+	if err := c.putCPU(ctx, c.longer(500*time.Millisecond)); err != nil {
 		return err
 	}
-	c.Put("CPU", millis(cpuTime()-used)/time.Since(start).Seconds())
-
 	if err := c.countIdle(ctx, alone); err != nil {
 		return err
 	}
@@ -218,30 +214,22 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	requests, err := c.Site.Requests(ctx, func() error {
 		q.hurry()
 		start := time.Now()
-		if err := q.held.Release(ctx); err != nil {
-			return err
-		}
-		for served < n {
-			_, err := q.soon(ctx)
-			if err == errStuck {
-				return nil
+		err := q.held.Release(ctx)
+		for err == nil && served < n {
+			if _, err = q.soon(ctx); err == nil {
+				served++
 			}
-			if err != nil {
-				return err
-			}
-			served++
 		}
 		took = time.Since(start)
-		return nil
+		return err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errStuck) {
 		return err
 	}
-	c.Put("stuck", float64(n-served))
-	if served < n {
-		return nil
+	c.PutCount("stuck", int64(n-served))
+	if served == n {
+		c.Put("drain", float64(requests)/float64(n))
+		c.Put("drain time", millis(took))
 	}
-	c.Put("drain", float64(requests)/float64(n))
-	c.Put("drain time", millis(took))
 	return nil
 }

@@ -6,14 +6,12 @@ package floors
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"errors"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/redis/go-redis/v9"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/dial"
@@ -21,113 +19,95 @@ import (
 
 // All returns the floors in the order of the report.
 func All() []contender.Contender {
-	one := contender.Setup{Service: contender.Redis, Nodes: 1}
-	all := []contender.Contender{floor("SET NX PX + compare-and-delete", "floor", one, openRedis)}
-	for _, s := range []contender.Setup{
-		{Service: contender.ZooKeeper, Nodes: 1},
-		{Service: contender.ZooKeeper, Nodes: 1, Variant: contender.NoSync},
-		{Service: contender.ZooKeeper, Nodes: 3},
-	} {
-		all = append(all, floor("create + delete", "floor", s, openZooKeeper))
-	}
-	for _, nodes := range []int{1, 3} {
-		all = append(all, floor("put + delete", "floor", contender.Setup{Service: contender.Etcd, Nodes: nodes}, openEtcd))
-	}
-	return append(all, floor("insert + delete, in an unlogged table", "floor", contender.Setup{Service: contender.Postgres, Nodes: 1}, openPostgres))
+	zooKeeper := contender.ZooKeeper1
+	return contender.List(contender.Floor,
+		floor("SET NX PX + compare-and-delete", openRedis, contender.Redis1),
+		floor("create + delete", openZooKeeper, zooKeeper, zooKeeper.But(contender.NoSync), zooKeeper.Of(3)),
+		floor("put + delete", openEtcd, contender.Etcd1, contender.Etcd1.Of(3)),
+		floor("insert + delete, in an unlogged table", openPostgres, contender.Postgres1),
+	)
 }
 
-func floor(calls, family string, s contender.Setup, open func(context.Context, contender.Config) (contender.Client, error)) contender.Contender {
-	return contender.Contender{
-		Name:   "floor-" + s.String(),
-		Family: family,
-		Role:   contender.Floor,
-		Setup:  s,
-		Note:   calls,
-		Open:   open,
+type opening func(context.Context, contender.Config) (contender.Client, error)
+
+func floor(calls string, open opening, on ...contender.Setup) (all []contender.Contender) {
+	for _, s := range on {
+		all = append(all, contender.Contender{Name: "floor-" + s.String(), Family: "floor", Setup: s, Note: calls, Open: open})
 	}
+	return all
 }
 
-type held func(ctx context.Context) error
-
-func (held) Token() int64                        { return 0 }
-func (h held) Release(ctx context.Context) error { return h(ctx) }
+var errNotMine = errors.New("not mine any more")
 
 var compareAndDelete = redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
 
-type redisFloor struct {
-	conn *redis.Client
-	ttl  time.Duration
-}
-
 func openRedis(_ context.Context, cfg contender.Config) (contender.Client, error) {
-	return redisFloor{dial.Redis(cfg.Addrs[0]), cfg.TTL}, nil
+	conn := dial.Redis(cfg.Addrs[0])
+	return contender.Client{
+		Acquire: func(ctx context.Context, name string) (contender.Held, error) {
+			value := rand.Text()
+			err := conn.SetArgs(ctx, name, value, redis.SetArgs{Mode: "NX", TTL: cfg.TTL}).Err()
+			return contender.Plain(func(ctx context.Context) error {
+				n, err := compareAndDelete.Run(ctx, conn, []string{name}, value).Int()
+				if err == nil && n != 1 {
+					err = errNotMine
+				}
+				return err
+			}), err
+		},
+		Close: conn.Close,
+	}, nil
 }
-
-func (f redisFloor) Acquire(ctx context.Context, name string) (contender.Held, error) {
-	value := rand.Text()
-	err := f.conn.SetArgs(ctx, name, value, redis.SetArgs{Mode: "NX", TTL: f.ttl}).Err()
-	if err == redis.Nil {
-		return nil, contender.ErrTaken
-	}
-	if err != nil {
-		return nil, err
-	}
-	return held(func(ctx context.Context) error {
-		n, err := compareAndDelete.Run(ctx, f.conn, []string{name}, value).Int()
-		if err == nil && n != 1 {
-			err = fmt.Errorf("not mine any more")
-		}
-		return err
-	}), nil
-}
-
-func (f redisFloor) Close() error { return f.conn.Close() }
-
-type etcdFloor struct{ conn *clientv3.Client }
 
 func openEtcd(ctx context.Context, cfg contender.Config) (contender.Client, error) {
 	conn, err := dial.Etcd(ctx, cfg.Addrs)
 	if err != nil {
-		return nil, err
+		return contender.Client{}, err
 	}
-	return etcdFloor{conn}, nil
+	return contender.Client{
+		Acquire: func(ctx context.Context, name string) (contender.Held, error) {
+			_, err := conn.Put(ctx, name, "")
+			return contender.Plain(func(ctx context.Context) error {
+				_, err := conn.Delete(ctx, name)
+				return err
+			}), err
+		},
+		Close: conn.Close,
+	}, nil
 }
-
-func (f etcdFloor) Acquire(ctx context.Context, name string) (contender.Held, error) {
-	if _, err := f.conn.Put(ctx, name, ""); err != nil {
-		return nil, err
-	}
-	return held(func(ctx context.Context) error {
-		_, err := f.conn.Delete(ctx, name)
-		return err
-	}), nil
-}
-
-func (f etcdFloor) Close() error { return f.conn.Close() }
-
-type zooKeeperFloor struct{ conn *zk.Conn }
 
 func openZooKeeper(ctx context.Context, cfg contender.Config) (contender.Client, error) {
 	conn, err := dial.ZooKeeper(ctx, cfg.Addrs, cfg.TTL)
 	if err != nil {
-		return nil, err
+		return contender.Client{}, err
 	}
-	return zooKeeperFloor{conn}, nil
+	return contender.Client{
+		Acquire: func(_ context.Context, name string) (contender.Held, error) {
+			path := "/" + strings.ReplaceAll(url.PathEscape(name), "/", "-")
+			_, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			return contender.Plain(func(context.Context) error { return conn.Delete(path, -1) }), err
+		},
+		Close: contender.Closing(conn.Close),
+	}, nil
 }
 
-func (f zooKeeperFloor) Acquire(_ context.Context, name string) (contender.Held, error) {
-	path := "/" + strings.ReplaceAll(url.PathEscape(name), "/", "-")
-	_, err := f.conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	if err == zk.ErrNodeExists {
-		return nil, contender.ErrTaken
-	}
+func openPostgres(ctx context.Context, cfg contender.Config) (contender.Client, error) {
+	pool, err := dial.Postgres(ctx, cfg.Addrs[0], dial.Connections)
 	if err != nil {
-		return nil, err
+		return contender.Client{}, err
 	}
-	return held(func(context.Context) error { return f.conn.Delete(path, -1) }), nil
-}
-
-func (f zooKeeperFloor) Close() error {
-	f.conn.Close()
-	return nil
+	_, err = pool.Exec(ctx, "create unlogged table if not exists floor (name text primary key)")
+	return contender.Client{
+		Acquire: func(ctx context.Context, name string) (contender.Held, error) {
+			tag, err := pool.Exec(ctx, "insert into floor values ($1) on conflict do nothing", name)
+			if err == nil && tag.RowsAffected() == 0 {
+				err = contender.ErrTaken
+			}
+			return contender.Plain(func(ctx context.Context) error {
+				_, err := pool.Exec(ctx, "delete from floor where name = $1", name)
+				return err
+			}), err
+		},
+		Close: contender.Closing(pool.Close),
+	}, err
 }

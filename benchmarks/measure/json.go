@@ -12,7 +12,7 @@ func (s Series) MarshalJSON() ([]byte, error) {
 		values[i] = number(v)
 	}
 	least, greatest := Spread(s.Values)
-	return json.Marshal(seriesData{s.Key, number(s.Median()), number(least), number(greatest), values})
+	return json.Marshal(seriesData{s.Key, number(Median(s.Values)), number(least), number(greatest), values})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

@@ -1,7 +1,7 @@
 package measure
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"sync"
 )
@@ -20,9 +20,6 @@ type Series struct {
 	Values []float64
 }
 
-// Median of the repetitions.
-func (s Series) Median() float64 { return Median(s.Values) }
-
 // Failure is why something has no values.
 type Failure struct {
 	Experiment string `json:"experiment"`
@@ -31,44 +28,65 @@ type Failure struct {
 	Reason     string `json:"reason"`
 }
 
+// Latencies are the points of one histogram.
+type Latencies struct {
+	Key
+	Count  int64   `json:"count"`
+	Points []Point `json:"points"`
+
+	histogram *Histogram // nil if only the curve is left
+}
+
 // Results are all that was measured in a run. The zero value is ready; it may be used
 // from several goroutines.
 type Results struct {
-	mu         sync.Mutex
-	series     map[Key]*Series
-	order      []Key
-	histograms map[Key]*Histogram
-	curves     map[Key]Latencies // read from a file
-	failures   []Failure
+	mu        sync.Mutex
+	series    []Series
+	index     map[Key]int // of series
+	latencies []Latencies
+	failures  []Failure
 }
 
 // Add adds the value of one repetition.
 func (r *Results) Add(k Key, v float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.series == nil {
-		r.series = map[Key]*Series{}
+	i, known := r.index[k]
+	if !known {
+		if r.index == nil {
+			r.index = map[Key]int{}
+		}
+		i = len(r.series)
+		r.index[k] = i
+		r.series = append(r.series, Series{Key: k})
 	}
-	s := r.series[k]
-	if s == nil {
-		s = &Series{Key: k}
-		r.series[k] = s
-		r.order = append(r.order, k)
-	}
-	s.Values = append(s.Values, v)
+	r.series[i].Values = append(r.series[i].Values, v)
+}
+
+// at returns the index of the latencies of k, -1 if there are none.
+func (r *Results) at(k Key) int {
+	return slices.IndexFunc(r.latencies, func(l Latencies) bool { return l.Key == k })
 }
 
 // AddHistogram merges the latencies of one repetition into those of the others.
 func (r *Results) AddHistogram(k Key, h *Histogram) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.histograms == nil {
-		r.histograms = map[Key]*Histogram{}
+	i := r.at(k)
+	if i < 0 {
+		i = len(r.latencies)
+		r.latencies = append(r.latencies, Latencies{Key: k, histogram: NewHistogram()})
 	}
-	if r.histograms[k] == nil {
-		r.histograms[k] = NewHistogram()
-	}
-	r.histograms[k].Merge(h)
+	l := &r.latencies[i]
+	l.histogram.Merge(h)
+	l.Count, l.Points = l.histogram.Count(), l.histogram.Curve()
+}
+
+// AddCurve adds latencies of which only the curve is left.
+func (r *Results) AddCurve(l Latencies) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.latencies = append(r.latencies, l)
 }
 
 // Fail notes why something could not be measured.
@@ -84,8 +102,8 @@ func (r *Results) Fail(f Failure) {
 func (r *Results) Values(k Key) []float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.series[k]; s != nil {
-		return slices.Clone(s.Values)
+	if i, known := r.index[k]; known {
+		return slices.Clone(r.series[i].Values)
 	}
 	return nil
 }
@@ -100,63 +118,27 @@ func (r *Results) Median(k Key) float64 { return Median(r.Values(k)) }
 func (r *Results) All() []Series {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]Series, 0, len(r.order))
-	for _, k := range r.order {
-		s := r.series[k]
-		all = append(all, Series{s.Key, slices.Clone(s.Values)})
-	}
-	return all
+	return slices.Clone(r.series)
 }
 
 // Curve returns the latencies of one figure, nil if there are none.
 func (r *Results) Curve(k Key) []Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h := r.histograms[k]; h != nil {
-		return h.Curve()
+	if i := r.at(k); i >= 0 {
+		return r.latencies[i].Points
 	}
-	return r.curves[k].Points
-}
-
-// Latencies are the points of one histogram.
-type Latencies struct {
-	Key
-	Count  int64   `json:"count"`
-	Points []Point `json:"points"`
-}
-
-// AddCurve adds latencies of which only the curve is left.
-func (r *Results) AddCurve(l Latencies) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.curves == nil {
-		r.curves = map[Key]Latencies{}
-	}
-	r.curves[l.Key] = l
+	return nil
 }
 
 // Curves returns the curves of all latencies, in the order of their keys.
 func (r *Results) Curves() []Latencies {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := slices.Collect(maps.Values(r.curves))
-	for k, h := range r.histograms {
-		all = append(all, Latencies{k, h.Count(), h.Curve()})
-	}
-	slices.SortFunc(all, func(a, b Latencies) int { return compareKeys(a.Key, b.Key) })
-	return all
-}
-
-func compareKeys(a, b Key) int {
-	for _, pair := range [][2]string{{a.Experiment, b.Experiment}, {a.Case, b.Case}, {a.Metric, b.Metric}, {a.Contender, b.Contender}} {
-		if pair[0] != pair[1] {
-			if pair[0] < pair[1] {
-				return -1
-			}
-			return 1
-		}
-	}
-	return 0
+	return slices.SortedFunc(slices.Values(r.latencies), func(a, b Latencies) int {
+		return cmp.Or(cmp.Compare(a.Experiment, b.Experiment), cmp.Compare(a.Case, b.Case),
+			cmp.Compare(a.Metric, b.Metric), cmp.Compare(a.Contender, b.Contender))
+	})
 }
 
 // Failures returns what could not be measured.

@@ -43,27 +43,24 @@ func Ratio(a, b []float64) float64 {
 	return Median(ratios)
 }
 
-// Shares says how evenly counts fell on those who competed: the least and the greatest
-// as parts of the mean, and the greatest divided by the least (infinite if somebody
-// got nothing and somebody something).
-func Shares(counts []int64) (least, greatest, ratio float64) {
-	if len(counts) == 0 {
-		return math.NaN(), math.NaN(), math.NaN()
-	}
-	var sum int64
+// Sum returns the sum of counts.
+func Sum(counts []int64) (sum int64) {
 	for _, n := range counts {
 		sum += n
 	}
-	if sum == 0 {
+	return sum
+}
+
+// Shares says how evenly counts fell on those who competed: the least and the greatest
+// as parts of the mean, and the greatest divided by the least (infinite if somebody
+// got nothing and somebody something). They are NaN if nobody got anything.
+func Shares(counts []int64) (least, greatest, ratio float64) {
+	if Sum(counts) == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
-	mean := float64(sum) / float64(len(counts))
-	low, high := slices.Min(counts), slices.Max(counts)
-	ratio = math.Inf(1)
-	if low > 0 {
-		ratio = float64(high) / float64(low)
-	}
-	return float64(low) / mean, float64(high) / mean, ratio
+	mean := float64(Sum(counts)) / float64(len(counts))
+	low, high := float64(slices.Min(counts)), float64(slices.Max(counts))
+	return low / mean, high / mean, high / low
 }
 
 // Inversions looks at the order in which numbered arrivals were served: the share of

@@ -100,13 +100,7 @@ func of(experiment, kase, contender, metric string) measure.Key {
 	return measure.Key{Experiment: experiment, Case: kase, Contender: contender, Metric: metric}
 }
 
-// ratio asks for a ratio to the same figure of another contender.
-func ratio(backend, what string, k measure.Key, other string, atLeast bool, limit float64, unit string) asked {
-	than := k
-	than.Contender = other
-	return asked{backend, what, k, than, atLeast, limit, unit}
-}
-
+// most asks for a figure that is at most the limit, atLeast for one that is no less.
 func most(backend, what string, k measure.Key, limit float64, unit string) asked {
 	return asked{backend: backend, what: what, of: k, limit: limit, unit: unit}
 }
@@ -115,14 +109,24 @@ func atLeast(backend, what string, k measure.Key, limit float64, unit string) as
 	return asked{backend: backend, what: what, of: k, atLeast: true, limit: limit, unit: unit}
 }
 
+// beside makes it a ratio to the same figure of another contender.
+func (a asked) beside(other string) asked {
+	a.than = a.of
+	a.than.Contender = other
+	return a
+}
+
+// besideCase makes it a ratio to the same figure of another case.
+func (a asked) besideCase(kase string) asked {
+	a.than = a.of
+	a.than.Case = kase
+	return a
+}
+
 // demands is the list, in the order of the report. Where the wish is "under" a limit,
 // equality is not told apart from it.
 func demands() []asked {
-	list := memoryDemands()
-	list = append(list, redisDemands()...)
-	list = append(list, redlockDemands()...)
-	list = append(list, zooKeeperDemands()...)
-	return append(list, etcdDemands()...)
+	return slices.Concat(memoryDemands(), redisDemands(), redlockDemands(), zooKeeperDemands(), etcdDemands())
 }
 
 func memoryDemands() []asked {
@@ -150,11 +154,11 @@ func redisDemands() []asked {
 	return slices.Concat(
 		[]asked{
 			most(b, "alone: 2 requests", of("alone", "", b, "requests"), 2, ""),
-			ratio(b, "alone: at least 0.85 of redislock's rate", of("alone", "", b, "rate"), rival, true, .85, "/s"),
+			atLeast(b, "alone: at least 0.85 of redislock's rate", of("alone", "", b, "rate"), .85, "/s").beside(rival),
 			most(b, "16 clients: at most 3 requests", of("contended", sixteen, b, "requests"), 3, ""),
-			ratio(b, "16 clients: at least 0.75 of redislock's rate", of("contended", sixteen, b, "rate"), rival, true, .75, "/s"),
-			ratio(b, "16 clients: p99 at most a fifth of redislock's", of("contended", sixteen, b, "acquire p99"), rival, false, .2, "ms"),
-			ratio(b, "16 clients, 1 ms of network: at least 1.4 of redislock's rate", of("contended", sixteenFar, b, "rate"), rival, true, 1.4, "/s"),
+			atLeast(b, "16 clients: at least 0.75 of redislock's rate", of("contended", sixteen, b, "rate"), .75, "/s").beside(rival),
+			most(b, "16 clients: p99 at most a fifth of redislock's", of("contended", sixteen, b, "acquire p99"), .2, "ms").beside(rival),
+			atLeast(b, "16 clients, 1 ms of network: at least 1.4 of redislock's rate", of("contended", sixteenFar, b, "rate"), 1.4, "/s").beside(rival),
 		},
 		kinds(b, b, true),
 		idle(b, b, true, "requests per waiter", "under 0.1 requests/s each", .1, "/s"),
@@ -167,9 +171,9 @@ func redlockDemands() []asked {
 	const b, five, rival = "redlock", "redlock-5", "redsync-5"
 	return slices.Concat(
 		[]asked{
-			ratio(b, "alone, with fencing: at least redsync's rate", of("alone", "", five, "rate"), rival, true, 1, "/s"),
-			ratio(b, "16 clients, with fencing: at least redsync's rate", of("contended", sixteen, five, "rate"), rival, true, 1, "/s"),
-			ratio(b, "16 clients: p99 at most a fifth of redsync's", of("contended", sixteen, five, "acquire p99"), rival, false, .2, "ms"),
+			atLeast(b, "alone, with fencing: at least redsync's rate", of("alone", "", five, "rate"), 1, "/s").beside(rival),
+			atLeast(b, "16 clients, with fencing: at least redsync's rate", of("contended", sixteen, five, "rate"), 1, "/s").beside(rival),
+			most(b, "16 clients: p99 at most a fifth of redsync's", of("contended", sixteen, five, "acquire p99"), .2, "ms").beside(rival),
 		},
 		kinds(b, five, false),
 		idle(b, five, false, "requests per waiter", "under 1 request/s each", 1, "/s"),
@@ -182,9 +186,9 @@ func zooKeeperDemands() []asked {
 	return slices.Concat(
 		[]asked{
 			most(b, "alone: 2 requests", of("alone", "", one, "requests"), 2.05, ""),
-			ratio(b, "alone: at least zk.Lock's rate", of("alone", "", one, "rate"), rival, true, 1, "/s"),
+			atLeast(b, "alone: at least zk.Lock's rate", of("alone", "", one, "rate"), 1, "/s").beside(rival),
 			most(b, "16 clients: at most 5 requests", of("contended", sixteen, one, "requests"), 5, ""),
-			ratio(b, "16 clients: at least zk.Lock's rate", of("contended", sixteen, one, "rate"), rival, true, 1, "/s"),
+			atLeast(b, "16 clients: at least zk.Lock's rate", of("contended", sixteen, one, "rate"), 1, "/s").beside(rival),
 		},
 		kinds(b, one, true),
 		idle(b, one, true, "beyond keep-alives", "nothing but session pings", .05, "/s each"),
@@ -200,9 +204,9 @@ func etcdDemands() []asked {
 	return slices.Concat(
 		[]asked{
 			most(b, "alone: 2 requests", of("alone", "", one, "requests"), 2, ""),
-			ratio(b, "alone: at least 0.95 of concurrency.Mutex", of("alone", "", one, "rate"), rival, true, .95, "/s"),
+			atLeast(b, "alone: at least 0.95 of concurrency.Mutex", of("alone", "", one, "rate"), .95, "/s").beside(rival),
 			most(b, "16 clients: at most 5 requests", of("contended", sixteen, one, "requests"), 5, ""),
-			ratio(b, "16 clients: at least 3 times concurrency.Mutex", of("contended", sixteen, one, "rate"), rival, true, 3, "/s"),
+			atLeast(b, "16 clients: at least 3 times concurrency.Mutex", of("contended", sixteen, one, "rate"), 3, "/s").beside(rival),
 		},
 		kinds(b, one, true),
 		idle(b, one, true, "beyond keep-alives", "nothing but lease keep-alives", .02, "/s each"),
@@ -232,8 +236,8 @@ func kinds(backend, contender string, permits bool) []asked {
 		atLeast(backend, "hand-over, 16 goroutines of one Locker: at least 100,000 locks/s", of("hand-over", sixteenOne, contender, "rate"), 100_000, "/s"),
 		atLeast(backend, "hand-over, 16 processes: at least 50,000 locks/s together", of("hand-over", processes, contender, "rate"), 50_000, "/s"),
 		most(backend, "hand-over, 16 processes: largest share at most 1.5 of the smallest", of("hand-over", processes, contender, "largest/smallest"), 1.5, ""),
-		{backend, "64 readers of one name: at least the rate of 64 names",
-			of("readers", readersOne, contender, "rate"), of("readers", readersMany, contender, "rate"), true, 1, "/s"},
+		atLeast(backend, "64 readers of one name: at least the rate of 64 names",
+			of("readers", readersOne, contender, "rate"), 1, "/s").besideCase(readersMany),
 		most(backend, "a writer among 64 readers: p99 under 10 hand-overs", of("readers", writerAmong, contender, "in hand-overs"), 10, ""),
 	}
 	if !permits {
@@ -242,38 +246,24 @@ func kinds(backend, contender string, permits bool) []asked {
 	return append(list,
 		most(backend, "100 clients for 10 permits: never 11", of("permits", permitOfTen, contender, "too many"), 0, ""),
 		most(backend, "100 clients for 10 permits: less than one of the ten idle", of("permits", permitOfTen, contender, "idle"), 10, "%"),
-		asked{backend, "100 clients for 10 permits: at most 1.5 of the requests of exclusive locks",
-			of("permits", permitOfTen, contender, "requests"), of("permits", "exclusive", contender, "requests"), false, 1.5, ""})
+		most(backend, "100 clients for 10 permits: at most 1.5 of the requests of exclusive locks",
+			of("permits", permitOfTen, contender, "requests"), 1.5, "").besideCase("exclusive"))
 }
 
 // Answers compares what is asked of the backends that were chosen with what was measured.
 func Answers(in Input) []Answer {
 	var all []Answer
 	for _, a := range demands() {
-		if !in.chosen(a.of.Contender) {
+		if !slices.ContainsFunc(in.Plan.Contenders, func(c contender.Contender) bool { return c.Name == a.of.Contender }) {
 			continue
 		}
 		answer := a.answer(in.Outcome.Results)
-		if answer.Met == notMeasured {
-			answer.Run = in.how(a)
+		if answer.Met == notMeasured && !(in.planned(a.of) && (a.than.Metric == "" || in.planned(a.than))) {
+			answer.Run = fmt.Sprintf(`make compare ARGS="-full -backends %s -experiments %s"`, a.backend, a.of.Experiment)
 		}
 		all = append(all, answer)
 	}
 	return all
-}
-
-// chosen reports whether a contender was to be compared.
-func (in Input) chosen(name string) bool {
-	return slices.ContainsFunc(in.Plan.Contenders, func(c contender.Contender) bool { return c.Name == name })
-}
-
-// how says by what command a figure that is missing can be had; "" if it should have
-// been measured, but was not.
-func (in Input) how(a asked) string {
-	if in.planned(a.of) && (a.than.Metric == "" || in.planned(a.than)) {
-		return ""
-	}
-	return fmt.Sprintf(`make compare ARGS="-full -backends %s -experiments %s"`, a.backend, a.of.Experiment)
 }
 
 // planned reports whether this form measures a figure.
@@ -295,27 +285,22 @@ func askedSection(in Input) (Section, bool) {
 	t := Table{Head: []string{"backend", "asked", "measured", "compared with", "ratio", "met"}, Left: true}
 	s := Section{Title: "What is asked of this project's backends"}
 	missing, failed, met := 0, 0, 0
-	var runs []string // the commands that measure what was not
-	by := map[string][]string{}
+	var by groups // what the commands measure that was not
 	for _, a := range Answers(in) {
-		switch a.Met {
-		case notMeasured:
-			missing++
-			if a.Run == "" {
-				failed++
-				break
-			}
-			if len(by[a.Run]) == 0 {
-				runs = append(runs, a.Run)
-			}
-			by[a.Run] = append(by[a.Run], a.Asked)
-		case "yes":
+		switch {
+		case a.Met == "yes":
 			met++
+		case a.Met == notMeasured && a.Run != "":
+			missing++
+			by.add(a.Run, a.Asked)
+		case a.Met == notMeasured:
+			missing++
+			failed++
 		}
 		t.Rows = append(t.Rows, []string{a.Backend, a.Asked, a.Measured, a.Rival, a.Ratio, a.Met})
 	}
-	for _, run := range runs {
-		s.List = append(s.List, fmt.Sprintf("not measured in this form, run `%s`: %s", run, strings.Join(by[run], "; ")))
+	for _, run := range by.order {
+		s.List = append(s.List, fmt.Sprintf("not measured in this form, run `%s`: %s", run, strings.Join(by.of[run], "; ")))
 	}
 	s.Tables = []Table{t}
 	s.Text = []string{fmt.Sprintf("%d of %d met, %d not measured.", met, len(t.Rows), missing)}
@@ -326,4 +311,20 @@ func askedSection(in Input) (Section, bool) {
 		s.Text[0] += " The machine had other work: what is not met may be so for that."
 	}
 	return s, missing < len(t.Rows)
+}
+
+// groups are things by what they have in common, in the order in which that came.
+type groups struct {
+	order []string
+	of    map[string][]string
+}
+
+func (g *groups) add(common, thing string) {
+	if g.of == nil {
+		g.of = map[string][]string{}
+	}
+	if g.of[common] == nil {
+		g.order = append(g.order, common)
+	}
+	g.of[common] = append(g.of[common], thing)
 }

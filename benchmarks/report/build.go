@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"image/color"
 	"slices"
 	"strings"
 	"time"
@@ -36,23 +35,18 @@ func Build(in Input) *Document {
 		d.Intro = append(d.Intro, fmt.Sprintf("The machine had other work (load average %.1f on %d cores when this began): times are longer and spreads wider than they need be.", in.Machine.Load, in.Machine.Cores))
 	}
 	d.Sections = append(d.Sections, method(in))
-	for i := range in.Plan.Experiments {
-		if s, ok := chapter(in, &in.Plan.Experiments[i]); ok {
+	add := func(s Section, ok bool) {
+		if ok {
 			d.Sections = append(d.Sections, s)
 		}
 	}
-	if s, ok := latencySection(in); ok {
-		d.Sections = append(d.Sections, s)
+	for i := range in.Plan.Experiments {
+		add(chapter(in, &in.Plan.Experiments[i]))
 	}
-	if s, ok := missing(in); ok {
-		d.Sections = append(d.Sections, s)
-	}
-	if s, ok := whichSection(in); ok {
-		d.Sections = append(d.Sections, s)
-	}
-	if s, ok := askedSection(in); ok {
-		d.Sections = append(d.Sections, s)
-	}
+	add(latencySection(in))
+	add(missing(in))
+	add(whichSection(in))
+	add(askedSection(in))
 	return d
 }
 
@@ -85,7 +79,7 @@ func method(in Input) Section {
 	for _, c := range in.Plan.Contenders {
 		used[c.Setup.Service] = true
 	}
-	for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres, contender.MariaDB} {
+	for _, service := range contender.Services[1:] {
 		if used[service] {
 			s.List = append(s.List, fmt.Sprintf("%s: %s", service, site.Durability[service]))
 		}
@@ -120,7 +114,7 @@ func parts(all []experiment.Part) string {
 // fresh says where the servers came from.
 func fresh(in Input) string {
 	var given []string
-	for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres, contender.MariaDB} {
+	for _, service := range contender.Services[1:] {
 		if len(in.Plan.Given[service]) > 0 {
 			given = append(given, string(service))
 		}
@@ -167,34 +161,32 @@ func oneLine(s string) string {
 	return s
 }
 
+// caseTable has a line for each contender and a column for each metric, of what was measured.
 func caseTable(in Input, e *experiment.Experiment, k experiment.Case) (Table, bool) {
 	t := Table{Caption: k.Name, Head: []string{""}, Minor: map[int]bool{}}
+	has := func(c contender.Contender, m experiment.Metric) bool { return in.Outcome.Results.Has(key(e, k, c, m)) }
 	var shown []experiment.Metric
 	for _, m := range e.Metrics {
-		for _, c := range in.Plan.Contenders {
-			if in.Outcome.Results.Has(key(e, k, c, m)) {
-				shown = append(shown, m)
-				t.Minor[len(shown)] = m.Minor
-				head := m.Name
-				if m.Unit != "" {
-					head += noBreak + m.Unit
-				}
-				t.Head = append(t.Head, head)
-				break
-			}
+		if !slices.ContainsFunc(in.Plan.Contenders, func(c contender.Contender) bool { return has(c, m) }) {
+			continue
 		}
+		shown = append(shown, m)
+		t.Minor[len(shown)] = m.Minor
+		head := m.Name
+		if m.Unit != "" {
+			head += noBreak + m.Unit
+		}
+		t.Head = append(t.Head, head)
 	}
 	for _, c := range in.Plan.Contenders {
+		if !slices.ContainsFunc(shown, func(m experiment.Metric) bool { return has(c, m) }) {
+			continue
+		}
 		row := []string{c.Name}
-		any := false
 		for _, m := range shown {
-			values := in.Outcome.Results.Values(key(e, k, c, m))
-			any = any || len(values) > 0
-			row = append(row, figure(values))
+			row = append(row, figure(in.Outcome.Results.Values(key(e, k, c, m))))
 		}
-		if any {
-			t.Rows = append(t.Rows, row)
-		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t, len(t.Rows) > 0
 }
@@ -213,60 +205,23 @@ func figure(values []float64) string {
 	return number(median) + spread(median, least, greatest)
 }
 
-// latencySection draws how latencies are distributed, for those who stand on one kind of
-// server each.
-func latencySection(in Input) (Section, bool) {
-	s := Section{Title: "Latencies", Brief: true, Text: []string{"The further to the right, the rarer: what lies right of 99 % happened to one in a hundred."}}
-	for _, what := range []struct{ experiment, kase, metric, title string }{
-		{"alone", "", "acquire+release", "Alone, acquire and release"},
-		{"contended", sixteen, "acquire", "16 clients on one name, from asking to holding"},
-		{"contended", sixteen, "hand-over", "16 clients on one name, from release to the next holder"},
-	} {
-		for _, service := range []contender.Service{contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres, contender.MariaDB} {
-			var names []string
-			var all [][]measure.Point
-			var tints []color.Color
-			for _, c := range in.Plan.Contenders {
-				h := in.Outcome.Results.Curve(of(what.experiment, what.kase, c.Name, what.metric))
-				if c.Setup.Service == service && c.Setup.Variant == contender.Usual && h != nil {
-					names, all, tints = append(names, c.Name), append(all, h), append(tints, colours[c.Role])
-				}
-			}
-			if len(all) == 0 {
-				continue
-			}
-			if p, ok := curves(fmt.Sprintf("%s (%s)", what.title, service), names, all, tints); ok {
-				s.Plots = append(s.Plots, p)
-			}
-		}
-	}
-	return s, len(s.Plots) > 0
-}
-
-// missing is the chapter on what was left out.
+// missing is the chapter on what was left out. What failed for one reason in one experiment is one line.
 func missing(in Input) (Section, bool) {
 	s := Section{Title: "Left out", List: slices.Clone(in.LeftOut)}
-	// What failed for one reason in one experiment is one line.
-	type cause struct{ experiment, reason string }
-	var causes []cause
-	who := map[cause][]string{}
+	var who groups
 	for _, f := range in.Outcome.Results.Failures() {
-		c := cause{f.Experiment, oneLine(f.Reason)}
-		if _, ok := who[c]; !ok {
-			causes = append(causes, c)
-		}
 		name := f.Contender
 		if f.Case != "" {
 			name += " (" + f.Case + ")"
 		}
-		who[c] = append(who[c], name)
+		who.add(f.Experiment+"\x00"+oneLine(f.Reason), name)
 	}
-	for _, c := range causes {
-		if c.experiment == "" {
-			s.List = append(s.List, c.reason)
-			continue
+	for _, cause := range who.order {
+		experiment, reason, _ := strings.Cut(cause, "\x00")
+		if experiment != "" {
+			reason = fmt.Sprintf("%s, %s failed: %s", experiment, strings.Join(who.of[cause], ", "), reason)
 		}
-		s.List = append(s.List, fmt.Sprintf("%s, %s failed: %s", c.experiment, strings.Join(who[c], ", "), c.reason))
+		s.List = append(s.List, reason)
 	}
 	return s, len(s.List) > 0
 }

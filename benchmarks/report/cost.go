@@ -5,17 +5,14 @@ import (
 	"image/color"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/experiment"
-	"github.com/seed80cd6120/locker/benchmarks/measure"
 )
 
 // cost is what a lock costs one contender at each delay of the network, in milliseconds; NaN where that was not measured.
@@ -30,27 +27,19 @@ func costs(in Input) (all []cost, delays []time.Duration) {
 	if i < 0 {
 		return nil, nil
 	}
-	e := &in.Plan.Experiments[i]
-	cases := e.Cases(in.Plan.Depth)
+	cases := in.Plan.Experiments[i].Cases(in.Plan.Depth)
 	for _, k := range cases {
 		if !slices.Contains(delays, k.Delay) {
 			delays = append(delays, k.Delay)
 		}
 	}
 	for _, c := range in.Plan.Contenders {
-		one := cost{Contender: c}
-		measured := false
+		var ms []float64
 		for _, k := range cases {
-			ms := 1000 / measure.Median(in.Outcome.Results.Values(of(e.Name, k.Name, c.Name, "rate")))
-			measured = measured || !math.IsNaN(ms)
-			if k.N == 1 {
-				one.alone = append(one.alone, ms)
-			} else {
-				one.contended = append(one.contended, ms)
-			}
+			ms = append(ms, 1000/in.Outcome.Results.Median(of("delay", k.Name, c.Name, "rate")))
 		}
-		if measured {
-			all = append(all, one)
+		if slices.ContainsFunc(ms, finite) {
+			all = append(all, cost{c, ms[:len(delays)], ms[len(delays):]}) // the cases are in that order
 		}
 	}
 	return all, delays
@@ -68,7 +57,7 @@ func costTable(all []cost, delays []time.Duration) Table {
 		row := []string{rowName(c.Contender)}
 		for _, ms := range slices.Concat(c.alone, c.contended) {
 			cell := ""
-			if !math.IsNaN(ms) && !math.IsInf(ms, 0) {
+			if finite(ms) {
 				cell = number(ms)
 			}
 			row = append(row, cell)
@@ -90,90 +79,43 @@ func rowName(c contender.Contender) string {
 // with 16 clients; a dot for each delay.
 func drawCosts(all []cost, delays []time.Duration) (Plot, error) {
 	const caption = "What one lock costs over a network: milliseconds for a lock and its release, by the time of a round trip"
-	height := vg.Length(3.6+.55*float64(len(all))) * vg.Centimeter
-	svg, err := draws(22*vg.Centimeter, height, func(c draw.Canvas) {
+	left := costPanel("one client, nobody else", all, delays, func(k cost) (string, []float64) { return k.Name, k.alone })
+	right := costPanel("16 clients on one name", all, delays, func(k cost) (string, []float64) { return " ", k.contended })
+	svg, err := render(22*vg.Centimeter, vg.Length(3.6+.55*float64(len(all)))*vg.Centimeter, func(c draw.Canvas) {
 		half := c.Size().X * .56 // the left panel has the names as well
-		left := draw.Crop(c, 0, half-c.Size().X, 0, 0)
-		right := draw.Crop(c, half, 0, 0, 0)
-		costPanel("one client, nobody else", all, delays, true, func(k cost) []float64 { return k.alone }).Draw(left)
-		costPanel("16 clients on one name", all, delays, false, func(k cost) []float64 { return k.contended }).Draw(right)
+		left.Draw(draw.Crop(c, 0, half-c.Size().X, 0, 0))
+		right.Draw(draw.Crop(c, half, 0, 0, 0))
 	})
 	return Plot{Name: "cost", Caption: caption, SVG: svg}, err
 }
 
-func costPanel(title string, all []cost, delays []time.Duration, names bool, of func(cost) []float64) *plot.Plot {
-	p := plot.New()
-	p.Title.Text = title
-	p.Title.TextStyle.Font.Size = 11
-	p.Title.Padding = 3
-	p.X.Label.Text = "ms for one lock (less is better)"
-	p.X.Label.TextStyle.Font.Size = 10
-	p.X.Scale = plot.LogScale{}
-	p.X.Tick.Marker = decades{}
+// costPanel draws what of says of each contender: its name and its dots.
+func costPanel(title string, all []cost, delays []time.Duration, of func(cost) (string, []float64)) *plot.Plot {
+	p := chart(title, "ms for one lock (less is better)", "")
+	logarithmic(&p.X)
 	p.X.Min, p.X.Max = math.Inf(1), 0
+	var r rowPlot
 	for _, c := range all {
-		for _, ms := range of(c) {
-			if !math.IsNaN(ms) && !math.IsInf(ms, 0) {
+		name, costs := of(c)
+		l := row{name: name}
+		for i, ms := range costs {
+			l.dots = append(l.dots, dot{ms, shade(c.Role, i, len(delays))})
+			if finite(ms) {
 				p.X.Min, p.X.Max = min(p.X.Min, ms/1.3), max(p.X.Max, ms*1.3)
 			}
 		}
+		r.rows = append(r.rows, l)
 	}
-	p.Y.Min, p.Y.Max = -.6, float64(len(all))+.4 // room for the legend
-	p.Y.Tick.Length, p.Y.LineStyle.Width = 0, 0
-	var ticks []plot.Tick
-	for i, c := range all {
-		tick := plot.Tick{Value: float64(len(all) - 1 - i), Label: " "}
-		if names {
-			tick.Label = c.Name
-		}
-		ticks = append(ticks, tick)
+	for i, d := range delays {
+		r.legend = append(r.legend, sign{shade(contender.Ours, i, len(delays)), d.String()})
 	}
-	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
-	p.Add(costDots{all, delays, of})
-	return p
+	return newRowPlot(p, r)
 }
 
-// costDots is a plotter.
-type costDots struct {
-	all    []cost
-	delays []time.Duration
-	of     func(cost) []float64
-}
-
-// shades go from the shortest delay to the longest.
-var shades = [...]float64{.35, .65, 1}
-
-func (d costDots) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for i, k := range d.all {
-		at := y(float64(len(d.all) - 1 - i))
-		c.StrokeLine2(draw.LineStyle{Color: color.Gray{225}, Width: .5}, c.Min.X, at, c.Max.X, at)
-		for j, ms := range d.of(k) {
-			if !math.IsNaN(ms) && !math.IsInf(ms, 0) {
-				c.DrawGlyph(d.glyph(k.Role, j), vg.Point{X: x(ms), Y: at})
-			}
-		}
-	}
-	style := text.Style{Color: color.Gray{60}, Font: plot.DefaultFont, YAlign: draw.YCenter, Handler: p.TextHandler}
-	style.Font.Size = 8
-	at := vg.Point{X: c.Min.X + 4, Y: y(float64(len(d.all)) - .1)}
-	for j, delay := range d.delays {
-		c.DrawGlyph(d.glyph(contender.Ours, j), at)
-		c.FillText(style, vg.Point{X: at.X + 6, Y: at.Y}, delay.String())
-		at.X += style.Width(delay.String())*1.2 + 20
-	}
-}
-
-// glyph returns the dot of a delay: the longer, the darker.
-func (d costDots) glyph(role contender.Role, delay int) draw.GlyphStyle {
-	shade := shades[len(shades)-len(d.delays)+delay]
-	r, g, b, _ := colours[role].RGBA()
-	mix := func(v uint32) uint8 { return uint8(255 - (255-float64(v>>8))*shade) }
-	return draw.GlyphStyle{Color: color.RGBA{mix(r), mix(g), mix(b), 255}, Radius: 3.2, Shape: draw.CircleGlyph{}}
-}
-
-// writeCosts writes the table and the place of the plot for the head of a page.
-func writeCosts(b *strings.Builder, all []cost, delays []time.Duration, caption, address string) {
-	fmt.Fprintf(b, "\n![%s](%s)\n\n", caption, address)
-	markdownTable(b, costTable(all, delays))
+// shade returns the colour of one of n delays: the longer, the darker.
+func shade(role contender.Role, delay, n int) color.Color {
+	shade := [...]float64{.35, .65, 1}[3-n+delay]
+	mix := func(v uint8) uint8 { return uint8(255 - (255-float64(v))*shade) }
+	c := colours[role]
+	return color.RGBA{mix(c.R), mix(c.G), mix(c.B), 255}
 }

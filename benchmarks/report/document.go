@@ -8,6 +8,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Document is a report, whatever it is written as.
@@ -48,46 +50,27 @@ type Plot struct {
 
 // number writes a value so that about three digits count.
 func number(v float64) string {
-	switch {
+	digits := 0
+	switch abs := math.Abs(v); {
 	case math.IsNaN(v):
 		return "–"
 	case math.IsInf(v, 0):
 		return "∞"
-	case v == 0:
-		return "0"
-	}
-	abs := math.Abs(v)
-	switch {
 	case abs >= 1000:
-		return thousands(int64(math.Round(v)))
+		return humanize.Comma(int64(math.Round(v)))
 	case abs >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
 	case abs >= 10:
-		return trim(strconv.FormatFloat(v, 'f', 1, 64))
+		digits = 1
 	case abs >= .01:
-		return trim(strconv.FormatFloat(v, 'f', 2, 64))
+		digits = 2
 	case abs >= .0001:
-		return trim(strconv.FormatFloat(v, 'f', 5, 64))
+		digits = 5
+	case v != 0:
+		return strconv.FormatFloat(v, 'g', 2, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 2, 64)
-}
-
-func trim(s string) string {
-	if strings.Contains(s, ".") {
+	s := strconv.FormatFloat(v, 'f', digits, 64)
+	if digits > 0 {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
-}
-
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	neg := strings.HasPrefix(s, "-")
-	s = strings.TrimPrefix(s, "-")
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	if neg {
-		s = "-" + s
 	}
 	return s
 }

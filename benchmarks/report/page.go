@@ -61,7 +61,8 @@ func Page(w io.Writer, in Input, costAddress, ratesAddress string) (map[string]P
 			return nil, err
 		}
 		plots[costAddress] = plot
-		writeCosts(&b, all, delays, plot.Caption, costAddress)
+		fmt.Fprintf(&b, "\n![%s](%s)\n\n", plot.Caption, costAddress)
+		markdownTable(&b, costTable(all, delays))
 		b.WriteString("\nOn one machine, without a network:\n")
 	}
 	b.WriteByte('\n')

@@ -43,21 +43,20 @@ func InJava() []contender.Contender {
 	if JavaMissing() != "" {
 		return nil
 	}
-	redis := contender.Setup{Service: contender.Redis, Nodes: 1}
-	zooKeeper := contender.Setup{Service: contender.ZooKeeper, Nodes: 1}
 	const own = ", in a JVM of its own that measures by itself"
-	return []contender.Contender{
-		javaContender("Redisson.RLock", "redisson", redis, "RLock of Redisson 4.7.0, 2 threads and 2 Netty threads for each client, no fewer than 2 connections"+own),
-		javaContender("Redisson.FairLock", "redisson-fair", redis, "the fair RLock of Redisson 4.7.0, else as Redisson.RLock"),
-		javaContender("Curator.Mutex", "curator", zooKeeper, "InterProcessMutex of Apache Curator 5.9.0 with ZooKeeper 3.9.3"+own),
-	}
+	return contender.List(contender.Rival, []contender.Contender{
+		javaContender("Redisson.RLock", "redisson", contender.Redis1,
+			"RLock of Redisson 4.7.0, 2 threads and 2 Netty threads for each client, no fewer than 2 connections"+own),
+		javaContender("Redisson.FairLock", "redisson-fair", contender.Redis1,
+			"the fair RLock of Redisson 4.7.0, else as Redisson.RLock"),
+		javaContender("Curator.Mutex", "curator", contender.ZooKeeper1,
+			"InterProcessMutex of Apache Curator 5.9.0 with ZooKeeper 3.9.3"+own),
+	})
 }
 
 func javaContender(name, library string, setup contender.Setup, note string) contender.Contender {
 	return contender.Contender{
-		Name:   name,
 		Family: name,
-		Role:   contender.Rival,
 		Setup:  setup,
 		Note:   note,
 		Traits: contender.Traits{Waits: true, Renews: true, MinTTL: time.Second},
@@ -118,7 +117,7 @@ var buildJava = sync.OnceValues(func() (string, error) {
 
 // warmUp is for how long a crowd competes before it is measured for the first time: the JVM compiles what is called
 // often while it runs.
-const warmUp = 3 * time.Second
+var warmUp = 3 * time.Second
 
 // jvm is the process of a crowd.
 type jvm struct {

@@ -20,27 +20,24 @@ import (
 // give back begin, remove the number, commit. Who finds the name taken sleeps a whole lease. A number is renewed
 // in the background. The library prepares each statement besides, as database/sql with lib/pq does; here pgx
 // prepares it once for each connection, which is in its favour.
-func pglockContender() contender.Contender {
-	return contender.Contender{
-		Name:   "pglock",
-		Family: "pglock",
-		Role:   contender.Rival,
-		Setup:  contender.Setup{Service: contender.Postgres, Nodes: 1},
-		Note:   "the statements of cirello.io/pglock, sent by a program of ours; the heartbeat three times in a lease",
-		Traits: contender.Traits{Waits: true, Renews: true, MinTTL: time.Second},
-		Open: func(ctx context.Context, cfg contender.Config) (contender.Client, error) {
-			pool, err := dial.Postgres(ctx, cfg.Addrs[0], 4)
-			if err != nil {
-				return nil, err
-			}
-			_, err = pool.Exec(ctx, `do $$ begin
-				perform pg_advisory_xact_lock(1);
-				create table if not exists locks
-					(name varchar(255) primary key, record_version_number varchar(255), data bytea);
-			end $$`)
-			return &pglockClient{pool, cfg.TTL}, err
-		},
-	}
+var pglockContender = contender.Contender{
+	Family: "pglock",
+	Setup:  contender.Postgres1,
+	Note:   "the statements of cirello.io/pglock, sent by a program of ours; the heartbeat three times in a lease",
+	Traits: contender.Traits{Waits: true, Renews: true, MinTTL: time.Second},
+	Open: func(ctx context.Context, cfg contender.Config) (contender.Client, error) {
+		pool, err := dial.Postgres(ctx, cfg.Addrs[0], dial.Connections)
+		if err != nil {
+			return contender.Client{}, err
+		}
+		_, err = pool.Exec(ctx, `do $$ begin
+			perform pg_advisory_xact_lock(1);
+			create table if not exists locks
+				(name varchar(255) primary key, record_version_number varchar(255), data bytea);
+		end $$`)
+		c := &pglockClient{pool, cfg.TTL}
+		return contender.Client{Acquire: c.acquire, Try: c.try, Close: contender.Closing(pool.Close)}, err
+	},
 }
 
 type pglockClient struct {
@@ -52,7 +49,6 @@ type pglockHeld struct {
 	c       *pglockClient
 	name    string
 	version chan string // holds the number while nobody changes it
-	stop    context.CancelFunc
 }
 
 var errNotHeld = errors.New("pglock: lock is already released")
@@ -68,27 +64,25 @@ func (c *pglockClient) serializable(ctx context.Context, do func(tx pgx.Tx) erro
 	}
 }
 
-func (c *pglockClient) Acquire(ctx context.Context, name string) (contender.Held, error) {
+func (c *pglockClient) acquire(ctx context.Context, name string) (contender.Held, error) {
 	seen := ""
 	for {
-		h, err := c.try(ctx, name, &seen)
+		h, err := c.take(ctx, name, &seen)
 		if !errors.Is(err, contender.ErrTaken) {
 			return h, err
 		}
-		select {
-		case <-time.After(c.lease):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := contender.Pause(ctx, c.lease); err != nil {
+			return nil, err
 		}
 	}
 }
 
-func (c *pglockClient) Try(ctx context.Context, name string) (contender.Held, error) {
-	seen := ""
-	return c.try(ctx, name, &seen)
+func (c *pglockClient) try(ctx context.Context, name string) (contender.Held, error) {
+	return c.take(ctx, name, new(string))
 }
 
-func (c *pglockClient) try(ctx context.Context, name string, seen *string) (contender.Held, error) {
+// take takes the name if it has no number, or still the one that was seen; it notes that which it finds.
+func (c *pglockClient) take(ctx context.Context, name string, seen *string) (contender.Held, error) {
 	version := rand.Text()
 	err := c.serializable(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `insert into locks (name, record_version_number, data) values ($1, $2, '')
@@ -112,9 +106,11 @@ func (c *pglockClient) try(ctx context.Context, name string, seen *string) (cont
 	h := &pglockHeld{c: c, name: name, version: make(chan string, 1)}
 	h.version <- version
 	life, stop := context.WithCancel(context.Background())
-	h.stop = stop
 	go h.renew(life)
-	return h, nil
+	return contender.Plain(func(ctx context.Context) error {
+		defer stop()
+		return h.replace(ctx, nil)
+	}), nil
 }
 
 // replace writes another number, or none, in the place of the holder's.
@@ -134,30 +130,12 @@ func (h *pglockHeld) replace(ctx context.Context, next *string) error {
 	return err
 }
 
+// renew writes another number three times in a lease, until life ends or somebody else has the name.
 func (h *pglockHeld) renew(life context.Context) {
-	beat := time.NewTicker(h.c.lease / 3)
-	defer beat.Stop()
-	for {
-		select {
-		case <-beat.C:
-		case <-life.Done():
-			return
-		}
+	for contender.Pause(life, h.c.lease/3) == nil {
 		next := rand.Text()
 		if h.replace(life, &next) != nil {
 			return
 		}
 	}
-}
-
-func (*pglockHeld) Token() int64 { return 0 }
-
-func (h *pglockHeld) Release(ctx context.Context) error {
-	defer h.stop()
-	return h.replace(ctx, nil)
-}
-
-func (c *pglockClient) Close() error {
-	c.pool.Close()
-	return nil
 }

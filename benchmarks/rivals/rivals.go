@@ -5,36 +5,16 @@
 // The same clients serve the comparison and, behind package suite, the conformance suite.
 package rivals
 
-import (
-	"context"
-	"time"
-
-	"github.com/seed80cd6120/locker/benchmarks/contender"
-)
+import "github.com/seed80cd6120/locker/benchmarks/contender"
 
 // All returns the rivals in Go in the order of the report.
 func All() []contender.Contender {
-	return []contender.Contender{
-		redislockContender(),
-		rueidislockContender(),
-		redsyncContender(1, contender.Usual),
-		redsyncContender(5, contender.Usual),
-		redsyncContender(5, contender.BlackHole),
-		zkLockContender(1, contender.Usual),
-		zkLockContender(1, contender.NoSync),
-		zkLockContender(3, contender.Usual),
-		etcdMutexContender(1),
-		etcdMutexContender(3),
-		pglockContender(),
-	}
-}
-
-// Extender is a holding that lives on only if its caller says so again and again.
-type Extender interface {
-	Extend(ctx context.Context, ttl time.Duration) error
-}
-
-// name puts the number of servers behind the name of a library.
-func name(family string, s contender.Setup) string {
-	return family + s.String()[len(s.Service):]
+	redis5, zooKeeper1 := contender.Redis1.Of(5), contender.ZooKeeper1
+	return contender.List(contender.Rival,
+		[]contender.Contender{redislockContender, rueidislockContender},
+		redsyncContender.On(contender.Redis1, redis5, redis5.But(contender.BlackHole)),
+		zkLockContender.On(zooKeeper1, zooKeeper1.But(contender.NoSync), zooKeeper1.Of(3)),
+		etcdMutexContender.On(contender.Etcd1, contender.Etcd1.Of(3)),
+		[]contender.Contender{pglockContender},
+	)
 }

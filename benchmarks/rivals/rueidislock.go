@@ -13,54 +13,46 @@ import (
 // rueidislock asks for three keys by default, for use over a cluster; on one server
 // that is the same lock three times, so one is asked for. NoLoopTracking is what
 // its documentation advises from Redis 7.0.5 on.
-func rueidislockContender() contender.Contender {
-	return contender.Contender{
-		Name:   "rueidislock",
-		Family: "rueidislock",
-		Role:   contender.Rival,
-		Setup:  contender.Setup{Service: contender.Redis, Nodes: 1},
-		Note:   "package of github.com/redis/rueidis v1.0.79, KeyMajority 1, NoLoopTracking",
-		Traits: contender.Traits{Waits: true, Renews: true},
-		Open: func(_ context.Context, cfg contender.Config) (contender.Client, error) {
-			l, err := rueidislock.NewLocker(rueidislock.LockerOption{
-				ClientOption:   rueidis.ClientOption{InitAddress: cfg.Addrs[:1]},
-				KeyMajority:    1,
-				KeyValidity:    cfg.TTL,
-				NoLoopTracking: true,
-			})
-			if err != nil {
-				return nil, err
-			}
-			return rueidislockClient{l}, nil
-		},
-	}
+var rueidislockContender = contender.Contender{
+	Family: "rueidislock",
+	Setup:  contender.Redis1,
+	Note:   "package of github.com/redis/rueidis v1.0.79, KeyMajority 1, NoLoopTracking",
+	Traits: contender.Traits{Waits: true, Renews: true},
+	Open: func(_ context.Context, cfg contender.Config) (contender.Client, error) {
+		locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
+			ClientOption:   rueidis.ClientOption{InitAddress: cfg.Addrs[:1]},
+			KeyMajority:    1,
+			KeyValidity:    cfg.TTL,
+			NoLoopTracking: true,
+		})
+		if err != nil {
+			return contender.Client{}, err
+		}
+		return contender.Client{
+			Acquire: func(ctx context.Context, name string) (contender.Held, error) {
+				return ownContext(ctx, name, locks.WithContext)
+			},
+			Try: func(ctx context.Context, name string) (contender.Held, error) {
+				held, err := ownContext(ctx, name, locks.TryWithContext)
+				if errors.Is(err, rueidislock.ErrNotLocked) {
+					err = contender.ErrTaken
+				}
+				return held, err
+			},
+			Close: contender.Closing(locks.Close),
+		}, nil
+	},
 }
 
-type rueidislockClient struct{ locks rueidislock.Locker }
+type rueidislockTake func(ctx context.Context, name string) (context.Context, context.CancelFunc, error)
 
-func (c rueidislockClient) Acquire(ctx context.Context, name string) (contender.Held, error) {
-	return lend(ctx, func(ctx context.Context) (context.Context, context.CancelFunc, error) {
-		return c.locks.WithContext(ctx, name)
-	})
-}
-
-func (c rueidislockClient) Try(ctx context.Context, name string) (contender.Held, error) {
-	held, err := lend(ctx, func(ctx context.Context) (context.Context, context.CancelFunc, error) {
-		return c.locks.TryWithContext(ctx, name)
-	})
-	if errors.Is(err, rueidislock.ErrNotLocked) {
-		err = contender.ErrTaken
-	}
-	return held, err
-}
-
-// lend has the ctx of an acquisition end the acquisition only. The library takes it for
+// ownContext has the ctx of an acquisition end the acquisition only. The library takes it for
 // that of the holding as well: a lock that was waited for under a timeout would be lost
 // when that has passed, and its key would live no longer than that from the beginning.
-func lend(ctx context.Context, take func(context.Context) (context.Context, context.CancelFunc, error)) (contender.Held, error) {
+func ownContext(ctx context.Context, name string, take rueidislockTake) (contender.Held, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	within, release, err := take(own)
+	within, release, err := take(own, name)
 	if !stop() { // ctx is over
 		if err == nil {
 			release()
@@ -72,11 +64,6 @@ func lend(ctx context.Context, take func(context.Context) (context.Context, cont
 		return nil, err
 	}
 	return rueidislockHeld{within, func() { release(); cancel() }}, nil
-}
-
-func (c rueidislockClient) Close() error {
-	c.locks.Close()
-	return nil
 }
 
 type rueidislockHeld struct {

@@ -2,6 +2,7 @@ package site
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -29,15 +30,7 @@ func (s *Site) Requests(ctx context.Context, f func() error) (int64, error) {
 	if s.Setup.Service == contender.Redis {
 		return s.redisRequests(ctx, f)
 	}
-	before, err := s.received(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := f(); err != nil {
-		return 0, err
-	}
-	after, err := s.received(ctx)
-	return after - before, err
+	return growth(ctx, s.received, f)
 }
 
 // received is the sum over all servers since they started.
@@ -55,84 +48,42 @@ func (s *Site) received(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-func (s *Site) redisRequests(ctx context.Context, f func() error) (int64, error) {
-	var taps []*tap
-	defer func() {
-		for _, t := range taps {
-			t.conn.Close()
-		}
-	}()
-	for i := range s.Redis {
-		t, err := s.newTap(ctx, i)
+// redisRequests counts by a MONITOR on each node. Nobody reads these while f runs: the servers keep what they show.
+func (s *Site) redisRequests(ctx context.Context, f func() error) (sum int64, err error) {
+	monitors := make([]*bufio.Scanner, len(s.Redis))
+	for i, r := range s.Redis {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.Addr())
 		if err != nil {
 			return 0, fmt.Errorf("count requests: %w", err)
 		}
-		taps = append(taps, t)
+		defer conn.Close()
+		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
+		if _, err := io.WriteString(conn, "MONITOR\r\n"); err != nil {
+			return 0, fmt.Errorf("count requests: %w", err)
+		}
+		monitors[i] = bufio.NewScanner(conn)
+		monitors[i].Buffer(nil, 16<<20)
+		monitors[i].Scan() // +OK
 	}
 	if err := f(); err != nil {
 		return 0, err
 	}
-	var sum int64
-	for _, t := range taps {
-		n, err := t.finish(ctx)
-		if err != nil {
+	for i, r := range s.Redis {
+		mark := rand.Text()
+		if _, err := r.Do(ctx, "ECHO", mark); err != nil {
 			return 0, fmt.Errorf("count requests: %w", err)
 		}
-		sum += n
+		for end := false; !end; {
+			if !monitors[i].Scan() {
+				return 0, fmt.Errorf("count requests: MONITOR ended: %w", cmp.Or(ctx.Err(), monitors[i].Err(), io.EOF))
+			}
+			var counts bool
+			if end, counts = classify(monitors[i].Text(), mark); counts {
+				sum++
+			}
+		}
 	}
 	return sum, nil
-}
-
-// tap is one MONITOR.
-type tap struct {
-	site *Site
-	node int
-	conn net.Conn
-	mark string // in the command by which the end is found
-	done chan error
-	n    int64
-}
-
-func (s *Site) newTap(ctx context.Context, node int) (*tap, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.Redis[node].Addr())
-	if err != nil {
-		return nil, err
-	}
-	t := &tap{site: s, node: node, conn: conn, mark: rand.Text(), done: make(chan error, 1)}
-	r := bufio.NewReader(conn)
-	_, err = io.WriteString(conn, "MONITOR\r\n")
-	if err == nil {
-		_, err = r.ReadString('\n') // +OK
-	}
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	go t.read(r)
-	return t, nil
-}
-
-func (t *tap) read(r *bufio.Reader) {
-	for {
-		slice, err := r.ReadSlice('\n')
-		line := string(slice)
-		for err == bufio.ErrBufferFull { // many arguments: the head of the line is enough
-			_, err = r.ReadSlice('\n')
-		}
-		if err != nil {
-			t.done <- err
-			return
-		}
-		end, counts := classify(line, t.mark)
-		if end {
-			t.done <- nil
-			return
-		}
-		if counts {
-			t.n++
-		}
-	}
 }
 
 // classify says whether a line of MONITOR is our mark, and whether it is a command that
@@ -147,21 +98,6 @@ func classify(line, mark string) (end, counts bool) {
 		return true, false
 	}
 	return false, !strings.HasSuffix(where, " lua")
-}
-
-// finish sends the mark and counts up to it.
-func (t *tap) finish(ctx context.Context) (int64, error) {
-	if _, err := t.site.Redis[t.node].Do(ctx, "ECHO", t.mark); err != nil {
-		return 0, err
-	}
-	select {
-	case err := <-t.done:
-		return t.n, err
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-time.After(10 * time.Second):
-		return 0, fmt.Errorf("MONITOR has fallen behind")
-	}
 }
 
 // KeepAlives returns how many messages etcd has received that keep a lease alive. ZooKeeper
@@ -202,82 +138,93 @@ func (s *Site) Heartbeat(ctx context.Context) (time.Duration, error) {
 // messages on watches less the requests for such. It is right to within the few that
 // are on their way.
 func (s *Site) Notifications(ctx context.Context, f func() error) (int64, error) {
-	before, err := s.unasked(ctx)
+	n, err := growth(ctx, s.unasked, f)
+	return max(0, n), err
+}
+
+// growth returns by how much a count grows while f runs.
+func growth(ctx context.Context, count func(context.Context) (int64, error), f func() error) (int64, error) {
+	before, err := count(ctx)
+	if err == nil {
+		err = f()
+	}
 	if err != nil {
 		return 0, err
 	}
-	if err := f(); err != nil {
-		return 0, err
-	}
-	after, err := s.unasked(ctx)
-	return max(0, after-before), err
+	after, err := count(ctx)
+	return after - before, err
 }
 
-func (s *Site) unasked(ctx context.Context) (int64, error) {
-	var sum int64
+func (s *Site) unasked(ctx context.Context) (sum int64, err error) {
 	for _, r := range s.Redis {
-		v, err := r.Do(ctx, "INFO", "stats")
+		text, err := redisText(ctx, r, "INFO", "stats")
 		if err != nil {
 			return 0, err
 		}
-		text, _ := v.(string)
-		sum += number(field(text, "total_writes_processed:")) - number(field(text, "total_reads_processed:"))
+		sum += number(text, "total_writes_processed:") - number(text, "total_reads_processed:")
 	}
 	if s.ZooKeeper != nil {
 		for _, z := range s.ZooKeeper.Members {
-			fields, err := z.Status(ctx)
+			text, err := z.Word(ctx, "srvr")
 			if err != nil {
 				return 0, err
 			}
-			sum += number(fields["Sent"]) - number(fields["Received"])
+			sum += number(text, "Sent:") - number(text, "Received:")
 		}
 	}
 	if s.Etcd != nil {
+		const watch = `_total{grpc_method="Watch",grpc_service="etcdserverpb.Watch",grpc_type="bidi_stream"} `
 		for _, e := range s.Etcd.Members {
-			body, err := get(ctx, e.Endpoint()+"/metrics")
+			text, err := get(ctx, e.Endpoint()+"/metrics")
 			if err != nil {
 				return 0, err
 			}
-			sum += watchMessages(string(body), "sent") - watchMessages(string(body), "received")
+			sum += number(text, "grpc_server_msg_sent"+watch) - number(text, "grpc_server_msg_received"+watch)
 		}
 	}
 	return sum, nil
 }
 
-// watchMessages is the count of messages on watches in one direction.
-func watchMessages(metrics, direction string) int64 {
-	for line := range strings.Lines(metrics) {
-		if strings.HasPrefix(line, "grpc_server_msg_"+direction+"_total{") && strings.Contains(line, `grpc_method="Watch"`) {
-			return number(line[strings.LastIndexByte(line, ' ')+1:])
-		}
-	}
-	return 0
+func redisText(ctx context.Context, r *servers.Redis, command ...string) (string, error) {
+	v, err := r.Do(ctx, command...)
+	text, _ := v.(string)
+	return text, err
 }
 
-func number(text string) int64 {
-	v, _ := strconv.ParseFloat(strings.TrimSpace(text), 64)
+// field returns the rest of the line that begins with name.
+func field(text, name string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), name); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}
+
+// number returns what field does as a number, 0 if it is none.
+func number(text, name string) int64 {
+	v, _ := strconv.ParseFloat(field(text, name), 64)
 	return int64(v)
 }
 
-func get(ctx context.Context, url string) ([]byte, error) {
+func get(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	tr := &http.Transport{DisableKeepAlives: true}
-	defer tr.CloseIdleConnections()
-	resp, err := tr.RoundTrip(req)
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer resp.Body.Close()
-	return io.ReadAll(resp.Body)
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
 }
 
 // Stored returns how much the servers store: keys of Redis and etcd with etcd's leases,
 // nodes of ZooKeeper with the watches on them, rows of PostgreSQL and MariaDB.
-func (s *Site) Stored(ctx context.Context) (int64, error) {
-	var sum int64
+func (s *Site) Stored(ctx context.Context) (sum int64, err error) {
 	for _, r := range s.Redis {
 		v, err := r.Do(ctx, "DBSIZE")
 		if err != nil {
@@ -286,30 +233,21 @@ func (s *Site) Stored(ctx context.Context) (int64, error) {
 		n, _ := v.(int64)
 		sum += n
 	}
-	if s.ZooKeeper != nil { // every member has all of it
+	switch {
+	case s.ZooKeeper != nil: // every member has all of it
 		text, err := s.ZooKeeper.Members[0].Word(ctx, "mntr")
-		if err != nil {
-			return 0, err
-		}
-		sum += number(field(text, "zk_znode_count")) + number(field(text, "zk_watch_count"))
-	}
-	if s.Postgres != nil {
+		return number(text, "zk_znode_count") + number(text, "zk_watch_count"), err
+	case s.Etcd != nil:
+		text, err := get(ctx, s.Etcd.Members[0].Endpoint()+"/metrics")
+		return number(text, "etcd_debugging_mvcc_keys_total ") +
+			number(text, "etcd_debugging_lease_granted_total ") -
+			number(text, "etcd_debugging_lease_revoked_total ") -
+			number(text, "etcd_debugging_server_lease_expired_total "), err
+	case s.Postgres != nil:
 		v, err := s.postgres(ctx, storedRows)
-		return number(v), err
-	}
-	if s.MariaDB != nil {
+		return number(v, ""), err
+	case s.MariaDB != nil:
 		return s.storedInMariaDB(ctx)
-	}
-	if s.Etcd != nil {
-		body, err := get(ctx, s.Etcd.Members[0].Endpoint()+"/metrics")
-		if err != nil {
-			return 0, err
-		}
-		text := string(body)
-		sum += number(field(text, "etcd_debugging_mvcc_keys_total ")) +
-			number(field(text, "etcd_debugging_lease_granted_total ")) -
-			number(field(text, "etcd_debugging_lease_revoked_total ")) -
-			number(field(text, "etcd_debugging_server_lease_expired_total "))
 	}
 	return sum, nil
 }

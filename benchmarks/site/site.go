@@ -46,10 +46,7 @@ type Site struct {
 	mariaDB *sql.DB // one connection to it
 	asked   int64   // how often it was asked for its count of statements
 
-	properties map[string]string // of a ZooKeeper's JVM
-
-	proxies []*proxy.Proxy // stand in front of nodes, or for one that never answers
-	lent    bool           // the servers belong to another Site
+	ends []func() error // in order: of networks before the servers, and of these if they are not another Site's
 }
 
 // Given are addresses of servers that run already, by kind. They are neither emptied nor
@@ -58,17 +55,38 @@ type Given map[contender.Service][]string
 
 // Start starts what setup says and returns when it serves.
 func Start(ctx context.Context, setup contender.Setup, given Given) (*Site, error) {
+	enough := len(given[setup.Service]) >= setup.Nodes && setup.Variant == contender.Usual
+	opts := zooKeeperOptions(setup)
+	if enough {
+		opts = servers.ZooKeeperOptions{}
+	}
+	return startWith(ctx, setup, opts, !enough)
+}
+
+// StartZooKeeperWith starts ZooKeeper as Start does, with system properties of its JVM.
+func StartZooKeeperWith(ctx context.Context, setup contender.Setup, properties map[string]string) (*Site, error) {
+	opts := zooKeeperOptions(setup)
+	opts.Properties = properties
+	return startWith(ctx, setup, opts, true)
+}
+
+func zooKeeperOptions(setup contender.Setup) servers.ZooKeeperOptions {
+	return servers.ZooKeeperOptions{Tick: 500 * time.Millisecond, Sync: setup.Variant != contender.NoSync, FullJIT: true}
+}
+
+func startWith(ctx context.Context, setup contender.Setup, zooKeeper servers.ZooKeeperOptions, sync bool) (*Site, error) {
 	s := &Site{Setup: setup}
 	var err error
 	switch setup.Service {
-	case contender.Memory:
-		s.Version = "none"
 	case contender.Redis:
 		err = s.startRedis(ctx)
 	case contender.ZooKeeper:
-		err = s.startZooKeeper(ctx, len(given[setup.Service]) >= setup.Nodes && setup.Variant == contender.Usual)
+		err = s.startZooKeeper(ctx, zooKeeper)
 	case contender.Etcd:
-		err = s.startEtcd(ctx, len(given[setup.Service]) >= setup.Nodes)
+		if s.Etcd, err = servers.StartEtcdCluster(ctx, setup.Nodes, servers.EtcdOptions{Sync: sync}); err == nil {
+			s.Addrs = s.Etcd.Addrs()
+			s.ends = append(s.ends, s.Etcd.Close)
+		}
 	case contender.Postgres:
 		err = s.startPostgres(ctx)
 	case contender.MariaDB:
@@ -81,87 +99,64 @@ func Start(ctx context.Context, setup contender.Setup, given Given) (*Site, erro
 	return s, nil
 }
 
-// StartZooKeeperWith starts ZooKeeper as Start does, with system properties of its JVM.
-func StartZooKeeperWith(ctx context.Context, setup contender.Setup, properties map[string]string) (*Site, error) {
-	s := &Site{Setup: setup, properties: properties}
-	if err := s.startZooKeeper(ctx, false); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	s.Version = s.version(ctx)
-	return s, nil
-}
-
 // Derive makes a Site out of the servers of another one: the first node is replaced by
 // one that accepts and never answers.
 func (s *Site) Derive(v contender.Variant) (*Site, error) {
 	if v != contender.BlackHole || s.Setup.Service != contender.Redis {
 		return nil, fmt.Errorf("site: no %s of %s", v, s.Setup)
 	}
-	hole, err := proxy.New(s.Addrs[0])
-	if err != nil {
-		return nil, err
+	d, err := s.behind(s.Addrs[:1], func(p *proxy.Proxy) { p.BlackHole() })
+	if err == nil {
+		d.Setup.Variant = v
+		d.Addrs = append(d.Addrs, s.Addrs[1:]...)
 	}
-	hole.BlackHole()
-	d := *s
-	d.Setup.Variant = v
-	d.proxies, d.lent = []*proxy.Proxy{hole}, true
-	d.Addrs = append([]string{hole.Addr()}, s.Addrs[1:]...)
-	return &d, nil
+	return d, err
 }
 
 // Delayed makes a Site out of the servers of another one, with a network before them on which
 // a round trip takes so much longer, half of it in each direction.
 func (s *Site) Delayed(roundTrip time.Duration) (*Site, error) {
+	return s.behind(s.Addrs, func(p *proxy.Proxy) { p.Delay(roundTrip/2, roundTrip-roundTrip/2) })
+}
+
+// behind makes a Site out of some servers of another one, with a proxy before each that make has changed.
+func (s *Site) behind(addrs []string, change func(*proxy.Proxy)) (*Site, error) {
 	d := *s
-	d.Addrs, d.proxies, d.lent = nil, nil, true
-	for _, addr := range s.Addrs {
+	d.Addrs, d.ends = nil, nil
+	for _, addr := range addrs {
 		p, err := proxy.New(addr)
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
-		p.Delay(roundTrip/2, roundTrip-roundTrip/2)
-		d.proxies = append(d.proxies, p)
+		change(p)
+		d.ends = append(d.ends, p.Close)
 		d.Addrs = append(d.Addrs, p.Addr())
 	}
 	return &d, nil
 }
 
 func (s *Site) startRedis(ctx context.Context) (err error) {
-	if s.Redis, err = servers.StartRedisSet(ctx, s.Setup.Nodes, servers.RedisOptions{}); err != nil {
-		return err
-	}
+	s.Redis, err = servers.StartRedisSet(ctx, s.Setup.Nodes, servers.RedisOptions{})
 	for _, r := range s.Redis {
 		s.Addrs = append(s.Addrs, r.Addr())
+		s.ends = append(s.ends, r.Close)
 	}
-	return nil
+	return err
 }
 
-func (s *Site) startZooKeeper(ctx context.Context, given bool) error {
-	opts := servers.ZooKeeperOptions{Tick: 500 * time.Millisecond, Sync: s.Setup.Variant != contender.NoSync, FullJIT: true, Properties: s.properties}
-	if given {
-		opts = servers.ZooKeeperOptions{}
-	}
+func (s *Site) startZooKeeper(ctx context.Context, opts servers.ZooKeeperOptions) (err error) {
 	if s.Setup.Nodes == 1 {
-		z, err := servers.StartZooKeeper(ctx, opts)
-		if err != nil {
-			return err
-		}
+		var z *servers.ZooKeeper
+		z, err = servers.StartZooKeeper(ctx, opts)
 		s.ZooKeeper = &servers.ZooKeeperEnsemble{Members: []*servers.ZooKeeper{z}}
 	} else {
-		var err error
-		if s.ZooKeeper, err = servers.StartZooKeeperEnsemble(ctx, s.Setup.Nodes, opts); err != nil {
-			return err
-		}
+		s.ZooKeeper, err = servers.StartZooKeeperEnsemble(ctx, s.Setup.Nodes, opts)
 	}
-	s.Addrs = s.ZooKeeper.Addrs()
-	return nil
-}
-
-func (s *Site) startEtcd(ctx context.Context, given bool) (err error) {
-	if s.Etcd, err = servers.StartEtcdCluster(ctx, s.Setup.Nodes, servers.EtcdOptions{Sync: !given}); err != nil {
+	if err != nil {
 		return err
 	}
-	s.Addrs = s.Etcd.Addrs()
+	s.Addrs = s.ZooKeeper.Addrs()
+	s.ends = append(s.ends, s.ZooKeeper.Close)
 	return nil
 }
 
@@ -169,10 +164,12 @@ func (s *Site) startPostgres(ctx context.Context) (err error) {
 	s.Postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{Args: []string{
 		"-c", "fsync=on", "-c", "full_page_writes=on", "-c", "max_connections=2000", "-c", "shared_buffers=128MB",
 	}})
-	if err == nil {
-		s.Addrs = []string{s.Postgres.Addr()}
+	if err != nil {
+		return err
 	}
-	return err
+	s.Addrs = []string{s.Postgres.Addr()}
+	s.ends = append(s.ends, s.Postgres.Close)
+	return nil
 }
 
 func (s *Site) startMariaDB(ctx context.Context) (err error) {
@@ -184,36 +181,18 @@ func (s *Site) startMariaDB(ctx context.Context) (err error) {
 		return err
 	}
 	s.Addrs = []string{s.MariaDB.Addr()}
-	s.mariaDB, err = dial.MariaDB(s.MariaDB.Addr(), 1)
+	if s.mariaDB, err = dial.MariaDB(s.MariaDB.Addr(), 1); err == nil {
+		s.ends = append(s.ends, s.mariaDB.Close)
+	}
+	s.ends = append(s.ends, s.MariaDB.Close)
 	return err
 }
 
-// Close ends the servers that were started here.
+// Close ends the servers that were started here, and networks.
 func (s *Site) Close() error {
 	var errs []error
-	for _, p := range s.proxies {
-		errs = append(errs, p.Close())
-	}
-	if s.lent {
-		return errors.Join(errs...)
-	}
-	for _, r := range s.Redis {
-		errs = append(errs, r.Close())
-	}
-	if s.ZooKeeper != nil {
-		errs = append(errs, s.ZooKeeper.Close())
-	}
-	if s.Etcd != nil {
-		errs = append(errs, s.Etcd.Close())
-	}
-	if s.Postgres != nil {
-		errs = append(errs, s.Postgres.Close())
-	}
-	if s.mariaDB != nil {
-		errs = append(errs, s.mariaDB.Close())
-	}
-	if s.MariaDB != nil {
-		errs = append(errs, s.MariaDB.Close())
+	for _, end := range s.ends {
+		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
 }
@@ -221,17 +200,18 @@ func (s *Site) Close() error {
 // version asks the first server what it is; "" if it does not say.
 func (s *Site) version(ctx context.Context) string {
 	switch s.Setup.Service {
+	case contender.Memory:
+		return "none"
 	case contender.Redis:
-		v, _ := s.Redis[0].Do(ctx, "INFO", "server")
-		text, _ := v.(string)
+		text, _ := redisText(ctx, s.Redis[0], "INFO", "server")
 		return "Redis " + field(text, "redis_version:")
 	case contender.ZooKeeper:
 		text, _ := s.ZooKeeper.Members[0].Word(ctx, "srvr")
-		version, _, _ := strings.Cut(field(text, "Zookeeper version: "), "-")
+		version, _, _ := strings.Cut(field(text, "Zookeeper version:"), "-")
 		return "ZooKeeper " + version
 	case contender.Etcd:
-		body, _ := get(ctx, s.Etcd.Members[0].Endpoint()+"/version")
-		_, v, _ := strings.Cut(string(body), `"etcdserver":"`)
+		text, _ := get(ctx, s.Etcd.Members[0].Endpoint()+"/version")
+		_, v, _ := strings.Cut(text, `"etcdserver":"`)
 		v, _, _ = strings.Cut(v, `"`)
 		return "etcd " + v
 	case contender.Postgres:
@@ -241,16 +221,6 @@ func (s *Site) version(ctx context.Context) string {
 		var v string
 		_ = s.mariaDB.QueryRowContext(ctx, "select substring_index(version(), '-', 1)").Scan(&v)
 		return "MariaDB " + v
-	}
-	return ""
-}
-
-// field returns the rest of the line that begins with name.
-func field(text, name string) string {
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), name); ok {
-			return rest
-		}
 	}
 	return ""
 }

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -57,26 +58,23 @@ type asking struct {
 	like          *regexp.Regexp
 }
 
-func run(ctx context.Context, a asking, out, events, from, note string) error {
+func run(ctx context.Context, a asking, out, events, from, note string) (err error) {
 	var said []byte
-	var err error
-	if from != "" {
-		said, err = readAll(strings.Split(from, ","))
-	} else {
+	if from == "" {
 		said, err = a.test(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	if events != "" {
-		if err := os.WriteFile(events, said, 0o644); err != nil {
-			return err
+	} else {
+		for file := range strings.SplitSeq(from, ",") {
+			text, failed := os.ReadFile(file)
+			said, err = append(said, text...), errors.Join(err, failed)
 		}
 	}
-	r, err := read(said)
+	if err == nil && events != "" {
+		err = os.WriteFile(events, said, 0o644)
+	}
 	if err != nil {
 		return err
 	}
+	r := read(said)
 	if len(r) == 0 {
 		return fmt.Errorf("no check was run:\n%.2000s", said)
 	}
@@ -86,17 +84,6 @@ func run(ctx context.Context, a asking, out, events, from, note string) error {
 	var page bytes.Buffer
 	r.write(&page, a.times, note)
 	return os.WriteFile(out, page.Bytes(), 0o644)
-}
-
-func readAll(files []string) (all []byte, err error) {
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, text...)
-	}
-	return all, nil
 }
 
 // test runs the checks, in a process for each library: what one of them does to its process
@@ -153,17 +140,14 @@ func (a asking) testLibrary(ctx context.Context, bin string, l checks.Library) [
 		return nil
 	}
 	said := goTest(ctx, bin, all, 1)
-	first, err := read(said)
-	if err != nil || a.times < 2 {
-		return said
-	}
+	first := read(said)
 	var again []string
 	for _, c := range everything {
 		if o := first[l.Name][c.ID]; o != nil && o.failed > 0 {
 			again = append(again, exactly(testOf(c)+"/"+l.Name+"/"+c.ID))
 		}
 	}
-	if len(again) == 0 {
+	if len(again) == 0 || a.times < 2 {
 		return said
 	}
 	return append(said, goTest(ctx, bin, strings.Join(again, "|"), a.times-1)...)

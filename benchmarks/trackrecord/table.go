@@ -39,7 +39,8 @@ var (
 // acquisition that nothing was in the way of took too long, or the machine was too slow.
 var preparation = regexp.MustCompile(`^[AB]\d+ did not get the lock within 10s|^only \d+ acquisitions in|^acquire "|warm" is not free`)
 
-func read(said []byte) (results, error) {
+// read takes what go test said apart.
+func read(said []byte) results {
 	r := results{}
 	lines := make(map[string]string) // the first complaint of the run that is under way
 	for line := range bytes.Lines(said) {
@@ -74,7 +75,7 @@ func read(said []byte) (results, error) {
 			}
 		}
 	}
-	return r, nil
+	return r
 }
 
 // of returns the outcome of a check.
@@ -108,13 +109,29 @@ func (o *outcome) first() string {
 	return o.why[0]
 }
 
+// kinds are the tests by which checks are run.
+var kinds = []struct {
+	test   string
+	checks []checks.Check
+}{{"TestTrack", checks.All}, {"TestConformance", checks.Suite}, {"TestRow", checks.Rows}}
+
+// everything that is asked of libraries.
+var everything = slices.Concat(checks.All, checks.Suite, checks.Rows)
+
+// testOf is the test by which a check is run.
+func testOf(c checks.Check) string {
+	for _, kind := range kinds {
+		if slices.ContainsFunc(kind.checks, func(other checks.Check) bool { return other.ID == c.ID }) {
+			return kind.test
+		}
+	}
+	return ""
+}
+
 // parts takes the name of a test apart.
 func parts(test string) (library, check string, ok bool) {
-	for _, kind := range []struct {
-		prefix string
-		checks []checks.Check
-	}{{"TestTrack/", checks.All}, {"TestConformance/", checks.Suite}, {"TestRow/", checks.Rows}} {
-		path, found := strings.CutPrefix(test, kind.prefix)
+	for _, kind := range kinds {
+		path, found := strings.CutPrefix(test, kind.test+"/")
 		for _, c := range kind.checks {
 			if library, is := strings.CutSuffix(path, "/"+c.ID); found && is {
 				return library, c.ID, true
@@ -169,29 +186,25 @@ func (r results) write(w io.Writer, times int, note string) {
 	if note != "" {
 		fmt.Fprintf(w, "%s\n\n", note)
 	}
+	var ours, others []checks.Library
 	libraries := checks.Libraries()
-	for _, ours := range []bool{false, true} {
-		var columns []checks.Library
-		for _, l := range libraries {
-			if l.Ours == ours {
-				columns = append(columns, l)
-			}
-		}
-		if ours {
-			fmt.Fprint(w, "## This project's backends\n\nThe conformance suite is passed by each in its own folder.\n\n")
+	for _, l := range libraries {
+		if l.Ours {
+			ours = append(ours, l)
 		} else {
-			fmt.Fprint(w, "## Other libraries\n\n")
-		}
-		r.table(w, columns, checks.All, times)
-		if !ours {
-			fmt.Fprintf(w, suiteHead, len(conformance.Cases()), len(checks.Suite))
-			r.table(w, columns, checks.Suite, times)
-			unasked(w, checks.Unasked)
-			fmt.Fprint(w, rowsHead)
-			r.table(w, columns, checks.Rows, times)
-			unasked(w, checks.UnaskedRows)
+			others = append(others, l)
 		}
 	}
+	fmt.Fprint(w, "## Other libraries\n\n")
+	r.table(w, others, checks.All, times)
+	fmt.Fprintf(w, suiteHead, len(conformance.Cases()), len(checks.Suite))
+	r.table(w, others, checks.Suite, times)
+	unasked(w, checks.Unasked)
+	fmt.Fprint(w, rowsHead)
+	r.table(w, others, checks.Rows, times)
+	unasked(w, checks.UnaskedRows)
+	fmt.Fprint(w, "## This project's backends\n\nThe conformance suite is passed by each in its own folder.\n\n")
+	r.table(w, ours, checks.All, times)
 	r.breaks(w, libraries, times)
 	r.known(w, times)
 	lacks(w, libraries)
@@ -228,20 +241,6 @@ func (r results) table(w io.Writer, columns []checks.Library, all []checks.Check
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w)
-}
-
-// everything that is asked of libraries.
-var everything = slices.Concat(checks.All, checks.Suite, checks.Rows)
-
-// testOf is the test by which a check is run.
-func testOf(c checks.Check) string {
-	switch {
-	case strings.HasPrefix(c.ID, "row/"):
-		return "TestRow"
-	case strings.Contains(c.ID, "/"):
-		return "TestConformance"
-	}
-	return "TestTrack"
 }
 
 // breaks says how to see each break, and what was seen.

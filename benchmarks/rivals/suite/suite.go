@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/benchmarks/contender"
-	"github.com/seed80cd6120/locker/benchmarks/rivals"
 	"github.com/seed80cd6120/locker/conformance"
 )
 
@@ -40,31 +39,41 @@ type client struct {
 
 // Acquire leaves options out of account: no rival knows them.
 func (c client) Acquire(ctx context.Context, name string, _ ...locker.AcquireOption) (conformance.Holding, error) {
-	since := time.Now()
-	h, err := c.Client.Acquire(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return c.holding(h, name, since), nil
+	return c.take(ctx, name, c.Client.Acquire)
 }
 
 func (c client) TryAcquire(ctx context.Context, name string, _ ...locker.AcquireOption) (conformance.Holding, error) {
-	t, ok := c.Client.(contender.Trier)
-	if !ok {
+	if c.Try == nil {
 		return nil, locker.ErrUnsupported
 	}
-	since := time.Now()
-	h, err := t.Try(ctx, name)
+	return c.take(ctx, name, c.Try)
+}
+
+func (c client) Close(context.Context) error { return c.Client.Close() }
+
+type taking func(ctx context.Context, name string) (contender.Held, error)
+
+// take takes name by a function of the library.
+func (c client) take(ctx context.Context, name string, by taking) (conformance.Holding, error) {
+	ends := time.Now().Add(c.ttl)
+	h, err := by(ctx, name)
 	if errors.Is(err, contender.ErrTaken) {
-		return nil, locker.ErrNotAcquired
+		err = locker.ErrNotAcquired
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.holding(h, name, since), nil
+	parent := context.Background()
+	if w, ok := h.(contender.Watched); ok {
+		parent = w.Context()
+	}
+	l := &holding{Held: h, name: name, ends: ends}
+	l.ctx, l.ended = context.WithCancelCause(parent)
+	if e, ok := h.(contender.Extender); ok && c.renew {
+		go l.extend(e, c.ttl)
+	}
+	return l, nil
 }
-
-func (c client) Close(context.Context) error { return c.Client.Close() }
 
 type holding struct {
 	contender.Held
@@ -74,28 +83,9 @@ type holding struct {
 	ended context.CancelCauseFunc
 }
 
-func (c client) holding(h contender.Held, name string, since time.Time) *holding {
-	parent := context.Background()
-	if w, ok := h.(contender.Watched); ok {
-		parent = w.Context()
-	}
-	l := &holding{Held: h, name: name, ends: since.Add(c.ttl)}
-	l.ctx, l.ended = context.WithCancelCause(parent)
-	if e, ok := h.(rivals.Extender); ok && c.renew {
-		go l.extend(e, c.ttl)
-	}
-	return l
-}
-
-func (l *holding) extend(e rivals.Extender, ttl time.Duration) {
-	beat := time.NewTicker(ttl / 3)
-	defer beat.Stop()
-	for {
-		select {
-		case <-l.ctx.Done():
-			return
-		case <-beat.C:
-		}
+// extend extends the holding three times within its TTL until it has ended.
+func (l *holding) extend(e contender.Extender, ttl time.Duration) {
+	for contender.Pause(l.ctx, ttl/3) == nil {
 		ctx, cancel := context.WithTimeout(l.ctx, ttl/3)
 		_ = e.Extend(ctx, ttl)
 		cancel()

@@ -34,7 +34,7 @@ func TestRivals(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting for a TTL
-			keepsTheRules(t, suite.Opener(c, addrs[c.Setup.Service], true))
+			keepsTheRules(t, suite.Opener(c, addrs[c.Setup.Service][:c.Setup.Nodes], true))
 		})
 	}
 }

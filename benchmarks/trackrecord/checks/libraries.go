@@ -127,7 +127,7 @@ func rival(name string, on setup, lacks, more map[Claim]string) Library {
 		}
 		opened, err := suite.Opener(c, addrs, true)(ctx, locker.WithTTL(a.TTL))
 		if _, lacks := all[Told]; err == nil && !lacks {
-			opened = frank{opened}
+			opened = lossReportingClient{opened}
 		}
 		return opened, err
 	})

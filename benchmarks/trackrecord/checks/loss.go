@@ -9,8 +9,7 @@ import (
 
 // How a holding ends that is not given back.
 
-func toldBeforeNext(x *faults.Exam) {
-	x.Access.TTL = short
+func toldBeforeNext(x *exam) {
 	const n = 20
 	var cut []*faults.Network
 	var waits []<-chan faults.Got
@@ -41,7 +40,7 @@ func toldBeforeNext(x *faults.Exam) {
 		if by := time.Duration(held[i].Alive() - next.Grant()); by > 0 {
 			late, worst = late+1, max(worst, by)
 		}
-		_ = next.Release(x.Ctx)
+		x.giveBack(next)
 	}
 	if stuck > n/2 {
 		x.Errorf("%d of %d waiters did not get the lock within 30s", stuck, n)
@@ -51,8 +50,7 @@ func toldBeforeNext(x *faults.Exam) {
 	}
 }
 
-func firstLook(x *faults.Exam) {
-	x.Access.TTL = short
+func firstLook(x *exam) {
 	const n = 12
 	var procs []*faults.Process
 	for range n {
@@ -85,78 +83,60 @@ func firstLook(x *faults.Exam) {
 	})
 }
 
-func toldOfDeletion(x *faults.Exam) {
-	x.Access.TTL = 5 * time.Second
-	a, _ := x.Player("A")
-	name := x.Lock()
-	h := x.Acquired(a, name, 10*time.Second)
-	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(10*time.Second), name) })
+func toldOfDeletion(x *exam) {
+	h := x.held(x.a)
+	x.destroy("delete by hand")
 	select {
 	case <-h.Lost():
 	case <-time.After(2 * time.Second):
 		x.Errorf("the holder was not told within 2s")
 	}
-	_ = h.Release(x.Ctx)
+	x.giveBack(h)
 }
 
-func deathFrees(x *faults.Exam) {
-	x.Access.TTL = short
-	p, _ := x.Process("A")
-	b, _ := x.Player("B")
-	name := x.Lock()
-	x.Taken(p, name, 10*time.Second)
-	wait := x.Waits(b, name, 30*time.Second)
+func deathFrees(x *exam) {
+	p, _ := x.Process("C")
+	x.Taken(p, x.name, 10*time.Second)
+	wait := x.Waits(x.b, x.name, 30*time.Second)
 	at := x.Kill(p)
 	h := x.Get(wait)
 	if took := time.Duration(h.Grant() - at); took > short+2*time.Second {
 		x.Errorf("the lock was free after %v", took)
 	}
-	_ = h.Release(x.Ctx)
+	x.giveBack(h)
 }
 
-func closeFrees(x *faults.Exam) {
-	x.Access.TTL = long
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	name := x.Lock()
-	x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, 30*time.Second)
+func closeFrees(x *exam) {
+	x.held(x.a)
+	wait := x.Waits(x.b, x.name, 30*time.Second)
 	closed := time.Now()
-	x.Close(a)
+	x.Close(x.a)
 	h := x.Get(wait)
 	if took := time.Since(closed); took > 3*time.Second {
 		x.Errorf("the lock was free %v after its holder's client was closed", took.Round(time.Millisecond))
 	}
-	_ = h.Release(x.Ctx)
+	x.giveBack(h)
 }
 
-func releaseNotAnothers(x *faults.Exam) {
-	x.Access.TTL = long
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	name := x.Lock()
-	ha := x.Acquired(a, name, 10*time.Second)
-	x.Did("clock jump", true, name, func() error { return x.Destroy(x.Within(10*time.Second), name) })
-	hb := x.Acquired(b, name, 10*time.Second)
+func releaseNotAnothers(x *exam) {
+	ha := x.held(x.a)
+	x.destroy("clock jump")
+	hb := x.held(x.b)
 	_ = ha.Release(x.Within(5 * time.Second))
 	c, _ := x.Player("C")
-	if granted(x, c, name) {
+	if x.free(c, x.name) {
 		x.Errorf("the late release freed the lock of another")
 	}
-	_ = hb.Release(x.Ctx)
+	x.giveBack(hb)
 }
 
-func lateReleaseTold(x *faults.Exam) {
-	x.Access.TTL = long
-	a, _ := x.Player("A")
-	name := x.Lock()
-	h := x.Acquired(a, name, 10*time.Second)
-	x.Did("take away", true, name, func() error {
-		if x.EndSession != nil {
-			return x.EndSession(x.Within(10*time.Second), name, false)
-		}
-		return x.Destroy(x.Within(10*time.Second), name)
-	})
+func lateReleaseTold(x *exam) {
+	h := x.held(x.a)
+	if x.EndSession == nil {
+		x.destroy("take away")
+	} else {
+		x.Did("take away", true, x.name, func() error { return x.EndSession(x.soon(), x.name, false) })
+	}
 	select {
 	case <-h.Lost():
 	case <-time.After(time.Second): // the library need not have a signal
@@ -166,33 +146,18 @@ func lateReleaseTold(x *faults.Exam) {
 	}
 }
 
-func waitersSession(x *faults.Exam) {
-	x.Access.TTL = short
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	name := x.Lock()
-	h := x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, 20*time.Second)
-	x.Did("end the waiter's session", false, "", func() error { return x.EndSession(x.Within(10*time.Second), name, true) })
+func waitersSession(x *exam) {
+	h := x.held(x.a)
+	wait := x.Waits(x.b, x.name, 20*time.Second)
+	x.Did("end the waiter's session", false, "", func() error { return x.EndSession(x.soon(), x.name, true) })
 	time.Sleep(500 * time.Millisecond)
 	x.Released(h)
-	select {
-	case g := <-wait:
-		if g.Err == nil {
-			_ = g.Holding.Release(x.Ctx)
-		}
-	case <-time.After(8 * time.Second):
-		x.Errorf("the waiter has neither the lock nor an error 8s after the release")
-	}
+	x.answered(wait, 8*time.Second)
 }
 
-func serverStalls(x *faults.Exam) {
-	x.Access.TTL = short
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	name := x.Lock()
-	_ = x.Acquired(a, name, 10*time.Second)
-	wait := x.Waits(b, name, time.Minute)
+func serverStalls(x *exam) {
+	x.held(x.a)
+	wait := x.Waits(x.b, x.name, time.Minute)
 	for _, s := range x.All {
 		x.Must(s.Pause())
 	}
@@ -203,13 +168,6 @@ func serverStalls(x *faults.Exam) {
 	x.Must(x.WaitReady(x.Ctx))
 	// The holder's connection may have survived, and its lock with it.
 	time.Sleep(500 * time.Millisecond)
-	x.Close(a)
-	select {
-	case g := <-wait:
-		if g.Err == nil {
-			_ = g.Holding.Release(x.Ctx)
-		}
-	case <-time.After(10 * time.Second):
-		x.Errorf("the waiter has neither the lock nor an error 10s later")
-	}
+	x.Close(x.a)
+	x.answered(wait, 10*time.Second)
 }
