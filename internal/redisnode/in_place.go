@@ -18,11 +18,11 @@ const (
 	quickAnswer = 20 * time.Millisecond
 )
 
-// impatient is a client of go-redis that waits no longer than patience. It shares the pool of the one it is made of, but
-// not the hooks.
-type impatient struct {
+// inPlaceClient is a client of go-redis that waits no longer than patience. It shares the pool of the client it is made of,
+// but does not learn of hooks that are added to that one.
+type inPlaceClient struct {
 	*goredis.Client
-	hooked func() bool // whether the other has hooks
+	hooked func() bool // whether that one has hooks
 }
 
 // inPlace returns the client for requests in place to the server that has key; nil if the server was slow
@@ -40,12 +40,12 @@ func (n *Node) inPlace(ctx context.Context, key string) goredis.UniversalClient 
 	}
 	known, ok := n.clients.Load(client)
 	if !ok {
-		known, _ = n.clients.LoadOrStore(client, &impatient{client.WithTimeout(patience), hooks(client)})
+		known, _ = n.clients.LoadOrStore(client, &inPlaceClient{client.WithTimeout(patience), hooks(client)})
 	}
-	if known.(*impatient).hooked() {
+	if known.(*inPlaceClient).hooked() {
 		return nil
 	}
-	return known.(*impatient)
+	return known.(*inPlaceClient)
 }
 
 // hooks returns a function that reports whether a client of go-redis has hooks. It keeps them where only reflection

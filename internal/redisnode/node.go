@@ -55,7 +55,7 @@ type Node struct {
 
 	quick    atomic.Bool    // the server was quick to answer last time
 	hooked   func() bool    // whether client has hooks
-	clients  sync.Map       // *impatient by client: this one, or those of a Cluster's servers
+	clients  sync.Map       // *inPlaceClient by client: this one, or those of a Cluster's servers
 	eviction sync.Once      // see CheckEviction
 	working  underway.Group // what runs in the background
 	life     context.Context
