@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"math/rand/v2"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -33,6 +35,97 @@ func (b *backend) Traits() driver.Traits {
 	}
 }
 
+// Acquire asks at once, without queueing. Only if the name is taken, and the claim is to wait, it subscribes,
+// if that is not done already, and joins the queue.
+func (b *backend) Acquire(ctx context.Context, claim *driver.Claim) (driver.Grant, error) {
+	b.CheckEviction()
+	c := b.Claim(claim)
+	claim.State = c
+	if c.Wait && b.Listening(c) {
+		return b.wait(ctx, c, nil)
+	}
+	a, err := b.Node.Acquire(ctx, c, redisnode.Try, 0)
+	switch {
+	case err == nil && a.Granted:
+		return grant(c, a), nil
+	case c.Wait && (err == nil || redisnode.Transient(err)):
+		return b.wait(ctx, c, err)
+	case err == nil:
+		err = b.Node.Abandon(ctx, c) // an earlier sending of the request may still take the name
+	}
+	return driver.Grant{}, cmp.Or(err, driver.ErrTaken)
+}
+
+// wait queues until the claim is granted. failed is what is in the way for the time being.
+func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (driver.Grant, error) {
+	news := make(chan redisnode.Event, 4)
+	b.Join(c, func(e redisnode.Event) {
+		select {
+		case news <- e:
+		default: // it looks soon: it has much to read
+		}
+	})
+	defer b.Leave(c)
+	for pause := redisnode.MinPause; ; {
+		var a redisnode.Answer
+		err := ctx.Err()
+		if err == nil {
+			err = b.Ready(ctx, c)
+		}
+		if err == nil {
+			a, err = b.Node.Acquire(ctx, c, redisnode.Queue, 0)
+		}
+		next := a.NextLook()
+		switch {
+		case err == nil && a.Granted:
+			return grant(c, a), nil
+		case err == nil:
+			failed, pause = nil, redisnode.MinPause
+		case ctx.Err() != nil:
+			return driver.Grant{}, cmp.Or(failed, err) // the core adds that ctx has ended
+		case !redisnode.Transient(err):
+			return driver.Grant{}, err
+		default:
+			failed, next = err, pause/2+rand.N(pause/2)
+			pause = min(2*pause, redisnode.MaxPause)
+		}
+		if g, ok := b.sleep(ctx, c, a, news, next); ok {
+			return g, nil
+		}
+	}
+}
+
+// sleep returns the grant that the server tells of; not ok when it is time to look, which is in next if there is no other
+// news, or ctx has ended. a is the server's last answer.
+func (b *backend) sleep(ctx context.Context, c *redisnode.Claim, a redisnode.Answer, news <-chan redisnode.Event,
+	next time.Duration) (g driver.Grant, ok bool) {
+	timer := time.NewTimer(next)
+	defer timer.Stop()
+	for {
+		select {
+		case e := <-news:
+			if told, ok := a.After(e); ok {
+				// If less than half of its time is left, to ask counts the time anew.
+				g = grant(c, told)
+				return g, g.Until.Sub(b.clock.Now()) > c.TTL/2
+			}
+			if e.In == 0 {
+				return g, false
+			}
+			timer.Reset(e.In + 5*time.Millisecond)
+		case <-timer.C:
+			return g, false
+		case <-ctx.Done():
+			return g, false
+		}
+	}
+}
+
+// grant is the answer to the core.
+func grant(c *redisnode.Claim, a redisnode.Answer) driver.Grant {
+	return driver.Grant{Token: a.Token, Spare: a.Spare, Until: a.Sent.Add(c.TTL)}
+}
+
 func stateOf(c *driver.Claim) *redisnode.Claim { return c.State.(*redisnode.Claim) }
 
 // Renew implements [driver.Driver].
@@ -45,9 +138,7 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 }
 
 // Release implements [driver.Driver].
-func (b *backend) Release(ctx context.Context, c *driver.Claim) error {
-	return b.Node.Release(ctx, stateOf(c), 0, 0)
-}
+func (b *backend) Release(ctx context.Context, c *driver.Claim) error { return b.Linger(ctx, c, 0) }
 
 // Linger implements [driver.Lingerer].
 func (b *backend) Linger(ctx context.Context, c *driver.Claim, d time.Duration) error {

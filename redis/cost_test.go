@@ -123,23 +123,30 @@ func TestHundredWaiters(t *testing.T) {
 	t.Logf("idle: %d requests in %v; drain: %d", idle, window, drained)
 }
 
-// Ten thousand locks of one Locker are renewed in time, without a goroutine each.
+// Ten thousand locks of one Locker, three thousand of them with names of the greatest length, are renewed in time, without a
+// goroutine each. None is lost but one that is deleted, which is told within a second.
 func TestTenThousandHeld(t *testing.T) {
 	t.Parallel()
-	const n = 10000
+	const n, long, workers = 10000, 3000, 8
 	r := servers.NewRedis(t, servers.RedisOptions{})
-	l := open(t, connect(t, r.Addr()), locker.WithTTL(15*time.Second))
-	ctx := within(t, 180*time.Second)
+	l := open(t, connect(t, r.Addr()), locker.WithTTL(20*time.Second))
+	ctx := within(t, 300*time.Second)
 	held := make([]*locker.Lock, n)
+	renewed := make([]func() bool, n) // since it was acquired
 	var wg sync.WaitGroup
-	for w := range 8 {
+	for w := range workers {
 		wg.Go(func() {
-			for i := w; i < n; i += 8 {
-				var err error
-				if held[i], err = l.Acquire(ctx, fmt.Sprint(t.Name(), i)); err != nil {
+			for i := w; i < n; i += workers {
+				name := fmt.Sprint(t.Name(), i)
+				if i < long {
+					name = fmt.Sprintf("%01024d", i)
+				}
+				lock, err := l.Acquire(ctx, name)
+				if err != nil {
 					t.Error(err)
 					return
 				}
+				held[i], renewed[i] = lock, renewal(t, lock)
 			}
 		})
 	}
@@ -150,7 +157,25 @@ func TestTenThousandHeld(t *testing.T) {
 	if g := runtime.NumGoroutine(); g > 1000 {
 		t.Errorf("%d goroutines", g)
 	}
-	eventually.Is(t, "all renewed", renewal(t, held...))
+	waitFor := renewed
+	eventually.Is(t, "all renewed", func() bool {
+		for len(waitFor) > 0 && waitFor[0]() {
+			waitFor = waitFor[1:]
+		}
+		return len(waitFor) == 0
+	})
+	deleted := long / 2
+	connect(t, r.Addr()).Del(ctx, lockKey(held[deleted].Name()))
+	select {
+	case <-held[deleted].Context().Done():
+	case <-time.After(time.Second + slack):
+		t.Error("the deletion was not told")
+	}
+	for i, lock := range held {
+		if i != deleted && lock.Context().Err() != nil {
+			t.Fatalf("%d: %v", i, context.Cause(lock.Context()))
+		}
+	}
 }
 
 // After Close nothing is left on the client: no goroutine, no connection; and the

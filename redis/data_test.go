@@ -58,7 +58,7 @@ func TestRestartEmpty(t *testing.T) {
 // The clock may be deleted at any time: also under a claim for which somebody waits.
 func TestClockDeletedUnderRelease(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	b := opened(t, connect(t, r.Addr()))
 	c := claim(freshName(t), time.Minute, false)
@@ -213,7 +213,7 @@ func TestRenewLengthensInTime(t *testing.T) {
 // waiter looks by itself.
 func TestDeletedByHand(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
 	name := freshName(t)

@@ -207,7 +207,7 @@ func TestWrongType(t *testing.T) {
 // waiting for news that will not come. What needs neither works.
 func TestWaiterWithoutPermission(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	ctx := within(t, 60*time.Second)
 	a := open(t, admin)
@@ -241,7 +241,7 @@ func TestWaiterWithoutPermission(t *testing.T) {
 // waiter finds out by itself.
 func TestReleaseWithoutPermission(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	ctx := within(t, 60*time.Second)
 	const ttl = 2 * time.Second
@@ -286,7 +286,7 @@ func TestClientClosed(t *testing.T) {
 // The commands that the documentation says a user needs are enough.
 func TestLeastPermission(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	ctx := within(t, 60*time.Second)
 	rules := []string{"on", ">pw", "~" + DefaultPrefix + ":*", "&" + DefaultPrefix + ":*", "-@all", "+hello"}

@@ -19,7 +19,7 @@ import (
 // Row 25: cancelled at any moment of the exchange, nothing stays.
 func TestCancelledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	p := front(t, r.Addr())
 	p.Delay(2*time.Millisecond, 2*time.Millisecond)
@@ -107,7 +107,7 @@ func TestServerStalls(t *testing.T) {
 // Row 41: connections are cut all the time under load.
 func TestConnectionsCutUnderLoad(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	p := front(t, r.Addr())
 	ctx := within(t, 60*time.Second)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
@@ -625,7 +624,7 @@ func connectAs(t *testing.T, admin *goredis.Client, addr, user string, rules ...
 // A release that is not permitted says so, and keeps on saying it.
 func TestReleaseRefused(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	b := opened(t, connectAs(t, admin, r.Addr(), "u"))
 	c := claim(freshName(t), time.Minute, false)
@@ -686,45 +685,6 @@ func TestRenewalDoesNotLengthenLingering(t *testing.T) {
 	b.Renew(within(t, 20*time.Second), []*driver.Claim{c}, func(*driver.Claim, driver.Instant, error) {})
 	if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > 5*time.Second {
 		t.Errorf("it stays for %v", left)
-	}
-}
-
-// Three thousand names of the greatest length are held by one Locker: none is lost, and the deletion of one is
-// told within a second.
-func TestManyLongNamesHeld(t *testing.T) {
-	t.Parallel()
-	const n = 3000
-	r := servers.NewRedis(t, servers.RedisOptions{})
-	l := open(t, connect(t, r.Addr()))
-	ctx := within(t, 120*time.Second)
-	held := make([]*locker.Lock, n)
-	var wg sync.WaitGroup
-	for w := range 8 {
-		wg.Go(func() {
-			for i := w; i < n; i += 8 {
-				var err error
-				if held[i], err = l.Acquire(ctx, fmt.Sprintf("%01024d", i)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if t.Failed() {
-		return
-	}
-	eventually.Is(t, "all renewed", renewal(t, held...))
-	connect(t, r.Addr()).Del(ctx, lockKey(held[n/2].Name()))
-	select {
-	case <-held[n/2].Context().Done():
-	case <-time.After(time.Second + slack):
-		t.Error("the deletion was not told")
-	}
-	for i, lock := range held {
-		if i != n/2 && lock.Context().Err() != nil {
-			t.Fatalf("%d: %v", i, context.Cause(lock.Context()))
-		}
 	}
 }
 

@@ -83,7 +83,7 @@ func TestLostReplyOfAcquire(t *testing.T) {
 	loaded(t, client, freshName(t))
 	b := opened(t, client)
 	for i := range 2 {
-		c := claim(freshName(t), 10*time.Second, i == 1)
+		c := claim(freshName(t), time.Minute, i == 1)
 		p.SwallowReply(tries, 0)
 		g, err := b.Acquire(within(t, 20*time.Second), c)
 		if err != nil || g.Token == 0 {
@@ -125,7 +125,7 @@ func TestLostReplyOfRelease(t *testing.T) {
 // A release whose reply was lost has told the next goroutine of the same Locker.
 func TestLostReplyOfHandOver(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	p := front(t, r.Addr())
 	l := open(t, connect(t, p.Addr()))
@@ -151,7 +151,7 @@ func TestLostReplyOfHandOver(t *testing.T) {
 // server made the waiter the holder and it was not told.
 func TestMessageLost(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	p := front(t, r.Addr())
 	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, p.Addr()))
@@ -219,7 +219,7 @@ func TestSubscriptionsKilled(t *testing.T) {
 			queued(t, admin, name, 1)
 		}
 		release(t, lock)
-		last = max(last, next.holds(t, 5*time.Second+slack).Token())
+		last = max(last, next.holds(t, 20*time.Second).Token())
 		release(t, next.lock)
 		turns.Add(1)
 	}
@@ -310,7 +310,7 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 // What was put into a queue by hand, and is no waiter, is in nobody's way.
 func TestNonsenseInTheQueue(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	name := freshName(t)
 	b := opened(t, connect(t, r.Addr())) // without the core, which would release once more
@@ -332,7 +332,7 @@ func TestNonsenseInTheQueue(t *testing.T) {
 // passed on at once.
 func TestHandOverToAClaimThatIsOver(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
 	name := freshName(t)
@@ -362,7 +362,7 @@ func TestHandOverToAClaimThatIsOver(t *testing.T) {
 // a server that does not know them.
 func TestMaintenanceNotifications(t *testing.T) {
 	t.Parallel()
-	r := servers.NewRedis(t, servers.RedisOptions{})
+	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	usual := func() locker.Locker {
 		return open(t, closing(t, goredis.NewClient(&goredis.Options{Addr: r.Addr()})))

@@ -8,34 +8,14 @@
 //
 // Redis 6.2 or later is needed, for a Cluster 7.0 or later (sharded pub/sub).
 //
-// # What is on the server
-//
-// The names are divided among 256 buckets by the first byte of their FNV-1a checksum. Its two hexadecimal
-// digits are the hash tag of all keys of a bucket, so that in a Cluster they are in one slot. For the
-// name "orders/42", which is in bucket d7:
-//
-//	locker:{d7}:lock:orders/42    who holds it: a string for an exclusive holder, a hash for others
-//	locker:{d7}:queue:orders/42   a list of those who wait
-//	locker:{d7}:clock             the last token given in this bucket
-//	locker:{d7}:gone:<id>         for seconds: a claim that was given up while a request of it might
-//	                              still have been on its way
-//
-// All but the clocks expire. internal/redisnode/lua/lib.lua says what is in them; the scripts beside it are
-// all that is needed to take part in another language. Deleting clocks is safe as long as the server's
-// time does not go back. Keys that begin with another prefix are never read or written.
-//
 // # How it works
 //
 // To take a free name is one script, to release it another: two requests. Whoever finds the name taken joins
 // its queue in the same request and sleeps; the script that releases the name makes as many from the head of
-// the queue holders as have room, and tells each by a message. One whose process no longer listens is
-// passed over. A waiter looks by itself, too, when the time of the first holder should be over, when
-// its subscription was interrupted, and every twenty seconds. Every request that takes something says until
-// when, by the server's time, it may have an effect, and what was given up leaves a tombstone until then.
-//
-// A token is the server's time in microseconds, or one more than the last if that is greater: so tokens rise
-// also when a Redis comes back empty, and after a failover to a replica that had not seen the lock, as
-// long as the servers' times differ by less than the failover takes.
+// the queue holders as have room, and tells each by a message. A token is the server's time in microseconds, or
+// one more than the last. docs/design/redis.md describes all keys, records and scripts: enough to take part in
+// another language. All keys but the clocks (locker:{00}:clock to locker:{ff}:clock) expire; deleting clocks is safe
+// as long as the server's time does not go back. Keys that begin with another prefix are never read or written.
 //
 // # What Redis cannot do
 //

@@ -33,8 +33,7 @@ type Claim struct {
 	lateUntil int64 // until when a request that had no answer may have an effect, or 0
 	unsure    bool  // a request to release it had no answer
 
-	tell func(Event)   // called with news as long as it waits; guarded by Node.mu, as is
-	sub  *subscription // on which they come
+	tell func(Event) // called with news as long as it waits; guarded by Node.mu
 }
 
 // Claim returns the claim c at the node.
@@ -50,13 +49,13 @@ func (n *Node) Claim(c *driver.Claim) *Claim {
 	}
 }
 
-func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
-
 // entry is what stands in the queue for the claim; see lua/lib.lua.
 func (c *Claim) entry() string {
 	return fmt.Sprintf("1 %s %d %d %d %d %d %s %s",
 		c.ID, c.Spare, c.Weight, c.Limit, millis(c.TTL), c.Since, c.channel, c.Owner)
 }
+
+func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 // How a claim asks for its name; see lua/acquire.lua.
 type How string
@@ -97,7 +96,8 @@ func (a Answer) After(e Event) (granted Answer, ok bool) {
 }
 
 // Acquire asks for the name. Of a holder the time is counted anew. proposed is a token that the server gives
-// if it can, 0 for none. A refusal of a claim that does not wait promises nothing about requests that had no answer; see LateUntil.
+// if it can, 0 for none. A refusal of a claim that does not wait promises nothing about requests that had no answer; see
+// LateUntil.
 func (n *Node) Acquire(ctx context.Context, c *Claim, how How, proposed int64) (Answer, error) {
 	order := ""
 	if n.opts.ByAge {
@@ -106,47 +106,34 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How, proposed int64) (
 	for range lateTries {
 		a := Answer{Sent: n.clock.Now()}
 		latest := n.Time() + fresh.Microseconds()
-		v, lost, err := n.run(ctx, n.scripts.acquire, c.lock,
-			[]any{4, c.lock, c.queue, c.clock, c.gone, c.entry(), latest, proposed, string(how), order})
+		answer, lost, err := n.run(ctx, n.scripts.acquire, []string{c.lock, c.queue, c.clock, c.gone},
+			c.entry(), latest, proposed, string(how), order)
 		if lost {
 			c.lateUntil, c.Touched = max(c.lateUntil, latest), true
 		}
 		if err != nil {
 			return Answer{}, err
 		}
-		list, err := numbers(v, 4)
+		list, err := numbers(answer, 4)
 		if err != nil {
 			return Answer{}, err
 		}
 		a.Now = list[1]
 		n.time.Learn(a.Now, a.Sent)
-		switch {
-		case list[0] == 1:
+		switch list[0] {
+		case 1:
 			c.Touched = true
 			a.Granted, a.Token, a.Spare = true, list[2], list[3]
 			return a, nil
-		case list[0] == 0:
+		case 0:
 			c.Touched = c.Touched || how == Queue || how == Yield
 			a.Left, a.Ahead = time.Duration(list[2])*time.Millisecond, list[3]
 			return a, nil
-		case list[0] == -1:
+		case -1:
 			return Answer{}, errors.New("the claim has been given up")
 		}
 	}
 	return Answer{}, fmt.Errorf("the request came late %d times: the server's time moves", lateTries)
-}
-
-// numbers returns the answer of a script that answers so many numbers.
-func numbers(v any, n int) ([]int64, error) {
-	list, _ := v.([]any)
-	if len(list) != n {
-		return nil, fmt.Errorf("the server answered %v to the script", v)
-	}
-	all := make([]int64, n)
-	for i := range list {
-		all[i], _ = list[i].(int64)
-	}
-	return all, nil
 }
 
 // LateUntil returns until when, by the server's time in microseconds, a request to acquire that had no answer may
@@ -158,22 +145,20 @@ func (c *Claim) LateUntil() int64 { return c.lateUntil }
 // claim does not hold the name, unless an earlier request to release had no answer. proposed is a token
 // for the next holder, or 0.
 func (n *Node) Release(ctx context.Context, c *Claim, linger time.Duration, proposed int64) error {
-	v, lost, err := n.release(ctx, c, c.entry(), linger, proposed)
+	how := "free"
+	if linger > 0 {
+		how = fmt.Sprint("linger ", millis(linger))
+	}
+	answer, lost, err := n.release(ctx, c, how, proposed)
 	c.unsure = c.unsure || lost
 	if err != nil {
 		return err
 	}
 	n.forget(c)
-	if v != int64(1) && !c.unsure {
+	if answer != held && !c.unsure {
 		return driver.ErrGone
 	}
 	return nil
-}
-
-// release runs release.lua. entry is what may stand in the queue for the claim.
-func (n *Node) release(ctx context.Context, c *Claim, entry string, linger time.Duration, proposed int64) (any, bool, error) {
-	return n.run(ctx, n.scripts.release, c.lock,
-		[]any{4, c.lock, c.queue, c.clock, c.gone, entry, millis(linger), proposed, c.lateUntil})
 }
 
 // Abandon leaves nothing of the claim on the server: neither its holding nor its place in the queue nor the
@@ -191,9 +176,31 @@ func (n *Node) Abandon(ctx context.Context, c *Claim) error {
 
 // Lighten gives the claim a smaller weight; it returns driver.ErrGone if the claim does not hold the name.
 func (n *Node) Lighten(ctx context.Context, c *Claim, weight int32) error {
-	v, _, err := n.run(ctx, n.scripts.lighten, c.lock, []any{3, c.lock, c.queue, c.clock, c.ID, weight})
-	if err == nil && v == int64(0) {
+	answer, _, err := n.release(ctx, c, fmt.Sprint("keep ", weight), 0)
+	if err == nil && answer != held {
 		err = driver.ErrGone
 	}
 	return err
+}
+
+// Evict removes the claim with this ID from the holders or the queue of name; a waiter is told and queues anew.
+// It returns driver.ErrGone if there is none.
+func (n *Node) Evict(ctx context.Context, name, id string) error {
+	answer, lost, err := n.release(ctx, n.Claim(&driver.Claim{ID: id, Name: name}), "free", 0)
+	if err == nil && answer == 0 && !lost {
+		err = driver.ErrGone
+	}
+	return err
+}
+
+// held is what release.lua answers of a claim that held the name.
+const held = 1
+
+// release runs release.lua.
+func (n *Node) release(ctx context.Context, c *Claim, how string, proposed int64) (answer int64, lost bool, err error) {
+	cmd, lost, err := n.run(ctx, n.scripts.release, []string{c.lock, c.queue, c.clock, c.gone}, c.ID, how, proposed, c.lateUntil)
+	if err == nil {
+		answer, err = cmd.Int64()
+	}
+	return answer, lost, err
 }

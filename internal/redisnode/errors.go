@@ -23,9 +23,9 @@ var passes = map[string]bool{
 	"NOPERM": false, "NOAUTH": false, "WRONGPASS": false, "WRONGTYPE": false,
 }
 
-// Word returns the first word of the error that the server answered, "" if err is none. Servers before version
+// word returns the first word of the error that the server answered, "" if err is none. Servers before version
 // 7 put the errors of a script's commands inside another.
-func Word(err error) string {
+func word(err error) string {
 	answer, ok := errors.AsType[goredis.Error](err)
 	if !ok {
 		return ""
@@ -50,17 +50,17 @@ func Word(err error) string {
 
 // Transient reports whether it makes sense to wait until err goes away by itself.
 func Transient(err error) bool {
-	if w := Word(err); w != "" {
+	if w := word(err); w != "" {
 		return passes[w]
 	}
 	return !errors.Is(err, goredis.ErrClosed) && !untrusted(err) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// Ineffective reports whether err says that the request has had no effect and will have none: the server
+// ineffective reports whether err says that the request has had no effect and will have none: the server
 // said so, and not in the middle of a script that may have written something, or it was never sent.
-func Ineffective(err error) bool {
-	if Word(err) != "" {
+func ineffective(err error) bool {
+	if word(err) != "" {
 		return !strings.Contains(err.Error(), "user_script")
 	}
 	dial, ok := errors.AsType[*net.OpError](err)
@@ -70,7 +70,7 @@ func Ineffective(err error) bool {
 
 // explain wraps an error that no repetition mends in [driver.ErrRefused].
 func explain(err error) error {
-	w := Word(err)
+	w := word(err)
 	passes, known := passes[w]
 	if (!known || passes) && !untrusted(err) {
 		return err

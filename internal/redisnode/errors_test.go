@@ -54,9 +54,9 @@ func TestErrors(t *testing.T) {
 		{tls.AlertError(42), "", false, true, true},
 	} {
 		err := fmt.Errorf("wrapped: %w", row.err)
-		if Word(err) != row.word || Transient(err) != row.transient || Ineffective(err) != row.ineffective ||
+		if word(err) != row.word || Transient(err) != row.transient || ineffective(err) != row.ineffective ||
 			errors.Is(explain(err), driver.ErrRefused) != row.refused || !errors.Is(explain(err), row.err) {
-			t.Errorf("%v: %q, transient %v, ineffective %v, refused: %v", err, Word(err), Transient(err), Ineffective(err), explain(err))
+			t.Errorf("%v: %q, transient %v, ineffective %v, refused: %v", err, word(err), Transient(err), ineffective(err), explain(err))
 		}
 	}
 }

@@ -9,9 +9,8 @@ import (
 )
 
 // A request in place is sent on the caller's goroutine, as long as the server answers quickly, by a client that
-// waits no longer than the promise to return within 100 ms allows. If that fails it is asked once more, aside: with
-// more patience, and in a Cluster by a client that follows redirections. This made 41 % more locks alone, and 21 %
-// more with 16 clients, beside the server; it can be deleted with inPlace's one call.
+// waits no longer than the promise to return within 100 ms allows. This made 41 % more locks alone, and 21 % more
+// with 16 clients, beside the server; it can be deleted with inPlace's one call.
 const (
 	// patience is how long a request in place may take.
 	patience = 75 * time.Millisecond
@@ -19,43 +18,34 @@ const (
 	quickAnswer = 20 * time.Millisecond
 )
 
+// inPlaceClient is a client of go-redis that waits no longer than patience. It shares the pool of the client it is made of,
+// but does not learn of hooks that are added to that one.
+type inPlaceClient struct {
+	*goredis.Client
+	hooked func() bool // whether that one has hooks
+}
+
 // inPlace returns the client for requests in place to the server that has key; nil if the server was slow
-// last time, or if the client has hooks: go-redis does not give them to a client with another timeout.
+// last time, or if the client has hooks.
 func (n *Node) inPlace(ctx context.Context, key string) goredis.UniversalClient {
 	if !n.quick.Load() {
 		return nil
 	}
 	client, _ := n.client.(*goredis.Client)
-	if whole, ok := n.client.(*goredis.ClusterClient); ok && !n.about(whole).hooked() {
+	if whole, ok := n.client.(*goredis.ClusterClient); ok && !n.hooked() {
 		client, _ = whole.MasterForKey(ctx, key)
 	}
 	if client == nil {
 		return nil
 	}
-	known := n.about(client)
-	if known.hooked() {
+	known, ok := n.clients.Load(client)
+	if !ok {
+		known, _ = n.clients.LoadOrStore(client, &inPlaceClient{client.WithTimeout(patience), hooks(client)})
+	}
+	if known.(*inPlaceClient).hooked() {
 		return nil
 	}
-	return known.quick
-}
-
-// known is what is found out once about a client of go-redis.
-type known struct {
-	quick  *goredis.Client // the same with less patience; shares the pool
-	hooked func() bool     // whether it has hooks now
-}
-
-// about returns what is known about a client.
-func (n *Node) about(client goredis.UniversalClient) *known {
-	k, ok := n.clients.Load(client)
-	if !ok {
-		found := &known{hooked: hooks(client)}
-		if single, ok := client.(*goredis.Client); ok {
-			found.quick = single.WithTimeout(patience)
-		}
-		k, _ = n.clients.LoadOrStore(client, found)
-	}
-	return k.(*known)
+	return known.(*inPlaceClient)
 }
 
 // hooks returns a function that reports whether a client of go-redis has hooks. It keeps them where only reflection

@@ -33,76 +33,56 @@ func number(text string) int64 {
 	return x
 }
 
-// look returns the server's time and the records of the holders and of those who wait.
-func (n *Node) look(ctx context.Context, c *Claim) (now int64, holders, waiters []any, err error) {
-	v, _, err := n.run(ctx, n.scripts.look, c.lock, []any{2, c.lock, c.queue})
-	if list, _ := v.([]any); len(list) == 3 {
-		now, _ = list[0].(int64)
-		holders, _ = list[1].([]any)
-		waiters, _ = list[2].([]any)
-	}
-	return now, holders, waiters, err
-}
-
 // Look returns the claims of name as the node knows them: holders, in the order of their tokens, and then
 // waiters.
 func (n *Node) Look(ctx context.Context, name string) ([]driver.Position, error) {
-	now, holders, waiters, err := n.look(ctx, n.Claim(&driver.Claim{Name: name}))
+	now, holders, waiters, err := n.look(ctx, name)
 	var all []driver.Position
-	for _, text := range holders {
-		p, ends := parse(name, text.(string))
+	for _, record := range holders {
+		p, ends := parse(name, record.(string))
 		p.Held, p.Left = true, time.Duration(max(0, ends-now))*time.Microsecond
 		if p.ID == "" || p.Left > 0 {
 			all = append(all, p)
 		}
 	}
 	slices.SortFunc(all, func(a, b driver.Position) int { return cmp.Compare(a.Token, b.Token) })
-	for _, text := range waiters {
-		if p, _ := parse(name, text.(string)); p.ID != "" {
+	for _, record := range waiters {
+		if p, _ := parse(name, record.(string)); p.ID != "" {
 			all = append(all, p)
 		}
 	}
 	return all, err
 }
 
-// Evict removes the claim with this ID from the holders or the queue of name; a waiter is told and queues anew.
-// It returns driver.ErrGone if there is none.
-func (n *Node) Evict(ctx context.Context, name, id string) error {
-	c := n.Claim(&driver.Claim{ID: id, Name: name})
-	_, _, waiters, err := n.look(ctx, c)
+// look returns the server's time and the records of the holders and of those who wait.
+func (n *Node) look(ctx context.Context, name string) (now int64, holders, waiters []any, err error) {
+	c := n.Claim(&driver.Claim{Name: name})
+	answer, _, err := n.run(ctx, n.scripts.look, []string{c.lock, c.queue})
 	if err != nil {
-		return err
+		return 0, nil, nil, err
 	}
-	entry := c.entry()
-	for _, text := range waiters {
-		if p, _ := parse(name, text.(string)); p.ID == id {
-			entry = text.(string)
-		}
+	if list, _ := answer.Slice(); len(list) == 3 {
+		now, _ = list[0].(int64)
+		holders, _ = list[1].([]any)
+		waiters, _ = list[2].([]any)
 	}
-	v, lost, err := n.release(ctx, c, entry, 0, 0)
-	if err == nil && v == int64(0) && !lost {
-		err = driver.ErrGone
-	}
-	return err
+	return now, holders, waiters, nil
 }
 
 // Names returns the names that begin with prefix and are held or waited for.
 func (n *Node) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		var mu sync.Mutex
-		found := make(map[string]bool)
+		var found sync.Map // the names: each may have a lock and a queue
 		scan := func(ctx context.Context, server goredis.Cmdable) error {
 			all := server.Scan(ctx, 0, n.keys.pattern(prefix), 1000).Iterator()
 			for all.Next(ctx) {
 				if name, ok := n.keys.name(all.Val()); ok && strings.HasPrefix(name, prefix) {
-					mu.Lock()
-					found[name] = true
-					mu.Unlock()
+					found.Store(name, nil)
 				}
 			}
 			return all.Err()
 		}
-		_, err := n.aside(ctx, func() (any, error) {
+		_, err := n.aside(ctx, func() (*goredis.Cmd, error) {
 			if n.cluster == nil {
 				return nil, scan(ctx, n.client)
 			}
@@ -112,10 +92,6 @@ func (n *Node) Names(ctx context.Context, prefix string) iter.Seq2[string, error
 			yield("", explain(err))
 			return
 		}
-		for name := range found {
-			if !yield(name, nil) {
-				return
-			}
-		}
+		found.Range(func(name, _ any) bool { return yield(name.(string), nil) })
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -53,7 +54,8 @@ type Node struct {
 	waited map[string]*Claim        // those that have waited and have not ended, by ID
 
 	quick    atomic.Bool    // the server was quick to answer last time
-	clients  sync.Map       // *known by client: this one, and in a Cluster those of its servers
+	hooked   func() bool    // whether client has hooks
+	clients  sync.Map       // *inPlaceClient by client: this one, or those of a Cluster's servers
 	eviction sync.Once      // see CheckEviction
 	working  underway.Group // what runs in the background
 	life     context.Context
@@ -84,7 +86,7 @@ func Open(client goredis.UniversalClient, o Options) (*Node, error) {
 	n := &Node{
 		client: client, cluster: sharded, opts: o, keys: keys{o.Prefix, o.Kind}, id: rand.Text(),
 		clock: o.Clock, time: servertime.New(o.Clock), scripts: newScripts(sharded != nil),
-		subs: make(map[string]*subscription), waited: make(map[string]*Claim),
+		subs: make(map[string]*subscription), waited: make(map[string]*Claim), hooked: hooks(client),
 	}
 	n.life, n.die = context.WithCancel(context.Background())
 	return n, nil
@@ -108,3 +110,23 @@ func (n *Node) Close(ctx context.Context) error {
 
 // Time returns about what time it is on the server, in microseconds since 1970.
 func (n *Node) Time() int64 { return n.time.Now() }
+
+// CheckEviction has the operator warned, once, of a server that throws keys away when its memory is full.
+// It asks nothing if nobody would hear the warning.
+func (n *Node) CheckEviction() {
+	n.eviction.Do(func() {
+		log := n.opts.Logger
+		if !log.Enabled(n.life, slog.LevelWarn) {
+			return
+		}
+		n.working.Go(func() {
+			info, _ := n.client.Info(n.life, "memory").Result() // the user may not ask, or the server is away
+			_, policy, _ := strings.Cut(info, "\nmaxmemory_policy:")
+			policy, _, _ = strings.Cut(policy, "\r")
+			if policy != "" && policy != "noeviction" && !strings.Contains(info, "\nmaxmemory:0\r") {
+				log.Warn("locker: redis: the server may throw locks away when its memory is full; "+
+					"set maxmemory-policy to noeviction", "maxmemory-policy", policy)
+			}
+		})
+	})
+}

@@ -57,12 +57,13 @@ func within(t testing.TB, d time.Duration) context.Context {
 // ask sends a request to acquire as the network may deliver it late: one that is meant until latest.
 func (n *Node) ask(t testing.TB, c *Claim, latest int64) int64 {
 	t.Helper()
-	v, _, err := n.run(within(t, 20*time.Second), n.scripts.acquire, c.lock, []any{
-		4, c.lock, c.queue, c.clock, c.gone, c.entry(), latest, 0, string(Queue), ""})
+	answer, _, err := n.run(within(t, 20*time.Second), n.scripts.acquire, []string{c.lock, c.queue, c.clock, c.gone},
+		c.entry(), latest, 0, string(Queue), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v.([]any)[0].(int64)
+	list, _ := numbers(answer, 4)
+	return list[0]
 }
 
 // A request that the network has kept back has no effect when it arrives after the claim was given up or

@@ -19,11 +19,11 @@ const batch = 64
 func (n *Node) Renew(ctx context.Context, claims []*Claim, report func(*Claim, driver.Instant, error)) {
 	buckets := make(map[string][]*Claim)
 	for _, c := range claims {
-		key := ""
+		bucket := ""
 		if n.cluster != nil {
-			key = c.clock // all keys of a script have to be in one slot
+			bucket = c.clock // all keys of a script have to be in one slot
 		}
-		buckets[key] = append(buckets[key], c)
+		buckets[bucket] = append(buckets[bucket], c)
 	}
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -43,24 +43,21 @@ func (n *Node) Renew(ctx context.Context, claims []*Claim, report func(*Claim, d
 
 // renew runs renew.lua for some claims. It asks how many wait only with queues.
 func (n *Node) renew(ctx context.Context, claims []*Claim, queues bool, report func(*Claim, driver.Instant, error)) {
-	args := []any{2 * len(claims)}
+	var keys []string
+	var args []any
 	for _, c := range claims {
-		queue := c.queue
+		queue, ttl := c.queue, millis(c.TTL)
 		if !queues {
 			queue = c.lock // in which nobody waits
 		}
-		args = append(args, c.lock, queue)
-	}
-	for _, c := range claims {
-		ttl := millis(c.TTL)
 		if c.Lease {
 			ttl = 0
 		}
-		args = append(args, c.ID, ttl)
+		keys, args = append(keys, c.lock, queue), append(args, c.ID, ttl)
 	}
 	sent := n.clock.Now()
-	v, _, err := n.run(ctx, n.scripts.renew, claims[0].lock, args)
-	if Word(err) == "TRYAGAIN" && queues {
+	answer, _, err := n.run(ctx, n.scripts.renew, keys, args...)
+	if queues && word(err) == "TRYAGAIN" {
 		// In a Cluster the slot is being moved. What is on one key still works.
 		for _, c := range claims {
 			n.renew(ctx, []*Claim{c}, false, report)
@@ -69,7 +66,7 @@ func (n *Node) renew(ctx context.Context, claims []*Claim, queues bool, report f
 	}
 	var list []int64
 	if err == nil {
-		list, err = numbers(v, 2*len(claims))
+		list, err = numbers(answer, 2*len(claims))
 	}
 	for i, c := range claims {
 		switch {

@@ -2,8 +2,11 @@ package redisnode
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 )
 
 const (
@@ -13,38 +16,104 @@ const (
 	attempts = 3
 )
 
-// run sends a script whose first key is key and returns the answer. It returns soon after ctx has ended. lost
-// says that the request, or an earlier sending of it, had no answer and may still have an effect. Whoever
-// runs a script must be able to bear that it is carried out more than once.
-func (n *Node) run(ctx context.Context, s script, key string, args []any) (v any, lost bool, err error) {
-	if client := n.inPlace(ctx, key); client != nil {
-		v, err = n.timed(func() (any, error) { return s.run(ctx, client, args) })
-		lost = err != nil && !Ineffective(err)
-		if err == nil || ctx.Err() != nil {
-			return v, lost, explain(err)
-		}
+//go:embed lua/*.lua
+var texts embed.FS
+
+// script is a text and the sum by which the server knows it.
+type script struct{ text, sum string }
+
+// scripts are those for one kind of server.
+type scripts struct {
+	acquire, release, renew, look, listening script
+}
+
+func newScripts(sharded bool) scripts {
+	return scripts{
+		acquire: load(sharded, "short", "acquire_short", "lib", "acquire"),
+		release: load(sharded, "short", "release_short", "lib", "release"),
+		renew:   load(sharded, "lib", "renew"), look: load(sharded, "lib", "look"), listening: load(sharded, "listening"),
 	}
+}
+
+// load returns the script that files make up.
+func load(sharded bool, names ...string) script {
+	text := "local PUBLISH, LISTENERS = 'PUBLISH', 'NUMSUB'\n"
+	if sharded {
+		text = "local PUBLISH, LISTENERS = 'SPUBLISH', 'SHARDNUMSUB'\n"
+	}
+	text += "local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]\n"
+	for _, name := range names {
+		part, _ := texts.ReadFile("lua/" + name + ".lua")
+		text += string(part)
+	}
+	return script{text, goredis.NewScript(text).Hash()}
+}
+
+// once is a command that go-redis sends at most once. By default it repeats what may have been carried
+// out; here that is decided by those who know what a repetition does.
+type once struct{ *goredis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+// send sends s by client; by its text if the server does not know it.
+func (s script) send(ctx context.Context, client goredis.UniversalClient, keys []string, args []any) (*goredis.Cmd, error) {
+	words := []any{"evalsha", s.sum, len(keys)}
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	words = append(words, args...)
+	cmd := once{goredis.NewCmd(ctx, words...)}
+	err := client.Process(ctx, cmd)
+	if word(err) == "NOSCRIPT" {
+		words[0], words[1] = "eval", s.text
+		cmd = once{goredis.NewCmd(ctx, words...)}
+		err = client.Process(ctx, cmd)
+	}
+	return cmd.Cmd, err
+}
+
+// run sends a script and returns the answer. It returns soon after ctx has ended. lost says that the request, or an
+// earlier sending of it, had no answer and may still have an effect. Whoever runs a script must be able to bear that
+// it is carried out more than once. What fails in place is sent once more aside: with more patience, and in a Cluster
+// by a client that follows redirections.
+func (n *Node) run(ctx context.Context, s script, keys []string, args ...any) (cmd *goredis.Cmd, lost bool, err error) {
+	client := n.inPlace(ctx, keys[0])
 	for range attempts {
-		v, err = n.aside(ctx, func() (any, error) { return s.run(ctx, n.client, args) })
-		lost = lost || err != nil && !Ineffective(err)
-		if err == nil || !broken(err) || ctx.Err() != nil {
+		inPlace := client != nil
+		if inPlace {
+			cmd, err = n.timed(func() (*goredis.Cmd, error) { return s.send(ctx, client, keys, args) })
+		} else {
+			cmd, err = n.aside(ctx, func() (*goredis.Cmd, error) { return s.send(ctx, n.client, keys, args) })
+		}
+		lost = lost || err != nil && !ineffective(err)
+		if err == nil || ctx.Err() != nil || !inPlace && !broken(err) {
 			break
 		}
+		client = nil
 	}
-	return v, lost, explain(err)
+	return cmd, lost, explain(err)
+}
+
+// numbers returns the answer of a script that answers so many numbers.
+func numbers(answer *goredis.Cmd, n int) ([]int64, error) {
+	list, err := answer.Int64Slice()
+	if err == nil && len(list) != n {
+		err = fmt.Errorf("the server answered %v to the script", list)
+	}
+	return list, err
 }
 
 // aside makes a call on a goroutine of its own, which is left behind when ctx ends: go-redis does not end a call
-// when its context does. It returns soon after ctx has ended.
-func (n *Node) aside(ctx context.Context, call func() (any, error)) (any, error) {
+// when its context does.
+func (n *Node) aside(ctx context.Context, call func() (*goredis.Cmd, error)) (*goredis.Cmd, error) {
 	type result struct {
-		v   any
+		cmd *goredis.Cmd
 		err error
 	}
 	results := make(chan result, 1)
 	n.working.Go(func() {
-		v, err := n.timed(call)
-		results <- result{v, err}
+		cmd, err := n.timed(call)
+		results <- result{cmd, err}
 	})
 	var r result
 	select {
@@ -56,12 +125,12 @@ func (n *Node) aside(ctx context.Context, call func() (any, error)) (any, error)
 			r.err = fmt.Errorf("no answer in time: %w", ctx.Err())
 		}
 	}
-	return r.v, r.err
+	return r.cmd, r.err
 }
 
 // timed makes a call and notes whether the server was quick to answer. It makes an error of a panic, which a
 // hook or a dialer of the caller's may raise.
-func (n *Node) timed(call func() (any, error)) (v any, err error) {
+func (n *Node) timed(call func() (*goredis.Cmd, error)) (cmd *goredis.Cmd, err error) {
 	began := time.Now()
 	defer func() {
 		if p := recover(); p != nil {

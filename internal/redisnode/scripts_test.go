@@ -55,7 +55,7 @@ func (n *Node) commonestCases(t *testing.T, name string) (said []string) {
 	}
 	first := n.Time() + lead.Microseconds()
 	look := func(what string) {
-		now, holders, waiters, err := n.look(ctx, claims[0])
+		now, holders, waiters, err := n.look(ctx, name)
 		said = append(said, fmt.Sprint(what, err, n.client.PTTL(ctx, claims[0].lock).Val() > claims[0].TTL-time.Minute))
 		for _, record := range append(holders, waiters...) {
 			p, ends := parse("", record.(string))

@@ -23,7 +23,7 @@ const (
 )
 
 // Event is news for a claim that waits. The zero value tells it to look, which is to ask for the name again:
-// its subscription was interrupted.
+// a subscription was interrupted.
 type Event struct {
 	// Granted: the server made the claim the holder at Now by its clock, in microseconds.
 	Granted      bool
@@ -40,7 +40,7 @@ type Event struct {
 // those who wait make another, so that nobody misses what happened in between.
 type subscription struct {
 	pubsub   *goredis.PubSub
-	channels map[string]chan struct{} // closed when the server has confirmed that it tells us
+	channels map[string]chan struct{} // closed when it is certain that the server tells us
 	ended    chan struct{}
 	err      error // why it has ended
 }
@@ -67,29 +67,30 @@ func (n *Node) forget(c *Claim) {
 	delete(n.waited, c.ID)
 }
 
-// Listening reports whether the server has confirmed that it will tell c news, should it wait.
+// Listening reports whether it is certain that the server will tell c news, should it wait.
 func (n *Node) Listening(c *Claim) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, s := range n.subs {
-		if confirmed := s.channels[c.channel]; confirmed != nil && isClosed(confirmed) {
+		if s.tells(c) {
 			return true
 		}
 	}
 	return false
 }
 
-func isClosed(c <-chan struct{}) bool {
+// tells reports whether c is told news by s. It wants Node.mu.
+func (s *subscription) tells(c *Claim) bool {
 	select {
-	case <-c:
+	case <-s.channels[c.channel]: // never if there is none
 		return true
 	default:
 		return false
 	}
 }
 
-// Ready subscribes to the channel of c, which has joined, if that is not done yet. It returns when the server has
-// confirmed that it will tell c news, with an error if it will not, or ctx has ended.
+// Ready subscribes to the channel of c, which has joined, if that is not done yet. It returns when it is certain that
+// the server will tell c news, with an error if it will not, or ctx has ended.
 func (n *Node) Ready(ctx context.Context, c *Claim) error {
 	server, client := "", n.client
 	if n.cluster != nil {
@@ -106,21 +107,20 @@ func (n *Node) Ready(ctx context.Context, c *Claim) error {
 		n.subs[server] = s
 		n.working.Go(func() { n.read(server, s) })
 	}
-	confirmed := s.channels[c.channel]
-	if confirmed == nil {
-		confirmed = make(chan struct{})
-		s.channels[c.channel] = confirmed
+	certain := s.channels[c.channel]
+	if certain == nil {
+		certain = make(chan struct{})
+		s.channels[c.channel] = certain
 		subscribe := s.pubsub.Subscribe
 		if n.cluster != nil {
 			subscribe = s.pubsub.SSubscribe
 		}
 		// An error of this request is found by the reader, too.
-		n.working.Go(func() { _, _ = n.timed(func() (any, error) { return nil, subscribe(n.life, c.channel) }) })
+		n.working.Go(func() { _, _ = n.timed(func() (*goredis.Cmd, error) { return nil, subscribe(n.life, c.channel) }) })
 	}
-	c.sub = s
 	n.mu.Unlock()
 	select {
-	case <-confirmed:
+	case <-certain:
 		return nil
 	case <-s.ended:
 		return fmt.Errorf("subscribe: %w", explain(s.err))
@@ -131,7 +131,7 @@ func (n *Node) Ready(ctx context.Context, c *Claim) error {
 
 // read takes what a server says until the connection breaks, and then has those who rely on it look.
 func (n *Node) read(server string, s *subscription) {
-	_, err := n.timed(func() (any, error) { return nil, n.receive(s) })
+	_, err := n.timed(func() (*goredis.Cmd, error) { return nil, n.receive(s) })
 	_ = s.pubsub.Close()
 	if n.cluster != nil && n.life.Err() == nil {
 		n.cluster.ReloadState(n.life) // a slot may have moved
@@ -144,7 +144,7 @@ func (n *Node) read(server string, s *subscription) {
 	}
 	close(s.ended)
 	for _, c := range n.waited {
-		if c.tell != nil && c.sub == s && isClosed(s.channels[c.channel]) {
+		if c.tell != nil && s.tells(c) {
 			c.tell(Event{})
 		}
 	}
@@ -154,6 +154,7 @@ func (n *Node) read(server string, s *subscription) {
 // there.
 func (n *Node) receive(s *subscription) error {
 	patience := silent
+	confirmed := make(map[string]bool)
 	for {
 		msg, err := s.pubsub.ReceiveTimeout(n.life, patience)
 		if TimedOut(err) && patience == silent {
@@ -165,13 +166,11 @@ func (n *Node) receive(s *subscription) error {
 		case *goredis.Message:
 			n.hear(m.Payload)
 		case *goredis.Subscription:
-			n.mu.Lock()
-			confirmed := s.channels[m.Channel]
-			n.mu.Unlock()
-			if strings.HasSuffix(m.Kind, "unsubscribe") || isClosed(confirmed) {
+			if confirmed[m.Channel] {
 				return errors.New("the subscription has moved") // with its slot, or to another connection
 			}
-			n.working.Go(func() { n.confirm(s, m.Channel, confirmed) })
+			confirmed[m.Channel] = true
+			n.working.Go(func() { n.test(s, m.Channel) })
 		}
 		if err != nil {
 			return err
@@ -179,22 +178,22 @@ func (n *Node) receive(s *subscription) error {
 	}
 }
 
-// confirm makes sure that a subscription does what it is for before anybody relies on it, or ends it.
-func (n *Node) confirm(s *subscription, channel string, confirmed chan struct{}) {
-	heard, _, err := n.run(n.life, n.scripts.listening, channel, []any{1, channel, channel})
-	if err == nil && heard == int64(0) {
+// test makes sure that a subscription does what it is for before anybody relies on it, or ends it.
+func (n *Node) test(s *subscription, channel string) {
+	cmd, _, err := n.run(n.life, n.scripts.listening, []string{channel}, channel)
+	if err == nil && cmd.Val() == int64(0) {
 		err = errors.New("the server does not know of the subscription")
+	}
+	if err != nil {
+		defer s.pubsub.Close()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err == nil {
-		close(confirmed)
-		return
-	}
-	if s.err == nil { // it has not ended
+		close(s.channels[channel])
+	} else if s.err == nil { // it has not ended
 		s.err = fmt.Errorf("test the subscription (PUBSUB, PUBLISH): %w", err)
 	}
-	_ = s.pubsub.Close()
 }
 
 // hear takes a message: nothing, "look <id> [<milliseconds>]" or "granted <id> <token> <spare> <now> <key of the
@@ -219,6 +218,6 @@ func (n *Node) hear(text string) {
 	if name, ok := n.keys.name(words[5]); c == nil && ok {
 		// The queue still knew a claim that has ended, as one does that comes back after a failover.
 		ended := n.Claim(&driver.Claim{ID: words[1], Name: name})
-		n.working.Go(func() { _, _, _ = n.release(n.life, ended, ended.entry(), 0, 0) })
+		n.working.Go(func() { _, _, _ = n.release(n.life, ended, "free", 0) })
 	}
 }

@@ -43,38 +43,35 @@ local function join()
   return place
 end
 
--- Returns the answer to a claim that holds the name; nil if it does not.
-local function granted()
-  local h, more = held(c.id), 0
-  if not h then return nil end
-  if how == 'raise' and proposed > h.token then h.token, more = next_token(proposed, c.spare) end
-  h.ends = now + c.ttl * 1000
-  put(h, 0)
-  return { 1, now, h.token, more }
-end
-
 read()
 local own = held(c.id)
 local first = own and how == 'yield' and value('LINDEX', queue, 0)
 if first and not older(first) then
   remove(own)
   join()
-elseif own then
-  return granted()
+  own = nil
 end
-if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now, 0, 0 } end
-local empty = grant_waiting(proposed) -- a holder may have died, or lost the name: those who wait come first
-if empty and not held(c.id) and fits(c) then
-  local token, more = hold(c, proposed)
-  return { 1, now, token, more }
+if not own then
+  if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now, 0, 0 } end
+  local empty = grant_waiting(proposed) -- a holder may have died, or lost the name: those who wait come first
+  own = held(c.id)
+  if empty and not own and fits(c) then
+    local token, more = hold(c, proposed)
+    return { 1, now, token, more }
+  end
 end
-local answer = granted()
-if answer then return answer end
+if own then
+  local more = 0
+  if how == 'raise' and proposed > own.token then own.token, more = next_token(proposed, c.spare) end
+  own.ends = now + c.ttl * 1000
+  put(own, 0)
+  return { 1, now, own.token, more }
+end
 local ahead = -1
 if how == 'queue' or how == 'yield' then
   ahead = join()
   redis.call('PEXPIRE', queue, PATIENCE)
 end
-local left, stays = first_end and math.ceil((first_end - now) / 1000) or -1, redis.call('PTTL', lock)
-if stays >= 0 and (left < 0 or stays < left) then left = stays end -- somebody has shortened the life of the key
-return { 0, now, left, ahead }
+local left, stays = math.ceil((first_end - now) / 1000), redis.call('PTTL', lock)
+if stays >= 0 then left = math.min(left, stays) end -- somebody has shortened the life of the key
+return { 0, now, left < math.huge and left or -1, ahead }

@@ -33,28 +33,27 @@ local function parse(record)
   local id, number, weight, limit, ttl, since, word, owner =
     string.match(record or '', '^1 (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (.*)$')
   return id and {
-    id = id, ends = tonumber(number), spare = tonumber(number), weight = tonumber(weight), limit = tonumber(limit),
-    ttl = tonumber(ttl), since = tonumber(since), token = tonumber(word), channel = word, owner = owner,
+    text = record, id = id, ends = tonumber(number), spare = tonumber(number), weight = tonumber(weight),
+    limit = tonumber(limit), ttl = tonumber(ttl), since = tonumber(since), token = tonumber(word), channel = word, owner = owner,
   }
 end
 
--- Who holds the name: the record of an exclusive holder, or else whether others do.
-local alone, among
-local function read() alone, among = value('GET', lock) end
+-- Splits the record of a holder; one of another version holds the name alone, for ever.
+local function holder(record)
+  return parse(record) or { text = record, weight = ALL, ends = math.huge, ttl = math.huge }
+end
 
--- Returns the records of all holders.
-local function records()
-  if not among then return { alone } end
-  local all, fields = {}, redis.call('HGETALL', lock) -- fails if it is of a type that no lock is
-  for i = 1, #fields, 2 do
-    if fields[i] ~= 'weight' then table.insert(all, fields[i + 1]) end
-  end
-  return all
+-- Who holds the name: the exclusive holder, or else whether others do.
+local alone, among
+local function read()
+  local record, other = value('GET', lock)
+  alone, among = record and holder(record), other
 end
 
 -- Returns a holder by its id; nil if it holds nothing, or no longer.
 local function held(id)
-  local h = parse(among and value('HGET', lock, id) or alone)
+  local h = alone
+  if among then h = parse(value('HGET', lock, id)) end
   return h and h.id == id and h.ends > now and h or nil
 end
 
@@ -65,7 +64,7 @@ local function put(h, more)
   local record = string.format('1 %s %.0f %.0f %.0f %.0f %.0f %.0f ',
     h.id, h.ends, h.weight, h.limit, h.ttl, h.since, h.token) .. h.owner
   if h.weight == ALL then
-    alone = record
+    alone = h
     redis.call('SET', lock, record, 'PX', left)
     return
   end
@@ -84,33 +83,33 @@ local function remove(h)
   end
 end
 
--- Looks at all holders and removes those whose time is over. Nobody may stay for longer than its ttl from
--- now on, as it would after the server's clock was set back. Returns the sum of the weights, and
--- remembers when the first of them will end, nil if that is not known.
-local first_end
+-- Returns all holders.
+local function holders()
+  local all, fields = { alone }, among and redis.call('HGETALL', lock) or {} -- fails if it is of a type that no lock is
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'weight' then table.insert(all, holder(fields[i + 1])) end
+  end
+  return all
+end
+
+-- Removes the holders whose time is over. Nobody may stay for longer than its ttl from now on, as it would after
+-- the server's clock was set back. Returns the sum of the weights, and remembers when the first of them will end.
+local first_end = math.huge
 local function recount()
   local sum = 0
-  first_end = nil
-  for _, record in ipairs(records()) do
-    local h = parse(record)
-    if not h then
-      sum = sum + ALL
-    elseif h.ends <= now then
+  first_end = math.huge
+  for _, h in ipairs(holders()) do
+    if h.ends <= now then
       remove(h)
     else
       if h.ends > now + h.ttl * 1000 then
         h.ends = now + h.ttl * 1000
         put(h, 0)
       end
-      sum, first_end = sum + h.weight, math.min(first_end or h.ends, h.ends)
+      sum, first_end = sum + h.weight, math.min(first_end, h.ends)
     end
   end
-  if among and sum == 0 then
-    redis.call('DEL', lock)
-    among = false
-  elseif among and sum < ALL then
-    redis.call('HSET', lock, 'weight', sum)
-  end
+  if among and sum < ALL then redis.call('HSET', lock, 'weight', sum) end
   return sum
 end
 
@@ -155,6 +154,8 @@ local function tell(channel, news) redis.pcall(PUBLISH, channel, news) end
 -- memory, stays in the queue: its waiter is told when it looks. Reports whether the queue is empty.
 local function grant_waiting(proposed)
   while true do
+    if alone then recount() end
+    if alone then return false end -- nobody fits beside it
     local entry = value('LINDEX', queue, 0)
     if not entry then return true end
     local c = parse(entry)

@@ -5,4 +5,6 @@
 -- Answers {now, the records of the holders, those in the queue}.
 
 read()
-return { now, records(), value('LRANGE', queue, 0, -1) or {} }
+local records = {}
+for _, h in ipairs(holders()) do table.insert(records, h.text) end
+return { now, records, value('LRANGE', queue, 0, -1) or {} }

@@ -1,5 +1,5 @@
-local record = ARGV[2] == '0' and ARGV[4] == '0' and redis.pcall('GET', KEYS[1])
-if type(record) == 'string' and string.sub(record, 1, 35) == string.sub(ARGV[1], 1, 35) then
+local record = ARGV[2] == 'free' and ARGV[4] == '0' and redis.pcall('GET', KEYS[1])
+if type(record) == 'string' and string.sub(record, 1, 35) == '1 ' .. ARGV[1] .. ' ' then
   local entry = redis.pcall('LINDEX', KEYS[2], 0)
   if not entry then return redis.call('DEL', KEYS[1]) end
   local id, spare, ttl, channel, owner = string.match(type(entry) == 'string' and entry or '', EXCLUSIVE)

@@ -1,6 +1,6 @@
 -- The commonest cases of acquire.lua and release.lua in fewer steps: exclusive claims, and a name that is free or held
 -- by one of them. All else is left to those. This file, acquire_short.lua and release_short.lua can be deleted: with
--- them the server works 13 us instead of 24 for a request if nobody waits, and 33 instead of 47 if others do.
+-- them one client alone takes and releases 26 % more locks, and 16 clients that want one name 22 % more, beside the server.
 
 -- Splits an exclusive claim: id, spare, ttl, channel, owner.
 local EXCLUSIVE = '^1 (%x+) (%d+) 2147483647 2147483647 (%d+) %d+ (%S+) (.*)$'
