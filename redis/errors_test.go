@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -345,6 +346,32 @@ func TestLeastPermission(t *testing.T) {
 	if err := d.Linger(ctx, two, time.Second); err != nil {
 		t.Error(err)
 	}
+}
+
+// A waiter goes on waiting while dialling times out, as it does where a firewall drops everything.
+func TestDialThatTimesOutIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	o := *connect(t, servers.SharedRedis(t).Addr()).Options()
+	var away atomic.Bool
+	var dialled atomic.Int64
+	away.Store(true)
+	o.DialerRetries = 1
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dialled.Add(1); away.Load() {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: context.DeadlineExceeded}
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	l := open(t, closing(t, goredis.NewClient(&o)))
+	w := wants(within(t, time.Minute), l, freshName(t))
+	eventually.Is(t, "dialled again and again", func() bool { return dialled.Load() >= 5 })
+	select {
+	case <-w.done:
+		t.Fatalf("it did not wait: %v", w.err)
+	default:
+	}
+	away.Store(false)
+	release(t, w.holds(t, 30*time.Second))
 }
 
 // leastCommands are those that the documentation of the package lists.

@@ -65,15 +65,12 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 // lasting returns how many nodes have an error that no waiting will mend.
 func (v votes) lasting() (n int) {
 	for _, vote := range v {
-		if !settled(vote) && !passes(vote) {
+		if !settled(vote) && !redisnode.Transient(vote) {
 			n++
 		}
 	}
 	return n
 }
-
-// passes reports whether it makes sense to wait until err goes away by itself.
-func passes(err error) bool { return redisnode.Transient(err) || redisnode.TimedOut(err) }
 
 // lookIn has the claim look after d at the latest, and then yield.
 func (c *claim) lookIn(d time.Duration, yield bool) {
@@ -158,7 +155,7 @@ func (b *backend) subscribe(listen context.Context, c *claim, p *place) {
 				c.lookIn(0, false)
 			}
 			return
-		case !passes(err):
+		case !redisnode.Transient(err):
 			b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", p.name, "error", err)
 			c.mu.Lock()
 			p.noNews = fmt.Errorf("node %s: %w", p.name, err)

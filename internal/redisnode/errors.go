@@ -48,13 +48,13 @@ func word(err error) string {
 	return first
 }
 
-// Transient reports whether it makes sense to wait until err goes away by itself.
+// Transient reports whether it makes sense to wait until err goes away by itself. That the time was over makes sense to
+// wait for, too: whoever has a context of its own looks at that first.
 func Transient(err error) bool {
 	if w := word(err); w != "" {
 		return passes[w]
 	}
-	return !errors.Is(err, goredis.ErrClosed) && !untrusted(err) &&
-		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return !errors.Is(err, goredis.ErrClosed) && !errors.Is(err, context.Canceled) && !untrusted(err)
 }
 
 // ineffective reports whether err says that the request has had no effect and will have none: the server
