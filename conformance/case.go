@@ -148,11 +148,12 @@ func (c *C) name(what string) string {
 	return fmt.Sprintf("conformance/%x-%d/%s", c.seed&0xffffffff, nameCount.Add(1), what)
 }
 
-// names returns n names that nobody else uses.
+// names returns n names that nobody else uses, in the order of their bytes.
 func (c *C) names(n int) []string {
+	base := c.name("")
 	all := make([]string, n)
 	for i := range all {
-		all[i] = c.name(fmt.Sprint(i))
+		all[i] = fmt.Sprintf("%s%05d", base, i)
 	}
 	return all
 }

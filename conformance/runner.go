@@ -114,10 +114,10 @@ func someCases(b *Backend) (some []*testCase) {
 	return some
 }
 
-// forVariants reports whether the case is run on each form of a backend: what it shows may depend on
-// how the servers are arranged.
+// forVariants reports whether the case is run on each form of a backend: it breaks servers or what leads to them, counts
+// what reaches them, or has many contend, and what it shows may depend on how the servers are arranged.
 func (cs *testCase) forVariants() bool {
-	return cs.promise == 1 || cs.needs&(link|stop|destroy|requests|unfenced) != 0
+	return strings.HasPrefix(cs.name, "Exclusion/") || cs.needs&(link|stop|destroy|requests|unfenced) != 0
 }
 
 // all runs every case: those that bear company first, all at once.
