@@ -66,13 +66,21 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 	if how == redisnode.Yield && !skip {
 		p.barred = b.clock.Now().Add(barred) // it may take the name away
 	}
-	p.at.Since = c.since
+	moved := p.at.Touched && p.at.Since != c.since
+	if !skip {
+		p.at.Since = c.since
+	}
 	c.mu.Unlock()
 	if skip {
 		return p.unheard
 	}
 	var a redisnode.Answer
 	err := b.request(p.node, func(ctx context.Context) (err error) {
+		if moved { // somebody took its place; a request that was under way may have taken that again, with the old age
+			if err := p.Evict(ctx, c.Name, c.ID); !settled(err) {
+				return err
+			}
+		}
 		a, err = p.Acquire(ctx, p.at, how, token)
 		return err
 	})

@@ -3,10 +3,15 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
@@ -80,6 +85,7 @@ func TestEvict(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	holder := newDriverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, holder)
+	onAllFive(t, nodes)
 	first, second := newDriverClaim(t.Name(), 30*time.Second, true), newDriverClaim(t.Name(), 30*time.Second, true)
 	w1 := begin(ctx, b, first)
 	waits(t, clients, t.Name(), 1)
@@ -102,6 +108,76 @@ func TestEvict(t *testing.T) {
 	must(t, b.Release(ctx, second))
 	w1.granted(t, 10*time.Second)
 	must(t, b.Release(ctx, first))
+}
+
+// A waiter that was evicted while a request of it was under way stands in each queue once, at the end.
+func TestEvictDuringRequest(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	clients, admins := connect(t, nodes...), connect(t, nodes...)
+	pass := make(chan struct{})
+	var held, delayed atomic.Int32
+	for _, c := range clients {
+		c.AddHook(delays(func(args []any) {
+			if held.Load() > 0 && len(args) == 12 && strings.Contains(fmt.Sprint(args...), "queue") {
+				delayed.Add(1)
+				<-pass
+			}
+		}))
+	}
+	b, other := newDriverOver(t, clients), newDriver(t, nodes)
+	ctx := within(t, 60*time.Second)
+	holder := newDriverClaim(t.Name(), 30*time.Second, false)
+	take(t, other, holder)
+	onAllFive(t, nodes)
+	first, second := newDriverClaim(t.Name(), 30*time.Second, true), newDriverClaim(t.Name(), 30*time.Second, true)
+	w1 := begin(ctx, b, first)
+	waits(t, admins, t.Name(), 1)
+	w2 := begin(ctx, other, second)
+	waits(t, admins, t.Name(), 2)
+
+	c := stateOf(first)
+	held.Store(1)
+	c.lookIn(0, false)
+	eventually.Is(t, "five requests are delayed", func() bool { return delayed.Load() == 5 })
+	must(t, other.Evict(ctx, t.Name(), first.ID))
+	eventually.Is(t, "the waiter has heard of it", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return !c.evicted.IsZero()
+	})
+	held.Store(0)
+	close(pass)
+	eventually.Is(t, "it waits at the end, once", func() bool {
+		for _, admin := range admins {
+			queue, err := admin.LRange(ctx, queueKey(t.Name()), 0, -1).Result()
+			if err != nil || len(queue) != 2 || !strings.Contains(queue[1], first.ID) {
+				return false
+			}
+		}
+		return true
+	})
+	must(t, other.Release(ctx, holder))
+	w2.granted(t, 10*time.Second)
+	must(t, other.Release(ctx, second))
+	w1.granted(t, 10*time.Second)
+	must(t, b.Release(ctx, first))
+}
+
+// delays is a hook of a client that is called before each command.
+type delays func(args []any)
+
+func (delays) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (delays) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func (d delays) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		d(cmd.Args())
+		return next(ctx, cmd)
+	}
 }
 
 // A holder that needs less lets readers in, keeps its token and keeps writers out.

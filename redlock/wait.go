@@ -15,6 +15,9 @@ const (
 	stragglers = 10 * time.Millisecond
 	// maxSplits is how many times in a row a waiter looks soon because nobody has a majority.
 	maxSplits = 4
+	// sameEviction is within which time the nodes that tell a waiter of an eviction speak of one. It is longer than a
+	// request may take.
+	sameEviction = 5 * time.Second
 )
 
 // wait queues at the nodes until a majority has granted the name.
@@ -123,7 +126,7 @@ func (b *backend) hear(listen context.Context, c *claim, p *place, e redisnode.E
 		b.working.Go(func() { b.subscribe(listen, c, p) })
 	default: // somebody took its place in the queue: it queues anew, at the end
 		c.mu.Lock()
-		if now := time.Now(); now.Sub(c.evicted) > time.Second { // the first node to say so
+		if now := time.Now(); now.Sub(c.evicted) > sameEviction { // the first node to say so
 			c.since, c.evicted = b.time(), now
 		}
 		c.mu.Unlock()
