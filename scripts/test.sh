@@ -46,10 +46,11 @@ analyse() {
 		(cd "$dir" && go run $staticcheck ./...)
 	done
 	if GOTOOLCHAIN=$newest go version >/dev/null 2>&1; then
-		step "vet . with $newest"
+		step "vet and test without servers, with $newest"
 		GOTOOLCHAIN=$newest go vet ./...
+		GOTOOLCHAIN=$newest scripts/each.sh test -vet=off -p 1 -short ./... | grep -v 'no test files'
 	else
-		step "not done: vet with $newest, which cannot be downloaded"
+		step "not done: vet and test with $newest, which cannot be downloaded"
 	fi
 	step "build . for another system"
 	GOOS=darwin go build ./...
