@@ -174,6 +174,7 @@ func (s setup) harness(t testing.TB, server, guarded *servers.Postgres, a addres
 		},
 		Start: func(ctx context.Context) error {
 			err := server.Restart(ctx)
+			pool.Reset() // a Locker that is opened afterwards has connections of its own time, as with a pool of its own
 			for err == nil && s.bouncer && ctx.Err() == nil && !answers(ctx, a.statements) {
 				time.Sleep(10 * time.Millisecond) // PgBouncer tries to log in once a second
 			}

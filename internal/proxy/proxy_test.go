@@ -24,10 +24,11 @@ func TestPassesThrough(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	go func() { _, _ = io.WriteString(c, big+"\n") }()
 	receive(t, c, "re: "+big)
-	st := p.Stats()
-	if want := int64(8 + len(big) + 1); st.BytesUp != want || st.BytesDown != want+3*4 || st.Accepted != 1 || st.Open != 1 {
-		t.Errorf("%+v", st)
-	}
+	up := int64(8 + len(big) + 1)
+	eventually.Within(t, 10*time.Second, "all is counted", func() bool {
+		st := p.Stats()
+		return st.BytesUp == up && st.BytesDown == up+3*4 && st.Accepted == 1 && st.Open == 1
+	})
 	c.Close()
 	eventually.Within(t, 10*time.Second, "the end passed on", func() bool { return p.Stats().Open == 0 })
 	s.mu.Lock()
