@@ -90,11 +90,14 @@ func (c *C) scheduled() (wrong string) {
 	idle := c.openMany(6)
 	var queue []*actor
 	var story []string
-	defer func() {
-		for len(queue) > 0 { // whoever is first is granted sooner or later
-			first := queue[0]
-			c.release(first.p.held(soon))
-			queue = queue[1:]
+	defer func() { // of those that a wrong schedule leaves
+		for _, a := range queue {
+			a.p.cancel()
+		}
+		for _, a := range queue {
+			if a.p.returned(soon); a.p.err == nil {
+				c.release(a.p.lock)
+			}
 		}
 	}()
 	for step := range 26 {
@@ -133,6 +136,11 @@ func (c *C) scheduled() (wrong string) {
 				return strings.Join(append(story, fmt.Sprintf("  %v is granted before its turn", a)), "\n")
 			}
 		}
+	}
+	for len(queue) > 0 {
+		first := queue[0]
+		c.release(first.p.held(soon))
+		queue = queue[1:]
 	}
 	return ""
 }

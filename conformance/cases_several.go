@@ -43,22 +43,18 @@ var severalCases = []*testCase{
 		func(c *C) {
 			names := c.names(2)
 			h := c.open().acquire(names[1])
-			l := c.openLocker()
+			lost := make(chan struct{}, len(names))
+			l := c.openLocker(locker.WithObserver(&locker.Observer{Lost: func(*locker.Lock, error) { lost <- struct{}{} }}))
 			done := make(chan struct{})
 			var err error
 			go func() {
 				defer close(done)
 				_, err = c.b.api.acquireAll(c.ctx, l.locker, names, locker.WithLease(shortLease))
 			}()
-			probe := c.open()
-			c.within(soon, func() bool { // until the first is held: a lease begins only then
-				other, err := probe.try(names[0])
-				if err == nil {
-					c.release(other)
-				}
-				return err != nil
-			})
-			time.Sleep(2 * shortLease)
+			select {
+			case <-lost:
+			case <-time.After(soon): // without an observer it has to be lost by now
+			}
 			c.release(h)
 			if !c.closes(done, soon) {
 				c.fatalf("AcquireAll does not return although a lock is lost")

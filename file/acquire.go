@@ -95,6 +95,13 @@ func (t *ticket) wait(ctx context.Context, blockers []entry) error {
 	defer watch.clear()
 	timer := time.NewTimer(t.d.ttl)
 	defer timer.Stop()
+	// From now on it does not move any more, and is shown.
+	if _, err := t.update(func(r *record, now int64) bool {
+		r.Waits, r.Until = true, now+int64(t.d.ttl)
+		return true
+	}); err != nil {
+		return err
+	}
 	woken := false
 	for {
 		// First watch, then look whether there is still something to wait for.

@@ -21,8 +21,9 @@
 //
 // There is no lock around all this that a process could be stopped in, or die in. A ticket is renamed into its queue
 // when it is complete. If there is one with a greater number then, whose owner may not have seen it, it moves behind
-// that one. So of two tickets the later has always seen the earlier. A token is taken by renaming the one file in
-// clock: of those who try at the same time one succeeds, and the others try again.
+// that one. So of two tickets the later has always seen the earlier. Then it stays where it is, and says so if it has
+// to wait. A token is taken by renaming the one file in clock: of those who try at the same time one succeeds, and the
+// others try again.
 //
 // # Death, and the TTL
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// Look reads the tickets of name.
+// Look reads the tickets of name. Those that are still looking for their place, or only try, are not shown.
 func (d *backend) Look(ctx context.Context, name string) ([]driver.Position, error) {
 	all, err := d.list(d.queue(name))
 	if err != nil {
@@ -25,7 +25,7 @@ func (d *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 		if err != nil {
 			return nil, err
 		}
-		if there {
+		if there && (e.record.Held || e.record.Waits || !e.known) {
 			found = append(found, d.position(name, e))
 		}
 	}

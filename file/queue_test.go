@@ -98,6 +98,38 @@ func TestMovesBehind(t *testing.T) {
 	}
 }
 
+// A claim is shown when it stands where it will stay: before, another that came after it may get ahead.
+func TestShownInItsPlace(t *testing.T) {
+	d, l := newBackend(t, t.TempDir())
+	holder := acquire(t, l, "x")
+	early := exclusive()
+	own := ticketFor(t, d, early)
+	path := filepath.Join(own.dir, fileName(time.Now().UnixNano(), early.ID))
+	if err := os.Rename(own.path, path); err != nil { // it has not looked yet whether others came
+		t.Fatal(err)
+	}
+	own.path = path
+	if found, err := d.Look(t.Context(), "x"); err != nil || len(found) != 1 {
+		t.Errorf("shown: %+v, %v", found, err)
+	}
+	if err := own.place(); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		blockers, err := own.blockers()
+		if err == nil {
+			err = own.wait(t.Context(), blockers)
+		}
+		waited <- err
+	}()
+	queued(t, l, "x", 2)
+	release(t, holder)
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+}
+
 // An extension that was written when the time was over does not count: somebody may have seen that.
 func TestExtendedTooLate(t *testing.T) {
 	d, _ := newBackend(t, t.TempDir())

@@ -23,7 +23,7 @@ type record struct {
 	Owner  []byte `json:"owner"`
 	Weight int32  `json:"weight"`
 	Limit  int32  `json:"limit"`
-	Waits  bool   `json:"waits"` // rather than only trying
+	Waits  bool   `json:"waits"` // it has waited: it stands where it will stay
 	Held   bool   `json:"held"`  // it holds the name
 	Stays  bool   `json:"stays"` // was released, and keeps the name taken until its time is over
 	Token  int64  `json:"token"` // of a holder
@@ -93,7 +93,7 @@ func (d *backend) newTicket(c *driver.Claim) (t *ticket, err error) {
 		return nil, failed(err)
 	}
 	t = &ticket{d: d, id: c.ID, dir: d.queue(c.Name), file: f, path: path, record: record{
-		Name: []byte(c.Name), Owner: []byte(c.Owner), Weight: c.Weight, Limit: c.Limit, Waits: c.Wait,
+		Name: []byte(c.Name), Owner: []byte(c.Owner), Weight: c.Weight, Limit: c.Limit,
 		Since: time.Now().UnixNano(), Until: now() + int64(d.ttl), Boot: d.boot,
 	}}
 	free, err := tryLock(f, true)
