@@ -10,7 +10,7 @@ staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The newest release of Go; the tests run with the one before it, which go.mod names, or with a later one.
 newest=go1.27.1
 
-# So many packages of a module at once: most tests wait most of the time. With one the nested modules come after it; with
+# So many packages of a module at once: most tests wait most of the time. With one the other modules come after it; with
 # more, beside it.
 parallel=${P:-2}
 limit=${TIMEOUT:-12m}
@@ -35,7 +35,7 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 
-# What needs no server gives way to the tests, which mostly wait, and is told at the end.
+# What runs no test gives way to the tests, which mostly wait, and is told at the end.
 analyse() {
 	local mod dir
 	for mod in $modules; do
@@ -45,13 +45,6 @@ analyse() {
 		step "staticcheck $dir"
 		(cd "$dir" && go run $staticcheck ./...)
 	done
-	if GOTOOLCHAIN=$newest go version >/dev/null 2>&1; then
-		step "vet and test without servers, with $newest"
-		GOTOOLCHAIN=$newest go vet ./...
-		GOTOOLCHAIN=$newest scripts/each.sh test -vet=off -p 1 -short ./... | grep -v 'no test files'
-	else
-		step "not done: vet and test with $newest, which cannot be downloaded"
-	fi
 	step "build . for another system"
 	GOOS=darwin go build ./...
 }
@@ -62,12 +55,24 @@ tests() {
 	go -C "$1" test -race -vet=off -p "$2" -timeout "$limit" $flags ./...
 }
 
-# nested runs the tests of the nested modules, one package at a time, all of them even if one fails.
-nested() {
+# newer runs the tests that need no server with the newest Go.
+newer() {
+	if ! GOTOOLCHAIN=$newest go version >/dev/null 2>&1; then
+		step "not done: vet and test with $newest, which cannot be downloaded"
+		return
+	fi
+	step "vet and test without servers, with $newest"
+	GOTOOLCHAIN=$newest go vet ./... &&
+		GOTOOLCHAIN=$newest scripts/each.sh test -vet=off -p 1 -short ./... | grep -v 'no test files'
+}
+
+# others runs what else there is, one package at a time, all of it even if something fails.
+others() {
 	local mod ok=yes
 	for mod in $modules; do
 		[ "$mod" = go.mod ] || tests "$(dirname "$mod")" 1 || ok=no
 	done
+	newer || ok=no
 	[ $ok = yes ]
 }
 
@@ -77,7 +82,7 @@ set -m # process groups of their own, so that nothing of them outlives this scri
 analyst=$!
 tester=
 if [ "$parallel" -gt 1 ]; then
-	(set -e; nested) >"$out/nested" 2>&1 &
+	(set -e; others) >"$out/others" 2>&1 &
 	tester=$!
 fi
 set +m
@@ -87,9 +92,9 @@ ok=yes
 tests . "$parallel" || ok=no
 if [ -n "$tester" ]; then
 	wait $tester || ok=no
-	cat "$out/nested"
+	cat "$out/others"
 else
-	nested || ok=no
+	others || ok=no
 fi
 wait $analyst || ok=no
 grep -v '^go: downloading' "$out/analysis" || true

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/leaks"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	servers.AtOnce(64) // see besides
-	goleak.VerifyTestMain(stopping{m}, goleak.IgnoreAnyFunction(servers.BackgroundFunc))
+	leaks.Main(m)
 }
 
 // besides bounds the tests that run beside the two suites. The suites take longer than all
@@ -73,13 +73,6 @@ func (l *lone[T]) beside(t *testing.T) T {
 		l.started = true
 	}
 	return l.servers
-}
-
-type stopping struct{ m *testing.M }
-
-func (s stopping) Run() int {
-	defer func() { _ = servers.StopAll() }()
-	return s.m.Run()
 }
 
 // folder is where the queues are, without a chroot.

@@ -6,11 +6,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed80cd6120/locker/internal/leaks"
 	"github.com/seed80cd6120/locker/recipes/internal/database"
 	"github.com/seed80cd6120/locker/recipes/internal/late"
 )
 
-func TestMain(m *testing.M) { database.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestAdd(t *testing.T) {
 	database.Each(t, Schema, func(t *testing.T, db *sql.DB) {

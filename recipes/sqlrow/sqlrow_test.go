@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/leaks"
 	"github.com/seed80cd6120/locker/recipes/internal/database"
 	"github.com/seed80cd6120/locker/recipes/internal/late"
 )
 
-func TestMain(m *testing.M) { database.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // each runs fn with each kind of database, in which there is one order.
 func each(t *testing.T, fn func(t *testing.T, db *sql.DB)) {

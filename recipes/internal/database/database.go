@@ -4,13 +4,11 @@ package database
 import (
 	"database/sql"
 	"fmt"
-	"log"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
-	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -41,20 +39,4 @@ func run(t *testing.T, driver, source, schema string, fn func(t *testing.T, db *
 		t.Fatal(err)
 	}
 	fn(t, db)
-}
-
-// VerifyTestMain runs the tests of a package, which leave no goroutine behind, and stops the servers.
-func VerifyTestMain(m *testing.M) {
-	goleak.VerifyTestMain(stopping{m}, goleak.IgnoreAnyFunction(servers.BackgroundFunc))
-}
-
-type stopping struct{ *testing.M }
-
-func (s stopping) Run() int {
-	code := s.M.Run()
-	if err := servers.StopAll(); err != nil {
-		log.Print(err)
-		code = 1
-	}
-	return code
 }
