@@ -14,17 +14,16 @@ import (
 // claimState is what is known of a claim at the server; it is the claim's State.
 type claimState struct {
 	claim   *driver.Claim
-	queue   string         // path of the queue
-	asked   bool           // a node was asked for and may be there
-	node    string         // path of the claim's node, "" if that is not known
-	session int64          // in which the node was made
-	czxid   int64          // of the transaction that made it
-	joined  driver.Instant // when it was made
-	skew    time.Duration  // from our clock to the server's
-	hangups int            // how often in a row the server has closed the connection when asked for a node
+	queue   string        // path of the queue
+	asked   bool          // a node was asked for and may be there
+	node    string        // path of the claim's node, "" if that is not known
+	session int64         // in which the node was made
+	czxid   int64         // of the transaction that made it
+	skew    time.Duration // from our clock to the server's
+	hangups int           // how often in a row the server has closed the connection when asked for a node
 
 	mu   sync.Mutex      // held while the holder's node is replaced or its watch is asked for
-	news <-chan zk.Event // of the holder's node, nil if it is not watched
+	news <-chan zk.Event // of the claim's node, nil if it is not watched
 }
 
 // Acquire takes a place in the queue and waits until the claim is granted.
@@ -70,12 +69,14 @@ func (d *backend) try(ctx context.Context, st *claimState) (g driver.Grant, err 
 func (d *backend) join(st *claimState, id int64) (alone bool, err error) {
 	st.asked, st.node = true, ""
 	node := st.queue + "/" + entry{id: st.claim.ID, weight: st.claim.Weight, limit: st.claim.Limit}.name()
-	made, err := d.conn.Multi(
+	ops := []any{
 		&zk.CreateRequest{Path: node, Data: []byte(st.claim.Owner), Acl: d.acl, Flags: zk.FlagEphemeralSequential},
-		&zk.SetDataRequest{Path: st.queue, Version: -1})
-	if errors.Is(err, zk.ErrNoNode) {
+		&zk.SetDataRequest{Path: st.queue, Version: -1},
+	}
+	made, err := d.conn.Multi(ops...)
+	for tries := 0; errors.Is(err, zk.ErrNoNode) && tries < 100; tries++ { // somebody may remove it again and again
 		if err = d.makeQueue(st); err == nil {
-			return d.join(st, id)
+			made, err = d.conn.Multi(ops...)
 		}
 	}
 	if errors.Is(err, zk.ErrConnectionClosed) && len(st.queue) >= 1<<10 {
@@ -91,8 +92,8 @@ func (d *backend) join(st *claimState, id int64) (alone bool, err error) {
 		return false, errAgain // no telling in which of the two it was made
 	}
 	stat := made[1].Stat
-	st.node, st.session, st.czxid, st.joined = made[0].String, id, stat.Pzxid, d.clock.Now()
-	st.hangups, st.skew = 0, time.Duration(stat.Mtime)*time.Millisecond-time.Duration(st.joined)
+	st.node, st.session, st.czxid, st.news = made[0].String, id, stat.Pzxid, nil
+	st.hangups, st.skew = 0, time.Duration(stat.Mtime)*time.Millisecond-time.Duration(d.clock.Now())
 	return stat.NumChildren == 1 && parseEntry(path.Base(st.node)).placed(), nil
 }
 

@@ -3,12 +3,15 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"path"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -34,6 +37,22 @@ func TestWaiterWhoseNodeIsDeletedQueuesAnew(t *testing.T) {
 	}
 	b.releases()
 	op.length(n, 0)
+}
+
+// Who has waited for long watches its own node, too, and asks for nothing else: it is told when somebody deletes it.
+func TestIdleWaiterWatchesItsOwnNode(t *testing.T) {
+	beside(t)
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	n := name(t)
+	a, b := queues(t, op, z.Addr(), n), queues(t, op, z.Addr(), n)
+	a.holds()
+	eventually.Is(t, "the waiter to watch its own node", func() bool { return watchers(t, z)[b.node] == 1 })
+	op.delete(b.node)
+	op.queue(n, func(all []string) bool { return len(all) == 2 && !slices.Contains(all, path.Base(b.node)) })
+	a.releases()
+	b.holds()
+	b.releases()
 }
 
 func TestHolderWhoseNodeIsDeletedIsTold(t *testing.T) {

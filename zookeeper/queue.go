@@ -128,11 +128,13 @@ func (q queue) mustTell(i int) bool {
 	return q[i].permits() && slices.ContainsFunc(q[i+1:], behind)
 }
 
-// A waiter who has heard nothing looks at the queue all the same, whether a message was lost or its own node deleted:
-// first after firstLook, and then after as long as it has waited, until that is longestLook.
 const (
-	firstLook   = 5 * time.Second
-	longestLook = 30 * time.Second
+	// firstLook is when a waiter who has heard nothing looks at the queue all the same, and then watches its own node,
+	// too, so that it is told of a deletion by hand. Most have had their turn by then, without that request.
+	firstLook = 5 * time.Second
+
+	// fallback is how often it looks from then on.
+	fallback = 2 * time.Minute
 )
 
 // queue waits in the queue until the claim is granted.
@@ -166,7 +168,7 @@ func (d *backend) queue(ctx context.Context, st *claimState) (g driver.Grant, er
 		case !st.claim.Wait:
 			return g, cmp.Or(d.remove(st.node), driver.ErrTaken)
 		case whole:
-			whole, err = false, wait(ctx, news, look)
+			whole, err = false, d.wait(ctx, st, news, look)
 		case blocker >= 0:
 			whole, err = d.waitFor(ctx, st, q[blocker], look)
 		default:
@@ -194,8 +196,10 @@ func (d *backend) list(path string, watch bool) (children []string, news <-chan 
 // expire removes one of those ahead who stay for a time after their release, if that is over. It returns when to look
 // again, 0 if that is at once. Times of the server are compared with times of the server only.
 func (d *backend) expire(st *claimState, ahead queue) (look time.Duration, err error) {
-	now := d.clock.Now()
-	look = min(max(now.Sub(st.joined), firstLook), longestLook)
+	look = firstLook
+	if st.news != nil {
+		look = fallback
+	}
 	for _, e := range ahead {
 		if e.linger == 0 {
 			continue
@@ -205,7 +209,7 @@ func (d *backend) expire(st *claimState, ahead queue) (look time.Duration, err e
 		if err != nil {
 			return 0, err
 		}
-		left := time.Duration(stat.Ctime)*time.Millisecond + e.linger - time.Duration(now) - st.skew
+		left := time.Duration(stat.Ctime)*time.Millisecond + e.linger - time.Duration(d.clock.Now()) - st.skew
 		if left <= 0 {
 			return 0, d.remove(node)
 		}
@@ -225,16 +229,21 @@ func (d *backend) waitFor(ctx context.Context, st *claimState, e entry, look tim
 	if err != nil || stat.Version > 0 {
 		return err == nil, err
 	}
-	return false, wait(ctx, news, look)
+	return false, d.wait(ctx, st, news, look)
 }
 
-// wait waits for news, or until it is time to look.
-func wait(ctx context.Context, news <-chan zk.Event, look time.Duration) error {
+// wait waits for news, or those of the claim's own node, or until it is time to look.
+func (d *backend) wait(ctx context.Context, st *claimState, news <-chan zk.Event, look time.Duration) (err error) {
 	select {
 	case <-news:
+	case <-st.news:
+		st.news = nil
 	case <-time.After(look):
+		if st.news == nil {
+			_, _, st.news, err = d.conn.GetW(st.node)
+		}
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
-	return nil
+	return err
 }
