@@ -39,6 +39,7 @@ type claimState struct {
 	how     string   // free or queued, as in its value
 	unsure  bool     // the key may exist although rev is 0
 	late    bool     // a request that puts it may still arrive
+	tells   bool     // it has waited for permits, and has to tell who is behind when it is granted
 }
 
 // Acquire takes a name, or waits for it in the queue.

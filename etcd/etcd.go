@@ -36,8 +36,8 @@
 // # What it costs
 //
 // Acquiring and releasing is one request each, also for shared locks that are held together. Who has to
-// wait makes one or two more, and mostly watches one key. An idle waiter costs nothing but its
-// Locker's lease. Of who waits for permits each is told of every release of that name. Holders
+// wait makes one or two more, and mostly watches one key; for permits two or three more, of which one
+// tells the next that it is granted. An idle waiter costs nothing but its Locker's lease. Holders
 // read their keys twice a second, with one request for each 128 of them: --max-txn-ops may not be
 // less. The server checks a password for each renewal of a lease, three times in a TTL, and
 // whenever a stream of watches is opened, but not for every wait.

@@ -1,9 +1,11 @@
 package etcd
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -104,6 +107,61 @@ func TestNoPermitIsIdle(t *testing.T) {
 			}
 		}
 	}
+}
+
+// read returns what is at each of keys.
+func read(t *testing.T, c *clientv3.Client, keys []string) (all []*mvccpb.KeyValue) {
+	t.Helper()
+	for _, key := range keys {
+		r, err := c.Get(t.Context(), key)
+		if err != nil || len(r.Kvs) != 1 {
+			t.Fatalf("%q: %v, %v", key, r, err)
+		}
+		all = append(all, r.Kvs[0])
+	}
+	return all
+}
+
+// TestPermitsWakeOne: of those who wait for permits the first watches the whole queue, and each other the
+// one ahead, which says when it is granted.
+func TestPermitsWakeOne(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.SharedEtcd(t).Addr())
+	holder, waiter := driverOf(t, c), driverOf(t, c)
+	held, second := claimOf(t.Name(), 1, 2), claimOf(t.Name(), 1, 2)
+	take(t, holder, held)
+	take(t, holder, second)
+	var waiting []*driver.Claim
+	var granted []<-chan error
+	for i := range 3 {
+		waiting = append(waiting, claimOf(t.Name(), 1, 2))
+		granted = append(granted, begin(t, waiter, waiting[i]))
+		queueHas(t, c, t.Name(), 3+i)
+	}
+	keys := queueHas(t, c, t.Name(), 5)
+	all := read(t, c, keys)
+	queue := holder.queueOf(t.Name())
+	for i, want := range []string{queue, string(all[2].Key), string(all[3].Key)} {
+		ahead := parseAll(all[:2+i])
+		slices.Reverse(ahead)
+		cs := &claimState{claim: waiting[i], queue: queue}
+		v := newView(cs, ahead, all[4].ModRevision)
+		if v.watches != want || v.lets(cs) {
+			t.Errorf("waiter %d watches %q, want %q", i, v.watches, want)
+		}
+	}
+	must(t, holder.Release(t.Context(), held), soon(t, "the first", granted[0]))
+	told := read(t, c, keys[2:3])[0]
+	if told.CreateRevision != all[2].CreateRevision || told.ModRevision == told.CreateRevision || !bytes.Equal(told.Value, all[2].Value) {
+		t.Errorf("%v says %v when it is granted", all[2], told)
+	}
+	cs := &claimState{claim: waiting[1], queue: queue}
+	v := newView(cs, []entry{parse(all[2]), parse(all[1]), parse(all[0])}, all[4].ModRevision)
+	if !v.apply(cs, []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: told}}) {
+		t.Error("who waits behind does not look when it is told")
+	}
+	must(t, holder.Release(t.Context(), second), soon(t, "the second", granted[1]))
+	must(t, waiter.Release(t.Context(), waiting[0]), soon(t, "the third", granted[2]))
 }
 
 // TestTryOfKinds: a try is granted exactly if it would be at the end of the queue.

@@ -40,18 +40,26 @@ func (b *backend) ended(cs *claimState, err error) error {
 	return err
 }
 
-// Lighten writes the value with the smaller weight. The key keeps its create revision, and
-// with it its place and its token.
+// Lighten writes the value with the smaller weight.
 func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
 	cs := c.State.(*claimState)
 	lighter := *cs
 	lighter.weight = weight
-	err := errSilence
-	for tries := 0; tries < 4 && errors.Is(err, errSilence); tries++ { // the core does not ask again
-		err = b.change(ctx, cs, clientv3.OpPut(cs.key, lighter.value(cs.how), clientv3.WithIgnoreLease()))
-	}
+	err := b.rewrite(ctx, &lighter)
 	if err == nil {
 		cs.weight = weight
+	}
+	return err
+}
+
+// rewrite writes the value of cs again, and repeats that if it is not answered. The key keeps its create
+// revision, and with it its place and its token.
+func (b *backend) rewrite(ctx context.Context, cs *claimState) (err error) {
+	for range 4 {
+		err = b.change(ctx, cs, clientv3.OpPut(cs.key, cs.value(cs.how), clientv3.WithIgnoreLease()))
+		if !errors.Is(err, errSilence) {
+			break
+		}
 	}
 	return err
 }

@@ -2,9 +2,11 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -20,8 +22,9 @@ const (
 // view is what a claim has seen ahead of it at a revision. If one of those ahead keeps it from
 // being granted all alone, only the nearest such counts, and its key is watched: for an
 // exclusive claim that is the one directly ahead, for a shared one the last exclusive one.
-// Otherwise, with permits, all those ahead count and the whole queue is watched: any of
-// them may be the next to go.
+// Among permits one that waits ahead keeps it from that, too, until it says that it is granted. Otherwise
+// all those ahead count and the whole queue is watched: any of them may be the next to go. So one
+// waiter is told of every release, and not all.
 type view struct {
 	rev     int64
 	watches string           // a key, or what all keys of the queue begin with
@@ -31,15 +34,31 @@ type view struct {
 // newView makes the view of cs from the entries ahead of it, the nearest first.
 func newView(cs *claimState, ahead []entry, rev int64) view {
 	v := view{rev: rev, watches: cs.queue, counts: make(map[string]int64)}
+	var farther int64 // the weights ahead of e
 	for _, e := range ahead {
-		v.counts[e.key] = int64(e.weight)
-		if !driver.Fits(int64(e.weight), cs.claim.Weight, cs.claim.Limit) {
-			v.watches, v.counts = e.key, map[string]int64{e.key: int64(e.weight)}
+		farther += int64(e.weight)
+	}
+	for _, e := range ahead {
+		weight := int64(e.weight)
+		farther -= weight
+		if cs.isBehind(e) && !driver.Fits(farther, e.weight, e.limit) {
+			weight = int64(driver.All) // until it is granted
+		}
+		v.counts[e.key] = weight
+		if !driver.Fits(weight, cs.claim.Weight, cs.claim.Limit) {
+			v.watches, v.counts = e.key, map[string]int64{e.key: weight}
 			break
 		}
 	}
 	return v
 }
+
+// isBehind reports whether both are permits and cs cannot be granted before e is.
+func (cs *claimState) isBehind(e entry) bool {
+	return cs.permits() && e.limit != driver.All && e.limit >= cs.claim.Limit-cs.claim.Weight
+}
+
+func (cs *claimState) permits() bool { return cs.claim.Limit != driver.All }
 
 // lets reports whether cs fits behind those that count.
 func (v *view) lets(cs *claimState) bool {
@@ -62,7 +81,7 @@ func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
 		case ev.Kv.ModRevision <= seen:
 		case key == cs.key:
 			return true
-		case counts && ev.Type == clientv3.EventTypePut: // it has become lighter
+		case counts && ev.Type == clientv3.EventTypePut: // it has become lighter, or is granted
 			v.counts[key] = int64(parse(ev.Kv).weight)
 		default:
 			delete(v.counts, key)
@@ -78,10 +97,17 @@ func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
 func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
 	begun := time.Now()
 	for !v.lets(cs) {
+		cs.tells = cs.permits()
 		var err error
 		if v, err = b.awaitChange(ctx, cs, v, time.Since(begun) >= longWait); err != nil {
 			return err
 		}
+	}
+	if cs.tells {
+		if err := b.rewrite(ctx, cs); err != nil && !errors.Is(err, rpctypes.ErrNoSpace) {
+			return err
+		}
+		cs.tells = false
 	}
 	return nil
 }

@@ -206,7 +206,7 @@ func TestWaitThatTimesOut(t *testing.T) {
 // takes in each, and nothing that it has seen before.
 func TestEventsOfOneRevision(t *testing.T) {
 	cs := &claimState{claim: claimOf("x", 2, 2), queue: "x#", key: "x#mine"}
-	v := newView(cs, []entry{{key: "x#a", weight: 1}, {key: "x#b", weight: 1}}, 5)
+	v := newView(cs, []entry{{key: "x#a", weight: 1, limit: 2}, {key: "x#b", weight: 1, limit: 2}}, 5)
 	deleted := func(key string, rev int64) *clientv3.Event {
 		return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: rev}}
 	}
