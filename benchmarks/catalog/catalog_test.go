@@ -19,9 +19,9 @@ func TestNamesAreUnique(t *testing.T) {
 			t.Errorf("%s is not complete", c.Name)
 		}
 	}
-	for _, s := range []contender.Service{contender.Memory, contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres} {
+	for _, s := range []contender.Service{contender.Memory, contender.File, contender.Redis, contender.ZooKeeper, contender.Etcd, contender.Postgres} {
 		for _, role := range []contender.Role{contender.Ours, contender.Rival, contender.Floor} {
-			if s == contender.Memory && role != contender.Ours {
+			if (contender.Setup{Service: s}).Local() && role != contender.Ours {
 				continue
 			}
 			if !slices.ContainsFunc(All(), func(c contender.Contender) bool { return c.Setup.Service == s && c.Role == role }) {
@@ -36,7 +36,7 @@ func TestChoose(t *testing.T) {
 		backends, rivals string
 		want, not        string
 	}{
-		{"", "", "memory redis redlock-5 zookeeper-1 etcd-3 redislock zk.Lock-3 floor-etcd-1 naive.one-node", ""},
+		{"", "", "memory file redis redlock-5 zookeeper-1 etcd-3 redislock zk.Lock-3 floor-etcd-1 naive.one-node", ""},
 		{"redis", "", "redis redislock rueidislock redsync-1 floor-redis-1 no-lock", "memory redsync-5 zk.Lock-1 floor-etcd-1 naive.one-node"},
 		{"redis", "none", "redis floor-redis-1 naive.watch-multi", "redislock"},
 		{"none", "redsync", "redsync-1 redsync-5 floor-redis-1", "redis redislock"},

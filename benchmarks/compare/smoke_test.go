@@ -260,15 +260,27 @@ const redisFailover = "Redis master dies before its replica saw the lock"
 func TestWithoutServers(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("LOCKER_REDIS", "")
-	out, errs, err := compare(t, "-quick", "-repeat", "1", "-backends", "memory,redis", "-rivals", "none", "-experiments", "alone", "-out", "none")
+	dir := t.TempDir()
+	out, errs, err := compare(t, "-smoke", "-repeat", "1", "-backends", "memory,file,redis", "-rivals", "none", "-experiments", "alone,contended,death", "-out", dir)
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, errs)
 	}
 	if !strings.Contains(out, "redis-1 could not be started") || !strings.Contains(out, "make setup") {
 		t.Errorf("it does not say what is missing:\n%s", out)
 	}
-	if !strings.Contains(out, "acquire+release under 1.5 µs") {
-		t.Errorf("memory was not measured:\n%s", out)
+	got := figures(t, filepath.Join(dir, "report.json"))
+	for _, figure := range []string{
+		"alone||memory|rate", "contended|16 clients|memory|acquire p99", "alone||file|rate", "contended|16 clients|file|acquire p99",
+		"death|killed, TTL 2s|file|next holder",
+	} {
+		if got[figure] <= 0 {
+			t.Errorf("%s is %v, want more than 0", figure, got[figure])
+		}
+	}
+	for _, who := range []string{"memory", "file"} {
+		if got["contended|16 clients|"+who+"|two inside"] != 0 {
+			t.Errorf("%s let two in:\n%s", who, out)
+		}
 	}
 }
 

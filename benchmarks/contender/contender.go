@@ -29,7 +29,8 @@ const (
 type Service string
 
 const (
-	Memory    Service = "memory"
+	Memory    Service = "memory" // none: locks of one process
+	File      Service = "file"   // none: locks of the processes of one machine, in a directory
 	Redis     Service = "redis"
 	ZooKeeper Service = "zookeeper"
 	Etcd      Service = "etcd"
@@ -38,7 +39,7 @@ const (
 )
 
 // Services are all kinds of servers, in the order of the report.
-var Services = []Service{Memory, Redis, ZooKeeper, Etcd, Postgres, MariaDB}
+var Services = []Service{Memory, File, Redis, ZooKeeper, Etcd, Postgres, MariaDB}
 
 // Setup is what servers a contender runs on. Contenders with the same Setup share
 // the servers of a run.
@@ -59,8 +60,8 @@ const (
 
 // String is short enough for a column: "redis-5-blackhole".
 func (s Setup) String() string {
-	if s.Service == Memory {
-		return string(Memory)
+	if s.Local() {
+		return string(s.Service)
 	}
 	name := fmt.Sprintf("%s-%d", s.Service, s.Nodes)
 	if s.Variant != Usual {
@@ -69,9 +70,18 @@ func (s Setup) String() string {
 	return name
 }
 
-// InProcess needs no server; the others are of one server, as most contenders are.
+// Local reports whether there are no servers.
+func (s Setup) Local() bool { return s.Service == Memory || s.Service == File }
+
+// CountsMessages reports whether the servers can be asked how many messages they have sent.
+func (s Setup) CountsMessages() bool {
+	return slices.Contains([]Service{Redis, ZooKeeper, Etcd}, s.Service)
+}
+
+// InProcess and Directory need no server; the others are of one server, as most contenders are.
 var (
 	InProcess  = Setup{Service: Memory}
+	Directory  = Setup{Service: File}
 	Redis1     = Setup{Service: Redis, Nodes: 1}
 	ZooKeeper1 = Setup{Service: ZooKeeper, Nodes: 1}
 	Etcd1      = Setup{Service: Etcd, Nodes: 1}

@@ -45,10 +45,7 @@ func contended() Experiment {
 		Crowds: true,
 		InTurn: true, // the goroutines of one client are compared with separate clients
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
-			if c.Setup.Service == contender.Memory && k.How != oneClient {
-				return false // separate memory Lockers know nothing of each other
-			}
-			if k.Delay > 0 && d != Full && c.Setup != contender.Redis1 {
+			if k.Delay > 0 && (c.Setup.Local() || d != Full && c.Setup != contender.Redis1) {
 				return false
 			}
 			if d != Full && k.How == oneClient && (c.Role == contender.Exhibit || c.Role == contender.Rival && c.Family != "etcd.Mutex" || c.Setup.Nodes == 3) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed80cd6120/locker/benchmarks/contender"
 )
 
 func delay() Experiment {
@@ -37,8 +39,10 @@ func delay() Experiment {
 		Repeat:   func(d Depth) int { return pick(d, 1, 2, 6) },
 		Crowds:   true,
 		OnDemand: true,
-		Fits:     lessReplicated,
-		Do:       doDelay,
+		Fits: func(d Depth, c contender.Contender, k Case) bool {
+			return lessReplicated(d, c, k) && !c.Setup.Local()
+		},
+		Do: doDelay,
 	}
 }
 

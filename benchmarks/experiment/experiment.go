@@ -164,7 +164,7 @@ func usual(_ Depth, c contender.Contender, _ Case) bool {
 
 // distributed also leaves out what lives in one process.
 func distributed(d Depth, c contender.Contender, k Case) bool {
-	return usual(d, c, k) && c.Setup.Service != contender.Memory
+	return usual(d, c, k) && c.Setup != contender.InProcess
 }
 
 // lessReplicated also leaves out what stands on three servers, but in the full form.
@@ -174,7 +174,7 @@ func lessReplicated(d Depth, c contender.Contender, k Case) bool {
 
 // withReaders is for what has shared locks, exhibits among them.
 func withReaders(d Depth, c contender.Contender, _ Case) bool {
-	return !c.Aside && c.Traits.Shared && c.Setup.Service != contender.Memory && c.Setup.Variant == contender.Usual &&
+	return !c.Aside && c.Traits.Shared && c.Setup != contender.InProcess && c.Setup.Variant == contender.Usual &&
 		(d == Full || c.Setup.Nodes != 3)
 }
 

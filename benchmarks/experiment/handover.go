@@ -44,7 +44,7 @@ func handOver() Experiment {
 			if !usual(d, c, k) || !c.Traits.HandOver || d != Full && c.Setup.Nodes == 3 {
 				return false
 			}
-			return c.Setup.Service != contender.Memory || k.How == oneClient
+			return c.Setup != contender.InProcess || k.How == oneClient
 		},
 		Do: func(ctx context.Context, c *Cell) error {
 			if c.Case.How == inProcesses {

@@ -40,10 +40,7 @@ func herd() Experiment {
 			if c.Role == contender.Exhibit {
 				return c.Setup.Service == contender.ZooKeeper && !c.Traits.Shared
 			}
-			if s := c.Setup.Service; s == contender.Postgres || s == contender.MariaDB { // which do not count what they send unasked
-				return false
-			}
-			return distributed(d, c, k) && (c.Setup.Nodes != 3 || d == Full && k.N == 100)
+			return distributed(d, c, k) && c.Setup.CountsMessages() && (c.Setup.Nodes != 3 || d == Full && k.N == 100)
 		},
 		Do: doHerd,
 	}

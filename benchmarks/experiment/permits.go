@@ -30,7 +30,7 @@ func permits() Experiment {
 		Repeat: func(d Depth) int { return pick(d, 1, 1, 4) },
 		InTurn: true,
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
-			return distributed(d, c, k) && c.Traits.Permits && (d == Full || c.Setup.Nodes == 1)
+			return distributed(d, c, k) && c.Traits.Permits && (d == Full || c.Setup.Nodes <= 1)
 		},
 		Do: doPermits,
 	}

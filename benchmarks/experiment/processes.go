@@ -37,7 +37,7 @@ func processes() Experiment {
 		Repeat:   func(d Depth) int { return pick(d, 1, 1, 2) },
 		OnDemand: true,
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
-			return distributed(d, c, k) && c.Setup.Nodes == 1 && (k.HandOver == 0 || c.Traits.HandOver)
+			return distributed(d, c, k) && c.Setup.Nodes <= 1 && (k.HandOver == 0 || c.Traits.HandOver)
 		},
 		Do: doProcesses,
 	}

@@ -86,16 +86,16 @@ func scaleFits(d Depth, c contender.Contender, k Case) bool {
 		return false // it would hold nothing any more
 	}
 	if k.N >= 100000 {
-		return c.Setup.Service == contender.Memory
+		return c.Setup == contender.InProcess
 	}
-	if k.How == usedOnce && c.Setup.Service == contender.Memory {
+	if k.How == usedOnce && c.Setup == contender.InProcess {
 		return false
 	}
 	if d == Full {
 		return true
 	}
 	if k.How == heldAtOnce { // for memory the most, for the others fewer
-		return (k.N >= 10000) == (c.Setup.Service == contender.Memory) && c.Role == contender.Ours
+		return (k.N >= 10000) == (c.Setup == contender.InProcess) && c.Role == contender.Ours
 	}
 	return c.Role == contender.Ours
 }

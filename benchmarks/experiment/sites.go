@@ -45,7 +45,7 @@ func (r *runner) openSites(ctx context.Context, cells []*Cell) {
 func (r *runner) openSite(ctx context.Context, setup contender.Setup, c contender.Contender) {
 	s, err := site.Start(ctx, setup, r.Given)
 	r.noteSite(setup, s, err)
-	if err == nil && setup != contender.InProcess && r.Depth != Smoke && c.Open != nil {
+	if err == nil && !setup.Local() && r.Depth != Smoke && c.Open != nil {
 		warmUp(ctx, s, c)
 	}
 }

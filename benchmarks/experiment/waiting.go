@@ -50,7 +50,7 @@ func waiting() Experiment {
 			if k.How == oneClient {
 				// Two goroutines of one etcd session do not exclude each other, so
 				// there is nobody who waits.
-				return distributed(d, c, k) && c.Role == contender.Ours && (d == Full || c.Setup.Nodes == 1)
+				return distributed(d, c, k) && c.Role == contender.Ours && (d == Full || c.Setup.Nodes <= 1)
 			}
 			if k.How == manyReaders && !c.Traits.Shared || k.How == onePermit && !c.Traits.Permits {
 				return false

@@ -12,6 +12,7 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/dial"
 	"github.com/seed80cd6120/locker/etcd"
+	"github.com/seed80cd6120/locker/file"
 	"github.com/seed80cd6120/locker/memory"
 	"github.com/seed80cd6120/locker/mysql"
 	"github.com/seed80cd6120/locker/postgres"
@@ -29,7 +30,8 @@ func All() []contender.Contender {
 	unfenced := backend("redlock", 0, openRedLock, redlock.WithoutFencing())
 	unfenced.Traits.Permits, unfenced.Traits.Fenced = false, false
 	return contender.List(contender.Ours,
-		single("memory", contender.InProcess, "one process, no server", backend("memory", 0, openMemory)),
+		single("memory", contender.InProcess, "one process, no server; all clients on one memory.Store", backend("memory", 0, openMemory)),
+		single("file", contender.Directory, "processes of one machine, no server; "+defaults, backend("file", 0, openFile)),
 		single("redis", contender.Redis1, defaults, backend("redis", 0, openRedis)),
 		redlock5.On(contender.Redis1.Of(5)),
 		aside(single("redlock-5-unfenced", contender.Redis1.Of(5), "WithoutFencing", unfenced)),
@@ -115,8 +117,15 @@ func options(k contender.Kind) (opts []locker.AcquireOption) {
 	return opts
 }
 
+// store is what all memory Lockers of this process share.
+var store = memory.NewStore()
+
 func openMemory(_ context.Context, _ []string, opts []locker.Option) (locker.Locker, error) {
-	return memory.New(opts...)
+	return store.Locker(opts...)
+}
+
+func openFile(_ context.Context, addrs []string, opts []locker.Option) (locker.Locker, error) {
+	return file.New(addrs[0], opts...)
 }
 
 func openRedis(_ context.Context, addrs []string, opts []locker.Option) (locker.Locker, error) {

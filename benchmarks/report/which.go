@@ -30,7 +30,7 @@ type ranking []ranked
 func (c chooser) rank(experiment, kase, metric string, better float64) ranking {
 	var list ranking
 	for _, o := range c.ours {
-		if o.Setup.Service == contender.Memory || o.Setup.Variant != contender.Usual || strings.HasSuffix(o.Name, "-unfenced") {
+		if o.Setup.Local() || o.Setup.Variant != contender.Usual || strings.HasSuffix(o.Name, "-unfenced") {
 			continue
 		}
 		if v := c.r.Median(of(experiment, kase, o.Name, metric)); !math.IsNaN(v) {
@@ -91,13 +91,8 @@ var advices = []advice{
 	running(contender.Etcd, "etcd"),
 	running(contender.Postgres, "PostgreSQL"),
 	running(contender.MariaDB, "MariaDB"),
-	func(c chooser) []string {
-		rate := c.r.Median(of("alone", "", "memory", "rate"))
-		if math.IsNaN(rate) {
-			return nil
-		}
-		return []string{"One process only, or a test of one's own code", "memory", "alone, rate: " + with(number(rate), "/s")}
-	},
+	local("Several processes of one machine, and no server", "file"),
+	local("One process only, or a test of one's own code", "memory"),
 }
 
 // best is to take the first by a figure, or those within a tenth of it.
@@ -145,6 +140,17 @@ func noPause(c chooser) []string {
 	}
 	return []string{"No pause at all when one server of several falls silent", "redlock-5",
 		fmt.Sprintf("alone, p99 with one node of five black-holed is %s of that with all healthy", number(q))}
+}
+
+// local is to take the one backend that needs no server for what is wanted.
+func local(want, backend string) advice {
+	return func(c chooser) []string {
+		rate := c.r.Median(of("alone", "", backend, "rate"))
+		if math.IsNaN(rate) {
+			return nil
+		}
+		return []string{want, backend, "alone, rate: " + with(number(rate), "/s")}
+	}
 }
 
 // running compares the backends of a kind of server that is there already with the fastest.

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -223,7 +225,7 @@ func get(ctx context.Context, url string) (string, error) {
 }
 
 // Stored returns how much the servers store: keys of Redis and etcd with etcd's leases,
-// nodes of ZooKeeper with the watches on them, rows of PostgreSQL and MariaDB.
+// nodes of ZooKeeper with the watches on them, rows of PostgreSQL and MariaDB, files and folders in a directory.
 func (s *Site) Stored(ctx context.Context) (sum int64, err error) {
 	for _, r := range s.Redis {
 		v, err := r.Do(ctx, "DBSIZE")
@@ -234,6 +236,12 @@ func (s *Site) Stored(ctx context.Context) (sum int64, err error) {
 		sum += n
 	}
 	switch {
+	case s.Setup == contender.Directory:
+		err := filepath.WalkDir(s.Addrs[0], func(_ string, _ fs.DirEntry, err error) error {
+			sum++
+			return err
+		})
+		return sum, err
 	case s.ZooKeeper != nil: // every member has all of it
 		text, err := s.ZooKeeper.Members[0].Word(ctx, "mntr")
 		return number(text, "zk_znode_count") + number(text, "zk_watch_count"), err

@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 // Durability says, for the report, how each kind of server treats its disk, and what
 // else about it is not the default.
 var Durability = map[contender.Service]string{
+	contender.File:      "a folder beside those of the servers; nothing is synced",
 	contender.Redis:     "no append-only file, no snapshots: nothing is synced, as with Redis's defaults between two snapshots",
 	contender.ZooKeeper: "every write synced before it is answered (forceSync=yes, the default), but where the name says nosync; tickTime 500 ms instead of 2 s, so that sessions of two seconds are allowed",
 	contender.Postgres:  "every commit of a logged table synced before it is answered (the default); max_connections 2000 instead of 100, shared_buffers 128 MB (the default)",
@@ -78,6 +80,8 @@ func startWith(ctx context.Context, setup contender.Setup, zooKeeper servers.Zoo
 	s := &Site{Setup: setup}
 	var err error
 	switch setup.Service {
+	case contender.File:
+		err = s.makeDirectory()
 	case contender.Redis:
 		err = s.startRedis(ctx)
 	case contender.ZooKeeper:
@@ -133,6 +137,16 @@ func (s *Site) behind(addrs []string, change func(*proxy.Proxy)) (*Site, error) 
 		d.Addrs = append(d.Addrs, p.Addr())
 	}
 	return &d, nil
+}
+
+// makeDirectory makes a folder where servers have theirs.
+func (s *Site) makeDirectory() error {
+	dir, err := os.MkdirTemp(os.Getenv(servers.DirVariable), "locker-compare-")
+	if err == nil {
+		s.Addrs = []string{dir}
+		s.ends = append(s.ends, func() error { return os.RemoveAll(dir) })
+	}
+	return err
 }
 
 func (s *Site) startRedis(ctx context.Context) (err error) {
@@ -200,7 +214,7 @@ func (s *Site) Close() error {
 // version asks the first server what it is; "" if it does not say.
 func (s *Site) version(ctx context.Context) string {
 	switch s.Setup.Service {
-	case contender.Memory:
+	case contender.Memory, contender.File:
 		return "none"
 	case contender.Redis:
 		text, _ := redisText(ctx, s.Redis[0], "INFO", "server")
