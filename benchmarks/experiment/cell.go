@@ -159,24 +159,21 @@ func spread(n, atOnce int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-func (c *Cell) key(metric string) measure.Key {
-	return measure.Key{Experiment: c.Experiment.Name, Case: c.Case.Name, Contender: c.Contender.Name, Metric: metric}
-}
-
 // Put notes the value of a metric.
-func (c *Cell) Put(metric string, v float64) { c.run.results.Add(c.key(metric), v) }
+func (c *Cell) Put(metric string, v float64) {
+	c.run.results.Add(measure.Key{Experiment: c.Experiment.Name, Case: c.Case.Name, Contender: c.Contender.Name, Metric: metric}, v)
+}
 
 // PutCount notes a count.
 func (c *Cell) PutCount(metric string, n int64) { c.Put(metric, float64(n)) }
 
-// PutLatency notes p50 and p99 of a metric, in milliseconds, and keeps the histogram.
+// PutLatency notes p50 and p99 of a metric, in milliseconds.
 func (c *Cell) PutLatency(metric string, h *measure.Histogram) {
 	if h.Count() == 0 {
 		return
 	}
 	c.Put(metric+" p50", millis(h.Quantile(.5)))
 	c.Put(metric+" p99", millis(h.Quantile(.99)))
-	c.run.results.AddHistogram(c.key(metric), h)
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -35,25 +35,3 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	}
 	return time.Duration(h.h.ValueAtQuantile(q * 100))
 }
-
-// Max returns the longest.
-func (h *Histogram) Max() time.Duration { return time.Duration(h.h.Max()) }
-
-// curve are the quantiles that a Curve has. The last nines are close to each other, as
-// they are drawn far apart.
-var curve = []float64{0, .1, .2, .3, .4, .5, .6, .7, .8, .9, .95, .98, .99, .995, .998, .999, 1}
-
-// Point is one point of a curve: the share Q of latencies is at most Nanoseconds.
-type Point struct {
-	Q           float64 `json:"q"`
-	Nanoseconds int64   `json:"ns"`
-}
-
-// Curve returns the points that are kept in the JSON file and drawn.
-func (h *Histogram) Curve() []Point {
-	var points []Point
-	for _, q := range curve {
-		points = append(points, Point{q, int64(h.Quantile(q))})
-	}
-	return points
-}

@@ -92,17 +92,11 @@ func TestHistogram(t *testing.T) {
 	}
 	near(h.Quantile(.5), 500*time.Millisecond)
 	near(h.Quantile(.99), 991*time.Millisecond)
-	near(h.Max(), longest)
+	near(h.Quantile(1), longest)
 	other := NewHistogram()
 	other.Merge(h)
 	if other.Count() != 1002 {
 		t.Errorf("%d after merging", other.Count())
-	}
-	points := h.Curve()
-	for i := 1; i < len(points); i++ {
-		if points[i].Q <= points[i-1].Q || points[i].Nanoseconds < points[i-1].Nanoseconds {
-			t.Errorf("the curve goes back at %v", points[i])
-		}
 	}
 }
 

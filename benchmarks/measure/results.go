@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 )
@@ -28,23 +27,13 @@ type Failure struct {
 	Reason     string `json:"reason"`
 }
 
-// Latencies are the points of one histogram.
-type Latencies struct {
-	Key
-	Count  int64   `json:"count"`
-	Points []Point `json:"points"`
-
-	histogram *Histogram // nil if only the curve is left
-}
-
 // Results are all that was measured in a run. The zero value is ready; it may be used
 // from several goroutines.
 type Results struct {
-	mu        sync.Mutex
-	series    []Series
-	index     map[Key]int // of series
-	latencies []Latencies
-	failures  []Failure
+	mu       sync.Mutex
+	series   []Series
+	index    map[Key]int // of series
+	failures []Failure
 }
 
 // Add adds the value of one repetition.
@@ -61,32 +50,6 @@ func (r *Results) Add(k Key, v float64) {
 		r.series = append(r.series, Series{Key: k})
 	}
 	r.series[i].Values = append(r.series[i].Values, v)
-}
-
-// at returns the index of the latencies of k, -1 if there are none.
-func (r *Results) at(k Key) int {
-	return slices.IndexFunc(r.latencies, func(l Latencies) bool { return l.Key == k })
-}
-
-// AddHistogram merges the latencies of one repetition into those of the others.
-func (r *Results) AddHistogram(k Key, h *Histogram) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := r.at(k)
-	if i < 0 {
-		i = len(r.latencies)
-		r.latencies = append(r.latencies, Latencies{Key: k, histogram: NewHistogram()})
-	}
-	l := &r.latencies[i]
-	l.histogram.Merge(h)
-	l.Count, l.Points = l.histogram.Count(), l.histogram.Curve()
-}
-
-// AddCurve adds latencies of which only the curve is left.
-func (r *Results) AddCurve(l Latencies) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.latencies = append(r.latencies, l)
 }
 
 // Fail notes why something could not be measured.
@@ -119,26 +82,6 @@ func (r *Results) All() []Series {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.series)
-}
-
-// Curve returns the latencies of one figure, nil if there are none.
-func (r *Results) Curve(k Key) []Point {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if i := r.at(k); i >= 0 {
-		return r.latencies[i].Points
-	}
-	return nil
-}
-
-// Curves returns the curves of all latencies, in the order of their keys.
-func (r *Results) Curves() []Latencies {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.SortedFunc(slices.Values(r.latencies), func(a, b Latencies) int {
-		return cmp.Or(cmp.Compare(a.Experiment, b.Experiment), cmp.Compare(a.Case, b.Case),
-			cmp.Compare(a.Metric, b.Metric), cmp.Compare(a.Contender, b.Contender))
-	})
 }
 
 // Failures returns what could not be measured.

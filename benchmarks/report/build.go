@@ -43,7 +43,6 @@ func Build(in Input) *Document {
 	for i := range in.Plan.Experiments {
 		add(chapter(in, &in.Plan.Experiments[i]))
 	}
-	add(latencySection(in))
 	add(missing(in))
 	add(whichSection(in))
 	add(askedSection(in))

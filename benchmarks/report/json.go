@@ -16,20 +16,19 @@ import (
 
 // data is the JSON file.
 type data struct {
-	Command    string              `json:"command"`
-	Form       experiment.Depth    `json:"form"`
-	Started    time.Time           `json:"started"`
-	Seconds    float64             `json:"seconds"`
-	Parts      []experiment.Part   `json:"parts"`
-	Machine    machine.Info        `json:"machine"`
-	Servers    map[string]string   `json:"servers"`
-	Given      site.Given          `json:"given,omitempty"`
-	Contenders []contenderData     `json:"contenders"`
-	Figures    []measure.Series    `json:"figures"`
-	Latencies  []measure.Latencies `json:"latencies"`
-	Asked      []Answer            `json:"asked"`
-	Failures   []measure.Failure   `json:"failures"`
-	LeftOut    []string            `json:"left_out"`
+	Command    string            `json:"command"`
+	Form       experiment.Depth  `json:"form"`
+	Started    time.Time         `json:"started"`
+	Seconds    float64           `json:"seconds"`
+	Parts      []experiment.Part `json:"parts"`
+	Machine    machine.Info      `json:"machine"`
+	Servers    map[string]string `json:"servers"`
+	Given      site.Given        `json:"given,omitempty"`
+	Contenders []contenderData   `json:"contenders"`
+	Figures    []measure.Series  `json:"figures"`
+	Asked      []Answer          `json:"asked"`
+	Failures   []measure.Failure `json:"failures"`
+	LeftOut    []string          `json:"left_out"`
 }
 
 type contenderData struct {
@@ -45,8 +44,8 @@ func JSON(w io.Writer, in Input) error {
 		Command: in.Command, Form: in.Plan.Depth,
 		Started: in.Outcome.Started, Seconds: in.Outcome.Took.Seconds(), Parts: in.Outcome.Parts,
 		Machine: in.Machine, Servers: in.Outcome.Versions, Given: in.Plan.Given,
-		Figures: in.Outcome.Results.All(), Latencies: in.Outcome.Results.Curves(),
-		Asked: Answers(in), Failures: in.Outcome.Results.Failures(), LeftOut: in.LeftOut,
+		Figures: in.Outcome.Results.All(),
+		Asked:   Answers(in), Failures: in.Outcome.Results.Failures(), LeftOut: in.LeftOut,
 	}
 	for _, c := range in.Plan.Contenders {
 		d.Contenders = append(d.Contenders, contenderData{c.Name, string(c.Role), c.Setup.String(), c.Note})
@@ -87,9 +86,6 @@ func Read(r io.Reader, find func(name string) (contender.Contender, error)) (Inp
 		for _, v := range s.Values {
 			in.Outcome.Results.Add(s.Key, v)
 		}
-	}
-	for _, l := range d.Latencies {
-		in.Outcome.Results.AddCurve(l)
 	}
 	for _, f := range d.Failures {
 		in.Outcome.Results.Fail(f)

@@ -37,11 +37,6 @@ func sample() Input {
 	put("contended", sixteen, "redislock", "largest/smallest", math.Inf(1))
 	put("fairness", "24 clients", "redis", "out of order", 0)
 	put("fairness", "24 clients", "redislock", "out of order", 51)
-	h := measure.NewHistogram()
-	for i := range 1000 {
-		h.Record(time.Duration(i) * time.Microsecond)
-	}
-	r.AddHistogram(of("alone", "", "redis", "acquire+release"), h)
 	r.Fail(measure.Failure{Experiment: "alone", Contender: "rueidislock", Reason: "it\nhung <script>"})
 	return Input{
 		Command: "compare -quick",
@@ -141,17 +136,13 @@ func TestJSON(t *testing.T) {
 			Contender, Metric string
 			Median            any
 		}
-		Latencies []struct{ Points []measure.Point }
-		Asked     []Answer
+		Asked []Answer
 	}
 	if err := json.Unmarshal(b.Bytes(), &d); err != nil {
 		t.Fatal(err)
 	}
 	if len(d.Figures) == 0 || d.Figures[0].Median != 8500. {
 		t.Errorf("%+v", d.Figures)
-	}
-	if len(d.Latencies) != 1 || len(d.Latencies[0].Points) == 0 {
-		t.Errorf("%+v", d.Latencies)
 	}
 	if len(d.Asked) == 0 || len(d.Asked) >= len(demands()) { // there is neither memory nor ZooKeeper
 		t.Errorf("%d of %d figures asked", len(d.Asked), len(demands()))
