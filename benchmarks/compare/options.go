@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -30,7 +29,6 @@ type options struct {
 	Redis       []string `help:"Addresses of Redis servers that run already (one, or five for RedLock); locks are taken on them, nothing else is touched." placeholder:"HOST:PORT"`
 	ZooKeeper   []string `name:"zookeeper" help:"Addresses of ZooKeeper servers that run already." placeholder:"HOST:PORT"`
 	Etcd        []string `help:"Addresses of etcd servers that run already." placeholder:"HOST:PORT"`
-	ShopDB      string   `name:"shop-db" help:"Database for the shop: postgres://..., mysql://user:password@host:port/db, or a file for SQLite (by default a new one)." placeholder:"ADDRESS"`
 	Out         string   `help:"Folder for the reports (Markdown, JSON, HTML, plots); none writes no files." default:"results" placeholder:"DIR"`
 	From        string   `help:"Measure nothing: make the reports again from the JSON file of an earlier run." placeholder:"FILE"`
 	Page        string   `help:"Also put the short table and its plot between the marks in a Markdown file, such as docs/comparison.md of the project." placeholder:"FILE"`
@@ -108,16 +106,10 @@ func experimentNames(mark string, want func(experiment.Experiment) bool) string 
 
 func every(experiment.Experiment) bool { return true }
 
-// command is the command line, without the password of a database that it may have.
+// command is the command line.
 func (o *options) command() string {
-	words := []string{"go -C benchmarks run ./compare"}
-	for _, a := range o.args {
-		words = append(words, password.ReplaceAllString(a, "$1:***@"))
-	}
-	return strings.Join(words, " ")
+	return strings.Join(append([]string{"go -C benchmarks run ./compare"}, o.args...), " ")
 }
-
-var password = regexp.MustCompile(`(://[^:/@]*):[^@]*@`)
 
 func (o *options) depth() experiment.Depth {
 	switch {
@@ -133,7 +125,7 @@ func (o *options) depth() experiment.Depth {
 
 // plan turns the flags into what to run, and says what that leaves out.
 func (o *options) plan() (experiment.Plan, []string, error) {
-	p := experiment.Plan{Depth: o.depth(), Repeat: o.Repeat, Given: site.Given{}, ShopDatabase: o.ShopDB}
+	p := experiment.Plan{Depth: o.depth(), Repeat: o.Repeat, Given: site.Given{}}
 	if o.Repeat < 0 {
 		return p, nil, fmt.Errorf("-repeat: %d is less than zero", o.Repeat)
 	}

@@ -31,16 +31,6 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-func TestPasswordIsNotReported(t *testing.T) {
-	o, err := parse([]string{"-shop-db", "mysql://user:secret@host:1/db", "-redis=a:1,b:2"}, &bytes.Buffer{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := o.command(), "go -C benchmarks run ./compare -shop-db mysql://user:***@host:1/db -redis=a:1,b:2"; got != want {
-		t.Error(got)
-	}
-}
-
 func TestShortFormSaysWhatItLeavesOut(t *testing.T) {
 	o, err := parse(nil, &bytes.Buffer{})
 	if err != nil {

@@ -27,9 +27,6 @@ type Plan struct {
 	// Repeat, if not zero, replaces the number of repetitions of every experiment.
 	Repeat int
 	Given  site.Given
-	// ShopDatabase is where the shop keeps its stock: empty for a new SQLite file,
-	// otherwise as package store understands it.
-	ShopDatabase string
 	// Progress is told what is being done and how much of all has been, from 0 to 1.
 	Progress func(what string, done float64)
 }

@@ -78,26 +78,19 @@ const RoleBuy = "buy"
 // buying is what it is told.
 type buying struct {
 	opening
-	Database string
-	Shop     string
-	Check    bool
-	Stall    bool // be the holder that is paused
+	Shop  string // the file
+	Check bool
+	Stall bool // be the holder that is paused
 }
 
-func doShop(ctx context.Context, c *Cell) (err error) {
-	b := buying{
-		opening: c.opening(), Check: c.Case.How == checked,
-		Shop: fmt.Sprintf("%d_%d", os.Getpid(), names.Add(1)), Database: c.run.ShopDatabase,
+func doShop(ctx context.Context, c *Cell) error {
+	dir, err := os.MkdirTemp("", "locker-shop")
+	if err != nil {
+		return err
 	}
-	if b.Database == "" {
-		dir, err := os.MkdirTemp("", "locker-shop")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		b.Database = filepath.Join(dir, "shop.sqlite")
-	}
-	db, err := store.Open(b.Database, b.Shop)
+	defer os.RemoveAll(dir)
+	b := buying{opening: c.opening(), Shop: filepath.Join(dir, "shop.sqlite"), Check: c.Case.How == checked}
+	db, err := store.Open(b.Shop)
 	if err != nil {
 		return err
 	}
@@ -110,8 +103,6 @@ func doShop(ctx context.Context, c *Cell) (err error) {
 	if err := db.Create(ctx, shopItems, c.Case.N); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Drop(context.WithoutCancel(ctx))) }()
-
 	told := slices.Repeat([]buying{b}, shopProcesses)
 	told[0].Stall = c.Case.How != busy
 	staff, err := child.StartGroup(ctx, RoleBuy, told)

@@ -25,7 +25,7 @@ type staff struct {
 func buy(ctx context.Context, client contender.Client, told buying, parent child.Parent) error {
 	s := &staff{buying: told, client: client}
 	var err error
-	if s.db, err = store.Open(s.Database, s.Shop); err != nil {
+	if s.db, err = store.Open(s.Shop); err != nil {
 		return err
 	}
 	defer s.db.Close()

@@ -6,34 +6,9 @@ import (
 	"testing"
 )
 
-func TestSource(t *testing.T) {
-	for _, c := range []struct{ address, driver, dsn string }{
-		{"postgres://u:p@h:5432/d", "pgx", "postgres://u:p@h:5432/d"},
-		{"mysql://u:p@h:3306/d", "mysql", "u:p@tcp(h:3306)/d?clientFoundRows=true"},
-		{"/tmp/x.sqlite", "sqlite", "file:/tmp/x.sqlite?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=busy_timeout(10000)"},
-	} {
-		driver, dsn, err := source(c.address)
-		if err != nil || driver != c.driver || dsn != c.dsn {
-			t.Errorf("%s: %s %s %v", c.address, driver, dsn, err)
-		}
-	}
-	if _, _, err := source("oracle://x"); err == nil {
-		t.Error("an unknown database was accepted")
-	}
-}
-
-func TestBind(t *testing.T) {
-	if got := (&Store{driver: "pgx"}).bind("a = ? AND b = ?"); got != "a = $1 AND b = $2" {
-		t.Error(got)
-	}
-	if got := (&Store{driver: "mysql"}).bind("a = ?"); got != "a = ?" {
-		t.Error(got)
-	}
-}
-
 func TestSales(t *testing.T) {
 	ctx := t.Context()
-	s, err := Open(filepath.Join(t.TempDir(), "shop.sqlite"), "test")
+	s, err := Open(filepath.Join(t.TempDir(), "shop.sqlite"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +46,5 @@ func TestSales(t *testing.T) {
 	}
 	if n, err := s.Sales(ctx); err != nil || n != 4 {
 		t.Errorf("sales %d, %v", n, err)
-	}
-	if err := s.Drop(ctx); err != nil {
-		t.Error(err)
 	}
 }
