@@ -24,12 +24,6 @@ func alone() Experiment {
 		// Short and many: what else the machine does then hits a few of them, and not
 		// the median of their ratios.
 		Repeat: func(d Depth) int { return pick(d, 6, 8, 48) },
-		Most: func(c contender.Contender) int {
-			if hangs(c) {
-				return 6
-			}
-			return 0
-		},
 		Fits: func(d Depth, c contender.Contender, _ Case) bool {
 			if hangs(c) && d != Full {
 				return false
@@ -53,13 +47,7 @@ func hangs(c contender.Contender) bool {
 func doAlone(ctx context.Context, c *Cell) error {
 	window := c.Depth.window(pick(c.Depth, 150*time.Millisecond, 120*time.Millisecond, 300*time.Millisecond))
 	if c.Contender.OpenCrowd != nil {
-		t, err := c.contend(ctx, contest{warm: untimed, window: window}, c.Rep < countedReps)
-		if err != nil {
-			return err
-		}
-		c.Put("rate", t.rate)
-		c.PutLatency("acquire+release", t.pair)
-		return nil
+		return c.compete(ctx, contest{warm: untimed, window: window}, c.Rep < countedReps)
 	}
 	client, err := c.Open(ctx)
 	if err != nil {

@@ -55,23 +55,33 @@ type tally struct {
 // pass has those who compete in a cell take one name in turn, each as often as it can.
 type pass func(ctx context.Context, k contest) (*tally, error)
 
-// contend has the clients of the case compete, in this process or in one of their own. If they are
-// counted, that is done in a pass of its own.
-func (c *Cell) contend(ctx context.Context, k contest, counted bool) (*tally, error) {
+// compete has the clients of the case compete, over the case's network, and puts what comes of it.
+func (c *Cell) compete(ctx context.Context, k contest, counted bool) error {
+	if err := c.Delay(); err != nil {
+		return err
+	}
 	p, err := c.contenders(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	return c.contest(ctx, p, k, counted)
+}
+
+// contest puts what comes of one pass, and of another in which requests are counted if they are to be.
+func (c *Cell) contest(ctx context.Context, p pass, k contest, counted bool) error {
 	runtime.GC()
 	t, err := p(ctx, k)
 	if err == nil && counted {
 		// Afterwards, so that what is done once for a name is not among it.
-		err = c.countPass(ctx, t, p, contest{window: 300 * time.Millisecond}, "requests")
+		err = c.count(ctx, t, p, k)
 	}
-	return t, err
+	if err == nil {
+		c.putTally(t, k)
+	}
+	return err
 }
 
-// contenders opens the clients of the case, and returns how to have them compete for a name.
+// contenders opens the clients of the case, in this process or in one of their own, and returns how to have them compete.
 func (c *Cell) contenders(ctx context.Context) (pass, error) {
 	if c.Contender.OpenCrowd == nil {
 		clients, err := c.OpenCase(ctx)
@@ -105,13 +115,19 @@ func (c *Cell) passOf(clients []contender.Client) pass {
 	}
 }
 
-// countPass counts, by each of the metrics, what an acquisition costs the servers in a pass of its own. What goes
-// wrong in it is added to t.
-func (c *Cell) countPass(ctx context.Context, t *tally, p pass, k contest, metrics ...string) error {
-	for _, metric := range metrics {
-		count := c.Site.Requests
-		if metric == "wake-ups" {
+// count puts what an acquisition costs the servers, each metric of it in a pass of its own in which nobody holds for
+// longer than it must. What goes wrong meanwhile is added to t.
+func (c *Cell) count(ctx context.Context, t *tally, p pass, k contest) error {
+	k.warm, k.hold, k.window = 0, 0, 300*time.Millisecond
+	for _, m := range c.Experiment.Metrics {
+		var count func(context.Context, func() error) (int64, error)
+		switch {
+		case m.Name == "requests":
+			count = c.Site.Requests
+		case m.Name == "wake-ups" && c.Contender.Setup.CountsMessages():
 			count = c.Site.Notifications
+		default:
+			continue
 		}
 		var again *tally
 		n, err := count(ctx, func() (err error) {
@@ -121,10 +137,36 @@ func (c *Cell) countPass(ctx context.Context, t *tally, p pass, k contest, metri
 		if err != nil {
 			return err
 		}
-		c.Put(metric, float64(n)/float64(max(1, again.all)))
+		c.Put(m.Name, float64(n)/float64(max(1, again.all)))
 		t.overlaps, t.stuck = t.overlaps+again.overlaps, t.stuck+again.stuck
 	}
 	return nil
+}
+
+// putTally puts what the experiment has metrics for.
+func (c *Cell) putTally(t *tally, k contest) {
+	least, greatest, ratio := measure.Shares(t.counts)
+	figures := map[string]float64{
+		"rate": t.rate, "unluckiest": least, "luckiest": greatest, "largest/smallest": ratio,
+		"idle":       100 * max(0, 1-t.held/float64(max(1, k.atOnce))),
+		"two inside": float64(t.overlaps), "too many": float64(t.overlaps), "stuck": float64(t.stuck),
+	}
+	if c.Case.Delay > 0 && t.rate > 0 {
+		figures["round trips"] = 1 / (t.rate * c.Case.Delay.Seconds())
+	}
+	if t.once != nil && slices.Max(t.once) < never {
+		figures["all once"] = millis(slices.Max(t.once))
+	}
+	for metric, h := range map[string]*measure.Histogram{"acquire": t.acquire, "hand-over": t.handOver, "acquire+release": t.pair} {
+		if h != nil && h.Count() > 0 {
+			figures[metric+" p50"], figures[metric+" p99"] = millis(h.Quantile(.5)), millis(h.Quantile(.99))
+		}
+	}
+	for _, m := range c.Experiment.Metrics {
+		if v, known := figures[m.Name]; known {
+			c.Put(m.Name, v)
+		}
+	}
 }
 
 func histogram(all []time.Duration) *measure.Histogram {

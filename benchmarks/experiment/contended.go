@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
-	"github.com/seed80cd6120/locker/benchmarks/measure"
 )
 
 const oneClient = "goroutines of one client"
@@ -56,30 +55,9 @@ func contended() Experiment {
 			}
 			return c.Traits.Waits && (c.Role != contender.Exhibit || onRedis(c)) && c.Setup.Variant != contender.BlackHole
 		},
-		Do: doContended,
+		Do: func(ctx context.Context, c *Cell) error {
+			counted := c.Rep == 0 || c.Depth == Full && c.Rep < countedReps
+			return c.compete(ctx, contest{warm: untimed, window: 400 * time.Millisecond}, counted)
+		},
 	}
-}
-
-func doContended(ctx context.Context, c *Cell) error {
-	if err := c.Delay(); err != nil {
-		return err
-	}
-	counted := c.Rep == 0 || c.Depth == Full && c.Rep < countedReps
-	t, err := c.contend(ctx, contest{warm: untimed, window: 400 * time.Millisecond}, counted)
-	if err != nil {
-		return err
-	}
-	c.Put("rate", t.rate)
-	c.PutLatency("acquire", t.acquire)
-	c.PutLatency("hand-over", t.handOver)
-	least, greatest, ratio := measure.Shares(t.counts)
-	c.Put("unluckiest", least)
-	c.Put("luckiest", greatest)
-	c.Put("largest/smallest", ratio)
-	if t.once != nil && slices.Max(t.once) < never {
-		c.Put("all once", float64(slices.Max(t.once).Microseconds())/1000)
-	}
-	c.PutCount("two inside", t.overlaps)
-	c.PutCount("stuck", t.stuck)
-	return nil
 }

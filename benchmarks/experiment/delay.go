@@ -42,23 +42,8 @@ func delay() Experiment {
 		Fits: func(d Depth, c contender.Contender, k Case) bool {
 			return lessReplicated(d, c, k) && !c.Setup.Local()
 		},
-		Do: doDelay,
+		Do: func(ctx context.Context, c *Cell) error {
+			return c.compete(ctx, contest{warm: untimed, window: time.Second}, false)
+		},
 	}
-}
-
-func doDelay(ctx context.Context, c *Cell) error {
-	if err := c.Delay(); err != nil {
-		return err
-	}
-	t, err := c.contend(ctx, contest{warm: untimed, window: time.Second}, false)
-	if err != nil {
-		return err
-	}
-	c.Put("rate", t.rate)
-	if t.rate > 0 {
-		c.Put("round trips", 1/(t.rate*c.Case.Delay.Seconds()))
-	}
-	c.PutLatency("acquire", t.acquire)
-	c.PutCount("two inside", t.overlaps)
-	return nil
 }

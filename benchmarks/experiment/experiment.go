@@ -104,8 +104,6 @@ type Experiment struct {
 	Cases    func(Depth) []Case
 	// Repeat is how often each cell is measured; the contenders take turns.
 	Repeat func(Depth) int
-	// Most, if not nil, is how often a contender is measured at most, 0 for no limit.
-	Most func(contender.Contender) int
 	// Fits says whether a case makes sense for a contender.
 	Fits func(Depth, contender.Contender, Case) bool
 	// Together, if not nil, says in which cases the contenders are measured at the

@@ -221,27 +221,22 @@ func TestRunGivesUp(t *testing.T) {
 	}
 }
 
-// One of whom there is enough is left out of the later repetitions.
+// One that takes seconds for each call is left out of the later repetitions.
 func TestRunMost(t *testing.T) {
 	e := Experiment{
 		Name:   "most",
 		Cases:  func(Depth) []Case { return []Case{{}} },
-		Repeat: func(Depth) int { return 5 },
-		Most: func(c contender.Contender) int {
-			if c.Name == "a" {
-				return 2
-			}
-			return 0
-		},
-		Fits: func(Depth, contender.Contender, Case) bool { return true },
-		Do:   func(_ context.Context, c *Cell) error { c.Put("figure", 1); return nil },
+		Repeat: func(Depth) int { return 8 },
+		Fits:   func(Depth, contender.Contender, Case) bool { return true },
+		Own:    true,
+		Do:     func(_ context.Context, c *Cell) error { c.Put("figure", 1); return nil },
 	}
-	memory := contender.Setup{Service: contender.Memory}
-	o, err := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{{Name: "a", Setup: memory}, {Name: "b", Setup: memory}}}.Run(t.Context())
+	slow := contender.Contender{Name: "a", Role: contender.Rival, Setup: contender.Redis1.But(contender.BlackHole)}
+	o, err := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{slow, {Name: "b", Setup: contender.InProcess}}}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]int{"a": 2, "b": 5} {
+	for name, want := range map[string]int{"a": 6, "b": 8} {
 		if got := o.Results.Values(measure.Key{Experiment: "most", Contender: name, Metric: "figure"}); len(got) != want {
 			t.Errorf("%s was measured %d times, want %d", name, len(got), want)
 		}

@@ -29,7 +29,7 @@ func handOver() Experiment {
 		Metrics: []Metric{
 			{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of all goroutines together"},
 			{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
-			{Name: "largest/smallest", Better: -1, Plot: true, Meaning: "the largest share of a process, divided by the smallest"},
+			{Name: "largest/smallest", Better: -1, Plot: true, Meaning: "the largest share of a process, or of a goroutine where there is one process, divided by the smallest"},
 			{Name: "two inside", Better: -1, Meaning: "times that somebody got the lock while another goroutine of the same process had it"},
 		},
 		Cases: func(d Depth) []Case {
@@ -50,19 +50,9 @@ func handOver() Experiment {
 			if c.Case.How == inProcesses {
 				return doProcesses(ctx, c)
 			}
-			return doGoroutinesOfOne(ctx, c)
+			return c.compete(ctx, contest{warm: untimed, window: 400 * time.Millisecond}, true)
 		},
 	}
-}
-
-func doGoroutinesOfOne(ctx context.Context, c *Cell) error {
-	t, err := c.contend(ctx, contest{warm: untimed, window: 400 * time.Millisecond}, true)
-	if err != nil {
-		return err
-	}
-	c.Put("rate", t.rate)
-	c.PutCount("two inside", t.overlaps)
-	return nil
 }
 
 // RoleThrong is the child whose goroutines want one name. It says "ready" when it has had

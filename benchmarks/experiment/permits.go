@@ -48,20 +48,8 @@ func doPermits(ctx context.Context, c *Cell) error {
 			clients[i] = clients[i].As(contender.Kind{Permits: 1, Of: atOnce})
 		}
 	}
-	p := c.passOf(clients)
-	t, err := p(ctx, contest{
+	return c.contest(ctx, c.passOf(clients), contest{
 		warm: time.Second, window: 2 * time.Second,
 		atOnce: int64(atOnce), hold: time.Duration(atOnce) * 5 * time.Millisecond,
-	})
-	if err != nil {
-		return err
-	}
-	c.Put("idle", 100*max(0, 1-t.held/float64(atOnce)))
-	c.Put("rate", t.rate)
-	if c.Rep == 0 {
-		err = c.countPass(ctx, t, p, contest{window: 300 * time.Millisecond, atOnce: int64(atOnce)}, "requests", "wake-ups")
-	}
-	c.PutCount("too many", t.overlaps)
-	c.PutCount("stuck", t.stuck)
-	return err
+	}, c.Rep == 0)
 }

@@ -70,16 +70,8 @@ func doReaders(ctx context.Context, c *Cell, clients []contender.Client) error {
 			all[i].Acquire = func(ctx context.Context, _ string) (contender.Held, error) { return client.Acquire(ctx, own) }
 		}
 	}
-	p, atOnce := c.passOf(all), int64(len(all))
-	t, err := p(ctx, contest{warm: untimed, window: 400 * time.Millisecond, atOnce: atOnce})
-	if err != nil {
-		return err
-	}
-	c.Put("rate", t.rate)
-	if c.Rep > 0 {
-		return nil
-	}
-	return c.countPass(ctx, t, p, contest{window: 200 * time.Millisecond, atOnce: atOnce}, "requests", "wake-ups")
+	k := contest{warm: untimed, window: 400 * time.Millisecond, atOnce: int64(len(all))}
+	return c.contest(ctx, c.passOf(all), k, c.Rep == 0)
 }
 
 func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
@@ -98,9 +90,9 @@ func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
 		reader := clients[i%len(clients)].As(contender.Kind{Shared: true})
 		all = append(all, w.reader(reader, 2*time.Duration(c.Case.N)*handOver))
 	}
-	p, atOnce := c.passOf(all), int64(len(all))
-	window := pick(c.Depth, time.Second, time.Second, 2*time.Second)
-	if t, err = p(ctx, contest{window: window, atOnce: atOnce}); err != nil {
+	p := c.passOf(all)
+	k := contest{window: pick(c.Depth, time.Second, time.Second, 2*time.Second), atOnce: int64(len(all))}
+	if t, err = p(ctx, k); err != nil {
 		return err
 	}
 	c.PutLatency("writer's wait", w.waits)
@@ -109,7 +101,7 @@ func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
 	if c.Rep > 0 {
 		return nil
 	}
-	return c.countPass(ctx, t, p, contest{window: 400 * time.Millisecond, atOnce: atOnce}, "requests", "wake-ups")
+	return c.count(ctx, t, p, k)
 }
 
 // watch sees how a writer fares among readers who come and go.

@@ -57,16 +57,17 @@ func doReadWrite(ctx context.Context, c *Cell) error {
 	for i := range clients {
 		clients[i] = m.client(clients[i])
 	}
-	p, atOnce := c.passOf(clients), int64(len(clients)) // m sees who may not hold it together
-	t, err := p(ctx, contest{warm: untimed, window: time.Second, atOnce: atOnce})
+	p := c.passOf(clients)
+	k := contest{warm: untimed, window: time.Second, atOnce: int64(len(clients))} // m sees who may not hold it together
+	t, err := p(ctx, k)
 	if err != nil {
 		return err
 	}
-	c.Put("rate", t.rate)
+	c.putTally(t, k)
 	c.PutLatency("read", m.reading)
 	c.PutLatency("write", m.writing)
 	if c.Rep == 0 {
-		err = c.countPass(ctx, t, p, contest{window: 300 * time.Millisecond, atOnce: atOnce}, "requests", "wake-ups")
+		err = c.count(ctx, t, p, k)
 	}
 	c.PutCount("wrong together", m.wrong.Load())
 	return err

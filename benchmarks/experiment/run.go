@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -129,21 +130,25 @@ func (r *runner) cells(e *Experiment) []*Cell {
 	return all
 }
 
-// crowdsMost is how often crowds are measured at most: each time a JVM starts and runs for seconds until it is fast.
-const crowdsMost = 4
+// most is how often a contender is measured at most: crowds start a JVM each time, which takes seconds until it is fast, and
+// those that hang take seconds for each call.
+func most(c contender.Contender) int {
+	switch {
+	case c.OpenCrowd != nil:
+		return 4
+	case hangs(c):
+		return 6
+	}
+	return math.MaxInt
+}
 
 // takes reports whether a contender is measured in a repetition of a case. Crowds take seconds to start, and show nothing
 // in the smoke form.
 func (e *Experiment) takes(d Depth, c contender.Contender, k Case, rep int) bool {
-	if c.OpenCrowd != nil && (!e.Crowds || d == Smoke || k.How == oneClient || rep >= crowdsMost) {
+	if c.OpenCrowd != nil && (!e.Crowds || d == Smoke || k.How == oneClient) {
 		return false
 	}
-	if e.Most != nil {
-		if most := e.Most(c); most > 0 && rep >= most {
-			return false
-		}
-	}
-	return e.Fits(d, c, k)
+	return rep < most(c) && e.Fits(d, c, k)
 }
 
 // together reports whether the contenders of a case are measured at the same time.
