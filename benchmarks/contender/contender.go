@@ -181,15 +181,34 @@ type Config struct {
 	HandOver time.Duration
 }
 
+// Taking takes a name.
+type Taking func(ctx context.Context, name string) (Held, error)
+
+// AskEvery returns how to wait for a name with one that does not wait: it is asked again after a pause for as long as it
+// says ErrTaken.
+func AskEvery(pause time.Duration, try Taking) Taking {
+	return func(ctx context.Context, name string) (Held, error) {
+		for {
+			held, err := try(ctx, name)
+			if !errors.Is(err, ErrTaken) {
+				return held, err
+			}
+			if err := Pause(ctx, pause); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
 // Client is one user of the lock service. Its functions may be called from several
 // goroutines.
 type Client struct {
 	// Acquire waits until name is free and takes it.
-	Acquire func(ctx context.Context, name string) (Held, error)
+	Acquire Taking
 	// AcquireKind, if there are several kinds of locks, does so as k says.
 	AcquireKind func(ctx context.Context, name string, k Kind) (Held, error)
 	// Try, if a library can ask without waiting, does so. The error is ErrTaken if the name is held.
-	Try func(ctx context.Context, name string) (Held, error)
+	Try Taking
 	// Close ends the client in the way its library means it to be ended. Names
 	// still held are not released first.
 	Close func() error

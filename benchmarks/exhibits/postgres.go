@@ -11,7 +11,7 @@ import (
 )
 
 // postgresRecipe takes a name and returns how to give it back.
-type postgresRecipe func(ctx context.Context, pool *pgxpool.Pool, name string) (release func(ctx context.Context) error, err error)
+type postgresRecipe func(ctx context.Context, pool *pgxpool.Pool, name string) (release contender.Plain, err error)
 
 func postgresExhibit(name, note string, take postgresRecipe) contender.Contender {
 	return contender.Contender{
@@ -32,10 +32,9 @@ func postgresExhibit(name, note string, take postgresRecipe) contender.Contender
 				create table if not exists naive_for_update (name text primary key);
 			end $$`)
 			return contender.Client{
-				Acquire: func(ctx context.Context, name string) (contender.Held, error) {
-					release, err := take(ctx, pool, name)
-					return contender.Plain(release), err
-				},
+				Acquire: contender.AskEvery(10*time.Millisecond, func(ctx context.Context, name string) (contender.Held, error) {
+					return take(ctx, pool, name)
+				}),
 				// It ends the connections, also of those who hold something.
 				Close: contender.Closing(func() { go pool.Close() }), // which waits for connections in use
 			}, err
@@ -48,22 +47,15 @@ func postgresExhibit(name, note string, take postgresRecipe) contender.Contender
 // What is wrong with it: the row of a holder that has died stays, and with it the lock, until somebody
 // deletes it by hand. Whoever adds a time to it has a lease without renewal, on clocks of several machines.
 // Nobody is woken: who finds the row asks again after a pause. There is no token.
-func insertRow(ctx context.Context, pool *pgxpool.Pool, name string) (func(context.Context) error, error) {
-	for {
-		tag, err := pool.Exec(ctx, "insert into naive_row values ($1) on conflict do nothing", name)
-		if err != nil {
-			return nil, err
-		}
-		if tag.RowsAffected() == 1 {
-			return func(ctx context.Context) error {
-				_, err := pool.Exec(ctx, "delete from naive_row where name = $1", name)
-				return err
-			}, nil
-		}
-		if err := contender.Pause(ctx, 10*time.Millisecond); err != nil {
-			return nil, err
-		}
+func insertRow(ctx context.Context, pool *pgxpool.Pool, name string) (contender.Plain, error) {
+	tag, err := pool.Exec(ctx, "insert into naive_row values ($1) on conflict do nothing", name)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = contender.ErrTaken
 	}
+	return func(ctx context.Context) error {
+		_, err := pool.Exec(ctx, "delete from naive_row where name = $1", name)
+		return err
+	}, err
 }
 
 // selectForUpdate takes the name by locking its row until the transaction ends.
@@ -73,7 +65,7 @@ func insertRow(ctx context.Context, pool *pgxpool.Pool, name string) (func(conte
 // the oldest of them began. When the connection is cut the next has the lock at once, while the one before works
 // on: nothing tells it, and there is no token. When the network falls silent instead the server keeps the lock
 // until TCP gives up, which takes hours by default. The rows stay.
-func selectForUpdate(ctx context.Context, pool *pgxpool.Pool, name string) (func(context.Context) error, error) {
+func selectForUpdate(ctx context.Context, pool *pgxpool.Pool, name string) (contender.Plain, error) {
 	if _, err := pool.Exec(ctx, "insert into naive_for_update values ($1) on conflict do nothing", name); err != nil {
 		return nil, err
 	}
@@ -93,7 +85,7 @@ func selectForUpdate(ctx context.Context, pool *pgxpool.Pool, name string) (func
 // What is wrong with it: the same as with selectForUpdate, but for the transaction. Behind a pooler in transaction
 // mode the lock belongs to a connection that others use next: who gives it back may do so on another, and
 // the lock stays. Names are 64 bits of a hash.
-func advisoryLock(ctx context.Context, pool *pgxpool.Pool, name string) (func(context.Context) error, error) {
+func advisoryLock(ctx context.Context, pool *pgxpool.Pool, name string) (contender.Plain, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return nil, err

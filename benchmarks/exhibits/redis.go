@@ -27,17 +27,16 @@ var watchMulti = contender.Contender{
 	Traits: contender.Traits{Waits: true},
 	Open: func(_ context.Context, cfg contender.Config) (contender.Client, error) {
 		conn := dial.Redis(cfg.Addrs[0])
-		return contender.Client{
-			Acquire: func(ctx context.Context, key string) (contender.Held, error) {
-				value := rand.Text()
-				err := watchAndSet(ctx, conn, key, value, cfg.TTL)
-				return contender.Plain(func(ctx context.Context) error { return watchAndDelete(ctx, conn, key, value) }), err
-			},
-			Close: conn.Close,
-		}, nil
+		try := func(ctx context.Context, key string) (contender.Held, error) {
+			value := rand.Text()
+			err := watchAndSet(ctx, conn, key, value, cfg.TTL)
+			return contender.Plain(func(ctx context.Context) error { return watchAndDelete(ctx, conn, key, value) }), err
+		}
+		return contender.Client{Acquire: contender.AskEvery(10*time.Millisecond, try), Close: conn.Close}, nil
 	},
 }
 
+// watchAndSet sets the key; it returns ErrTaken if somebody else has.
 func watchAndSet(ctx context.Context, conn *redis.Client, key, value string, ttl time.Duration) error {
 	for {
 		err := conn.Watch(ctx, func(tx *redis.Tx) error {
@@ -55,17 +54,13 @@ func watchAndSet(ctx context.Context, conn *redis.Client, key, value string, ttl
 			})
 			return err
 		}, key)
-		switch {
-		case errors.Is(err, contender.ErrTaken):
-			if err := contender.Pause(ctx, 10*time.Millisecond); err != nil {
-				return err
-			}
-		case !errors.Is(err, redis.TxFailedErr):
+		if !errors.Is(err, redis.TxFailedErr) {
 			return err
 		}
 	}
 }
 
+// watchAndDelete removes the key if it is mine.
 func watchAndDelete(ctx context.Context, conn *redis.Client, key, mine string) error {
 	return conn.Watch(ctx, func(tx *redis.Tx) error {
 		value, err := tx.Get(ctx, key).Result()

@@ -66,15 +66,8 @@ func (c *pglockClient) serializable(ctx context.Context, do func(tx pgx.Tx) erro
 
 func (c *pglockClient) acquire(ctx context.Context, name string) (contender.Held, error) {
 	seen := ""
-	for {
-		h, err := c.take(ctx, name, &seen)
-		if !errors.Is(err, contender.ErrTaken) {
-			return h, err
-		}
-		if err := contender.Pause(ctx, c.lease); err != nil {
-			return nil, err
-		}
-	}
+	try := func(ctx context.Context, name string) (contender.Held, error) { return c.take(ctx, name, &seen) }
+	return contender.AskEvery(c.lease, try)(ctx, name)
 }
 
 func (c *pglockClient) try(ctx context.Context, name string) (contender.Held, error) {

@@ -51,10 +51,8 @@ func (c client) TryAcquire(ctx context.Context, name string, _ ...locker.Acquire
 
 func (c client) Close(context.Context) error { return c.Client.Close() }
 
-type taking func(ctx context.Context, name string) (contender.Held, error)
-
 // take takes name by a function of the library.
-func (c client) take(ctx context.Context, name string, by taking) (conformance.Holding, error) {
+func (c client) take(ctx context.Context, name string, by contender.Taking) (conformance.Holding, error) {
 	ends := time.Now().Add(c.ttl)
 	h, err := by(ctx, name)
 	if errors.Is(err, contender.ErrTaken) {
