@@ -46,12 +46,10 @@ func (o *options) report(in report.Input, say io.Writer) error {
 	return nil
 }
 
-// The marks in a page between which the figures stand, and the files beside it that are the plots.
+// The marks in a page between which the figures stand.
 const (
 	markBegin = "<!-- figures: made by make figures -->"
 	markEnd   = "<!-- end of figures -->"
-	pageCosts = "cost.svg"
-	pageRates = "rates.svg"
 )
 
 // intoPage replaces what stands between the marks, and the plots.
@@ -66,12 +64,12 @@ func intoPage(file string, in report.Input) error {
 		return errors.New("it has no marks (" + markBegin + " and " + markEnd + ")")
 	}
 	var b bytes.Buffer
-	plots, err := report.Page(&b, in, pageCosts, pageRates)
+	plots, err := report.Page(&b, in)
 	if err != nil {
 		return err
 	}
-	for name, plot := range plots {
-		if err := os.WriteFile(filepath.Join(filepath.Dir(file), name), plot.SVG, 0o644); err != nil {
+	for _, p := range plots {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(file), p.Name+".svg"), p.SVG, 0o644); err != nil {
 			return err
 		}
 	}

@@ -69,7 +69,7 @@ func TestSmoke(t *testing.T) {
 	if strings.Contains(out, "failed:") {
 		t.Errorf("something failed:\n%s", out)
 	}
-	for _, name := range []string{"report.md", "report.html", "report.json", "plots/alone-rate.svg"} {
+	for _, name := range []string{"report.md", "report.html", "report.json", "plots/rates.svg"} {
 		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -113,12 +113,12 @@ func fillsPage(t *testing.T, dir string) {
 		}
 		is := string(b)
 		if !strings.HasPrefix(is, "before\n"+markBegin) || !strings.HasSuffix(is, markEnd+"\nafter\n") || strings.Contains(is, "old") ||
-			!strings.Contains(is, "**redis**") || !strings.Contains(is, "("+pageRates+")") || was != "" && is != was {
+			!strings.Contains(is, "**redis**") || !strings.Contains(is, "(rates.svg)") || was != "" && is != was {
 			t.Errorf("the page is\n%s", is)
 		}
 		was = is
 	}
-	if st, err := os.Stat(filepath.Join(dir, pageRates)); err != nil || st.Size() == 0 {
+	if st, err := os.Stat(filepath.Join(dir, "rates.svg")); err != nil || st.Size() == 0 {
 		t.Errorf("the plot: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("no marks"), 0o644); err != nil {

@@ -17,7 +17,7 @@ func alone() Experiment {
 		Question: "What does a lock cost when nobody else wants it? Is ZooKeeper slower than Redis, since every create and delete goes through the leader to its followers?",
 		Method:   "One client takes and releases one name again and again. Requests are counted in a pass of their own, which is not timed, in the first repetitions only.",
 		Metrics: slices.Concat(
-			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquire and release, pairs a second"}},
+			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquire and release, pairs a second"}},
 			latency("acquire+release", "one pair"),
 			[]Metric{{Name: "requests", Better: -1, Meaning: "requests at the servers for one pair, over all nodes"}}),
 		Cases: func(Depth) []Case { return []Case{{}} },

@@ -19,14 +19,14 @@ func contended() Experiment {
 			"Separate clients have connections of their own but live in one process, so that their moments can be compared; where they are goroutines of one client, they share it. " +
 			"Requests are counted in a pass of their own, which is not timed, in the first repetitions only.",
 		Metrics: slices.Concat(
-			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of all clients together"}},
+			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of all clients together"}},
 			latency("acquire", "from asking to holding"),
 			latency("hand-over", "from the call of Release to the next holder having it"),
 			[]Metric{
 				{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
 				{Name: "unluckiest", Better: 1, Minor: true, Meaning: "share of the client that got least, 1 being an equal share"},
 				{Name: "luckiest", Better: -1, Minor: true, Meaning: "share of the client that got most"},
-				{Name: "largest/smallest", Better: -1, Plot: true, Meaning: "the one share divided by the other"},
+				{Name: "largest/smallest", Better: -1, Meaning: "the one share divided by the other"},
 				{Name: "all once", Unit: "ms", Better: -1, Minor: true, Meaning: "from the start, when nobody is connected yet, until each client had the lock once; nothing if one had to wait until the end"},
 				{Name: "two inside", Better: -1, Meaning: "how often somebody got the lock while another held it"},
 				{Name: "stuck", Better: -1, Meaning: "clients that still waited two seconds after the lock had been free for the last time"},

@@ -19,7 +19,7 @@ func death() Experiment {
 		Method: "The holder is a process of its own, which is killed with SIGKILL while another client waits; with a clean end it closes its client, still holding. " +
 			"All contenders are measured at the same time, since all they do is wait. Those that do not renew had the lock for 0.7 s of its TTL when they were killed.",
 		Metrics: []Metric{
-			{Name: "next holder", Unit: "ms", Better: -1, Plot: true, Meaning: "from the end of the holder to the next one having the lock"},
+			{Name: "next holder", Unit: "ms", Better: -1, Meaning: "from the end of the holder to the next one having the lock"},
 			{Name: "of the TTL", Better: -1, Minor: true, Meaning: "the same, divided by the TTL"},
 		},
 		Cases: func(d Depth) []Case {

@@ -17,10 +17,10 @@ func delay() Experiment {
 		Method: "The servers stand behind a proxy that has every round trip take longer: 0.2 ms is a network within a zone, 1 ms one between zones, 5 ms one between near regions. " +
 			"One client takes a free name and gives it back; then 16 clients take one name in turn.",
 		Metrics: slices.Concat(
-			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of all clients together"}},
+			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of all clients together"}},
 			latency("acquire", "from asking to holding"),
 			[]Metric{
-				{Name: "round trips", Better: -1, Plot: true, Meaning: "the time from one acquisition to the next, divided by that of a round trip of the network"},
+				{Name: "round trips", Better: -1, Meaning: "the time from one acquisition to the next, divided by that of a round trip of the network"},
 				{Name: "two inside", Better: -1, Meaning: "how often somebody got the lock while another held it"},
 			}),
 		Cases: func(depth Depth) (all []Case) {

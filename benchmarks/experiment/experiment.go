@@ -67,8 +67,6 @@ type Metric struct {
 	Better int
 	// Meaning is one sentence for the report.
 	Meaning string
-	// Plot has the report draw it.
-	Plot bool
 	// Minor figures are left out of the table in the terminal, which is narrow.
 	Minor bool
 }

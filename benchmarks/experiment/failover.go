@@ -29,7 +29,7 @@ func failover() Experiment {
 		Metrics: []Metric{
 			{Name: "two hold", Unit: "%", Meaning: "of the tries, in how many both A and B took themselves for the holder"},
 			{Name: "told apart", Unit: "%", Better: 1, Meaning: "of those, in how many the token of B was greater than that of A, so that a store that checks it stays correct"},
-			{Name: "nobody", Unit: "ms", Better: -1, Plot: true, Meaning: "from the death of the leader to the first acquisition by any client that was asked for after it"},
+			{Name: "nobody", Unit: "ms", Better: -1, Meaning: "from the death of the leader to the first acquisition by any client that was asked for after it"},
 			{Name: "slowest client", Unit: "ms", Better: -1, Meaning: "the same for the client that was last"},
 		},
 		Cases: func(d Depth) []Case {

@@ -15,7 +15,7 @@ func fairness() Experiment {
 		Question: "Does the lock go to those who asked first?",
 		Method:   "Clients queue one after another behind a holder, 20 ms apart. Then it lets go, each holds the lock for 2 ms, and the order of the grants is compared with that of arrival.",
 		Metrics: []Metric{
-			{Name: "out of order", Unit: "%", Better: -1, Plot: true, Meaning: "pairs of clients served in the wrong order: 0 is the order of arrival, about 50 is chance"},
+			{Name: "out of order", Unit: "%", Better: -1, Meaning: "pairs of clients served in the wrong order: 0 is the order of arrival, about 50 is chance"},
 			{Name: "overtaken", Better: -1, Meaning: "by how many later arrivals the unluckiest was overtaken"},
 			{Name: "longest wait", Unit: "ms", Better: -1, Meaning: "from the first release until the last had its turn"},
 		},

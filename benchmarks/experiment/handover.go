@@ -27,9 +27,9 @@ func handOver() Experiment {
 		Method: "16 goroutines of one client with WithHandOver(5ms) take one name and give it back at once, as often as they can; " +
 			"then the same in 16 processes at once, which are told together when to begin to count and when to end. \"Contended, 16 goroutines of one client\" is the same without the option.",
 		Metrics: []Metric{
-			{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of all goroutines together"},
+			{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of all goroutines together"},
 			{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
-			{Name: "largest/smallest", Better: -1, Plot: true, Meaning: "the largest share of a process, or of a goroutine where there is one process, divided by the smallest"},
+			{Name: "largest/smallest", Better: -1, Meaning: "the largest share of a process, or of a goroutine where there is one process, divided by the smallest"},
 			{Name: "two inside", Better: -1, Meaning: "times that somebody got the lock while another goroutine of the same process had it"},
 		},
 		Cases: func(d Depth) []Case {

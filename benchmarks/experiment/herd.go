@@ -21,8 +21,8 @@ func herd() Experiment {
 			"the next holder had the lock; and at a second release, which is also timed, the messages that the servers sent unasked. " +
 			"The naive recipes of the articles are there to show the herd: in one all waiters watch one node, in the other all watch the list of the queue.",
 		Metrics: []Metric{
-			{Name: "requests", Better: -1, Plot: true, Meaning: "requests caused by one release"},
-			{Name: "notifications", Better: -1, Plot: true, Meaning: "messages sent by the servers unasked, to within a few"},
+			{Name: "requests", Better: -1, Meaning: "requests caused by one release"},
+			{Name: "notifications", Better: -1, Meaning: "messages sent by the servers unasked, to within a few"},
 			{Name: "hand-over", Unit: "ms", Better: -1, Meaning: "from the call of Release to the next holder having the lock"},
 		},
 		Cases: func(d Depth) []Case {

@@ -17,9 +17,9 @@ func permits() Experiment {
 		Method: "A hundred clients take one of the ten permits of a name and give it back, as often as they can, and hold it for 50 ms on average meanwhile. " +
 			"What is exclusive they hold for 5 ms, so that the name goes from hand to hand as often. Requests and wake-ups are counted in passes of their own, in the first repetition, while nobody holds for longer than it must.",
 		Metrics: []Metric{
-			{Name: "requests", Better: -1, Plot: true, Meaning: "requests at the servers for one acquisition and its release"},
+			{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
 			{Name: "wake-ups", Better: -1, Meaning: "messages that the servers sent unasked, for one acquisition"},
-			{Name: "idle", Unit: "%", Better: -1, Plot: true, Meaning: "of the permits that nobody held while others waited for one; one of ten that is left lying is 10 %"},
+			{Name: "idle", Unit: "%", Better: -1, Meaning: "of the permits that nobody held while others waited for one; one of ten that is left lying is 10 %"},
 			{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second; more than 200 are not possible"},
 			{Name: "too many", Better: -1, Meaning: "times that more held the name than may"},
 			{Name: "stuck", Better: -1, Meaning: "clients that were still waiting two seconds after a permit had been taken for the last time"},

@@ -14,7 +14,7 @@ func processes() Experiment {
 		Method: "In each process, so many goroutines share one client, take one name and give it back at once, as often as they can. " +
 			"The processes are told together when to begin to count and when to end. Where the case says so, the client passes the name on within its process for up to 5 ms; other libraries have no such option.",
 		Metrics: []Metric{
-			{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of all processes together"},
+			{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of all processes together"},
 			{Name: "largest/smallest", Better: -1, Meaning: "the largest share of a process, divided by the smallest"},
 			{Name: "two inside", Better: -1, Meaning: "times that somebody got the lock while another goroutine of the same process had it"},
 		},

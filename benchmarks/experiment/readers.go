@@ -29,10 +29,10 @@ func readers() Experiment {
 			"Then a writer on a client of its own takes the name again and again, while the readers come and go half as fast as 16 clients hand it on exclusively: " +
 			"the time that such a hand-over takes is measured just before, and is the unit for the writer's wait. Requests and wake-ups are counted in passes of their own, which are not timed, in the first repetition only.",
 		Metrics: slices.Concat(
-			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of all readers together"}},
+			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of all readers together"}},
 			latency("writer's wait", "of the writer, from asking to holding"),
 			[]Metric{
-				{Name: "in hand-overs", Better: -1, Plot: true, Meaning: "the writer's wait, p99, divided by the time that a hand-over takes"},
+				{Name: "in hand-overs", Better: -1, Meaning: "the writer's wait, p99, divided by the time that a hand-over takes"},
 				{Name: "overtaken", Better: -1, Meaning: "by how many readers that asked later the unluckiest turn of the writer was overtaken"},
 				{Name: "requests", Better: -1, Meaning: "requests at the servers for one acquisition and its release"},
 				{Name: "wake-ups", Better: -1, Meaning: "messages that the servers sent unasked, for one acquisition"},

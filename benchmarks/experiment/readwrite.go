@@ -21,7 +21,7 @@ func readWrite() Experiment {
 		Method: "16 clients take one name and give it back at once, as often as they can. Each acquisition is a write with the chance that the case names, and a read otherwise. " +
 			"Requests and wake-ups are counted in passes of their own, which are not timed, in the first repetition only.",
 		Metrics: slices.Concat(
-			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Plot: true, Meaning: "acquisitions a second, of both kinds and all clients together"}},
+			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of both kinds and all clients together"}},
 			latency("read", "of a reader, from asking to holding"),
 			latency("write", "of a writer, from asking to holding"),
 			[]Metric{

@@ -30,7 +30,7 @@ func scale() Experiment {
 			"For what is left behind, names are used once each, of all kinds that there are in turn, and the growth of what the server stores is divided by their number; " +
 			"in the full form, ZooKeeper does so on a server of its own that reaps its empty containers every 5 s instead of every minute, and as fast as it can.",
 		Metrics: []Metric{
-			{Name: "heap", Unit: "bytes", Better: -1, Plot: true, Meaning: "for each lock held, in the process that holds it"},
+			{Name: "heap", Unit: "bytes", Better: -1, Meaning: "for each lock held, in the process that holds it"},
 			{Name: "goroutines", Better: -1, Meaning: "for each lock held, for as long as it is held; those that only renew it do not count"},
 			{Name: "CPU", Unit: "ms/s", Better: -1, Meaning: "of the process that holds them all and does nothing else, over a third of their TTL; 10 is 1 % of a core"},
 			{Name: "renewals", Unit: "/s", Better: -1, Meaning: "requests at the servers while all are held"},

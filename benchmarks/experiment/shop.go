@@ -36,8 +36,8 @@ func shop() Experiment {
 			"With the token check, a buyer first notes its token in the item's row, and a write under a smaller token than that of the row is refused. " +
 			"The paused process does not look at its lock's context before it writes, as a careful program would, so that the token alone is tried.",
 		Metrics: []Metric{
-			{Name: "sales", Unit: "/s", Better: 1, Plot: true, Meaning: "until all was sold"},
-			{Name: "oversold", Better: -1, Plot: true, Meaning: "pieces sold that were not there"},
+			{Name: "sales", Unit: "/s", Better: 1, Meaning: "until all was sold"},
+			{Name: "oversold", Better: -1, Meaning: "pieces sold that were not there"},
 			{Name: "refused", Meaning: "writes refused by the token check"},
 			{Name: "errors", Better: -1, Meaning: "purchases that failed because locking did, and were tried again"},
 			{Name: "told", Unit: "%", Better: 1, Meaning: "of the paused holders, how many found their lock's context ended at the first look, before they wrote; empty where a lock cannot tell"},

@@ -21,9 +21,9 @@ func waiting() Experiment {
 			"Then the holder lets go, everybody has a turn and releases at once, and the requests until the last one has had it are counted.",
 		Metrics: []Metric{
 			{Name: "requests", Unit: "/s", Better: -1, Minor: true, Meaning: "requests at the servers from all waiters together"},
-			{Name: "requests per waiter", Unit: "/s", Better: -1, Plot: true, Meaning: "the same for each"},
+			{Name: "requests per waiter", Unit: "/s", Better: -1, Meaning: "the same for each"},
 			{Name: "beyond keep-alives", Unit: "/s", Better: -1, Meaning: "the same for each, less what keeps its session or lease alive, and less what the holder asks"},
-			{Name: "CPU", Unit: "ms/s", Better: -1, Plot: true, Meaning: "of the process that waits, all waiters together"},
+			{Name: "CPU", Unit: "ms/s", Better: -1, Meaning: "of the process that waits, all waiters together"},
 			{Name: "drain", Better: -1, Meaning: "requests for each waiter, from the release until all have had their turn"},
 			{Name: "drain time", Unit: "ms", Better: -1, Minor: true, Meaning: "how long that took"},
 			{Name: "stuck", Better: -1, Meaning: "waiters that were still waiting three seconds after the lock had been free for the last time"},

@@ -34,11 +34,14 @@ func Build(in Input) *Document {
 	if in.Machine.Busy() {
 		d.Intro = append(d.Intro, fmt.Sprintf("The machine had other work (load average %.1f on %d cores when this began): times are longer and spreads wider than they need be.", in.Machine.Load, in.Machine.Cores))
 	}
-	d.Sections = append(d.Sections, method(in))
 	add := func(s Section, ok bool) {
 		if ok {
 			d.Sections = append(d.Sections, s)
 		}
+	}
+	add(method(in), true)
+	if p := plots(in); len(p) > 0 {
+		add(Section{Title: "At a glance", Brief: true, Plots: p}, true)
 	}
 	for i := range in.Plan.Experiments {
 		add(chapter(in, &in.Plan.Experiments[i]))
@@ -141,14 +144,14 @@ func chapter(in Input, e *experiment.Experiment) (Section, bool) {
 		if m.Unit != "" {
 			name += " (" + m.Unit + ")"
 		}
-		s.List = append(s.List, fmt.Sprintf("%s: %s", name, m.Meaning))
+		better := map[int]string{1: "; more is better", -1: "; less is better"}[m.Better]
+		s.List = append(s.List, fmt.Sprintf("%s: %s%s", name, m.Meaning, better))
 	}
 	for _, f := range in.Outcome.Results.Failures() {
 		if f.Experiment == e.Name {
 			s.Notes = append(s.Notes, fmt.Sprintf("%s, %s: %s", f.Contender, f.Case, oneLine(f.Reason)))
 		}
 	}
-	s.Plots = plots(in, e)
 	return s, true
 }
 

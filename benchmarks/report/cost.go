@@ -76,8 +76,12 @@ func rowName(c contender.Contender) string {
 }
 
 // drawCosts draws two panels with the same lines, one for each contender: on the left what a lock costs alone, on the right
-// with 16 clients; a dot for each delay.
-func drawCosts(all []cost, delays []time.Duration) (Plot, error) {
+// with 16 clients; a dot for each delay. It returns false if that was not measured.
+func drawCosts(in Input) (Plot, bool) {
+	all, delays := costs(in)
+	if len(all) == 0 {
+		return Plot{}, false
+	}
 	const caption = "What one lock costs over a network: milliseconds for a lock and its release, by the time of a round trip"
 	left := costPanel("one client, nobody else", all, delays, func(k cost) (string, []float64) { return k.Name, k.alone })
 	right := costPanel("16 clients on one name", all, delays, func(k cost) (string, []float64) { return " ", k.contended })
@@ -86,7 +90,7 @@ func drawCosts(all []cost, delays []time.Duration) (Plot, error) {
 		left.Draw(draw.Crop(c, 0, half-c.Size().X, 0, 0))
 		right.Draw(draw.Crop(c, half, 0, 0, 0))
 	})
-	return Plot{Name: "cost", Caption: caption, SVG: svg}, err
+	return Plot{Name: costName, Caption: caption, SVG: svg}, err == nil
 }
 
 // costPanel draws what of says of each contender: its name and its dots.

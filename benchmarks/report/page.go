@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
@@ -26,28 +27,25 @@ var shortColumns = []struct {
 }
 
 // Page writes the figures for docs/comparison.md: what a lock costs over a network, if that was measured, and the short table; and
-// returns their plots, which lie at the addresses given.
-func Page(w io.Writer, in Input, costAddress, ratesAddress string) (map[string]Plot, error) {
+// returns their plots, which lie beside the page.
+func Page(w io.Writer, in Input) ([]Plot, error) {
 	t := Table{Head: []string{""}}
 	for _, c := range shortColumns {
 		t.Head = append(t.Head, c.head)
 	}
-	var shown []contender.Contender
 	for _, c := range in.Plan.Contenders {
-		if c.Setup.Variant != contender.Usual || c.Aside || c.Role == contender.Exhibit || c.Role == contender.Floor {
-			continue
-		}
-		if row, ok := shortRow(in, c); ok {
+		if row, ok := shortRow(in, c); ok && isShown(c) {
 			t.Rows = append(t.Rows, row)
-			shown = append(shown, c)
 		}
 	}
-	in.Plan.Contenders = shown
-	plot, ok := rates(in)
-	if !ok {
+	drawn := plots(in)
+	link := func(name string) string {
+		i := slices.IndexFunc(drawn, func(p Plot) bool { return p.Name == name })
+		return fmt.Sprintf("\n![%s](%s.svg)\n", drawn[i].Caption, name)
+	}
+	if !slices.ContainsFunc(drawn, func(p Plot) bool { return p.Name == ratesName }) {
 		return nil, errors.New("the run has no figures of 16 clients on one name, of two contenders at least")
 	}
-	plots := map[string]Plot{ratesAddress: plot}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nMedians of `%s` (%s form), %s, on %s; %s; all servers and clients on that one machine. The number behind a name is that of the servers.",
 		in.Command, in.Plan.Depth, in.Outcome.Started.Format("2006-01-02"), in.Machine, versions(in.Outcome.Versions))
@@ -56,20 +54,15 @@ func Page(w io.Writer, in Input, costAddress, ratesAddress string) (map[string]P
 	}
 	b.WriteByte('\n')
 	if all, delays := costs(in); len(all) > 0 {
-		plot, err := drawCosts(all, delays)
-		if err != nil {
-			return nil, err
-		}
-		plots[costAddress] = plot
-		fmt.Fprintf(&b, "\n![%s](%s)\n\n", plot.Caption, costAddress)
+		b.WriteString(link(costName) + "\n")
 		markdownTable(&b, costTable(all, delays))
 		b.WriteString("\nOn one machine, without a network:\n")
 	}
 	b.WriteByte('\n')
 	markdownTable(&b, t)
-	fmt.Fprintf(&b, "\n![%s](%s)\n", plot.Caption, ratesAddress)
+	b.WriteString(link(ratesName))
 	_, err := io.WriteString(w, b.String())
-	return plots, err
+	return drawn, err
 }
 
 func shortRow(in Input, c contender.Contender) (row []string, ok bool) {

@@ -20,18 +20,35 @@ import (
 )
 
 var colours = map[contender.Role]color.RGBA{
-	contender.Ours:    {0x0b, 0x6e, 0x99, 255},
-	contender.Rival:   {0xd1, 0x6b, 0x16, 255},
-	contender.Floor:   {0x80, 0x80, 0x80, 255},
-	contender.Exhibit: {0xb0, 0x30, 0x60, 255},
+	contender.Ours:  {0x0b, 0x6e, 0x99, 255},
+	contender.Rival: {0xd1, 0x6b, 0x16, 255},
 }
 
 // meanings are what the legend says.
 var meanings = map[contender.Role]string{
-	contender.Ours:    "this project",
-	contender.Rival:   "other libraries",
-	contender.Floor:   "bare calls",
-	contender.Exhibit: "what articles warn of",
+	contender.Ours:  "this project",
+	contender.Rival: "other libraries",
+}
+
+// The names of the plots.
+const (
+	costName  = "cost"
+	ratesName = "rates"
+)
+
+// plots draws what was measured of it: the time to acquire against the rate, and what a lock costs over a network.
+func plots(in Input) (all []Plot) {
+	for _, draw := range []func(Input) (Plot, bool){drawRates, drawCosts} {
+		if p, ok := draw(in); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// isShown reports whether a contender is in plots and in the short table.
+func isShown(c contender.Contender) bool {
+	return c.Setup.Variant == contender.Usual && !c.Aside && (c.Role == contender.Ours || c.Role == contender.Rival)
 }
 
 func init() {

@@ -11,9 +11,9 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 )
 
-// rates draws, for 16 clients that want one name, the time in which 99 of 100 acquisitions were
+// drawRates draws, for 16 clients that want one name, the time in which 99 of 100 acquisitions were
 // done against their rate. It returns false if fewer than two contenders have both figures.
-func rates(in Input) (Plot, bool) {
+func drawRates(in Input) (Plot, bool) {
 	title := "Contended, 16 clients on one name"
 	p := chart(title, "acquisitions/s (right is better)", "p99, ms (low is better)")
 	logarithmic(&p.X)
@@ -25,7 +25,7 @@ func rates(in Input) (Plot, bool) {
 			return in.Outcome.Results.Median(of("contended", sixteen, c.Name, metric))
 		}
 		l := point{name: c.Name, rate: value("rate"), p99: value("acquire p99"), role: c.Role}
-		if l.rate > 0 && l.p99 > 0 && finite(l.rate) && finite(l.p99) {
+		if isShown(c) && l.rate > 0 && l.p99 > 0 && finite(l.rate) && finite(l.p99) {
 			all = append(all, l)
 			p.X.Min, p.X.Max = min(p.X.Min, l.rate/1.5), max(p.X.Max, l.rate*2)
 			p.Y.Min, p.Y.Max = min(p.Y.Min, l.p99/1.5), max(p.Y.Max, l.p99*2)
@@ -36,7 +36,7 @@ func rates(in Input) (Plot, bool) {
 	}
 	p.Add(all)
 	svg, err := render(18*vg.Centimeter, 11*vg.Centimeter, p.Draw)
-	return Plot{Name: fileName(title), Caption: title + ": time to acquire (p99) against rate", SVG: svg}, err == nil
+	return Plot{Name: ratesName, Caption: title + ": time to acquire (p99) against rate", SVG: svg}, err == nil
 }
 
 // point is one contender in the plot of rates.

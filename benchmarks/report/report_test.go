@@ -33,6 +33,8 @@ func sample() Input {
 	put("alone", "", "redis", "requests", 2, 2, 2)
 	put("contended", sixteen, "redis", "rate", 11000)
 	put("contended", sixteen, "redislock", "rate", 10000)
+	put("contended", sixteen, "redis", "acquire p99", 5)
+	put("contended", sixteen, "redislock", "acquire p99", 5.1)
 	put("contended", sixteen, "redis", "largest/smallest", 1.01)
 	put("contended", sixteen, "redislock", "largest/smallest", math.Inf(1))
 	put("fairness", "24 clients", "redis", "out of order", 0)
@@ -87,8 +89,8 @@ func TestHTMLNeedsNoNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	if strings.Count(page, "<svg") < 2 {
-		t.Error("there are no plots in the page")
+	if strings.Count(page, "<svg") != 1 {
+		t.Error("there is no plot in the page")
 	}
 	if strings.Contains(page, "<script>") {
 		t.Error("what a server said is not escaped")
@@ -272,22 +274,19 @@ func TestNumber(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	in := sample()
-	for who, ms := range map[string]float64{"redis": 5, "redislock": 5.1} {
-		in.Outcome.Results.Add(of("contended", sixteen, who, "acquire p99"), ms)
-	}
 	var b bytes.Buffer
-	plots, err := Page(&b, in, "a/cost.svg", "a/plot.svg")
+	plots, err := Page(&b, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := plots["a/plot.svg"]
-	if len(plots) != 1 || strings.Contains(b.String(), "cost") {
+	p := plots[0]
+	if len(plots) != 1 || p.Name != "rates" || strings.Contains(b.String(), "cost") {
 		t.Errorf("nothing was measured over a network, yet: %s", b.String())
 	}
 	if !strings.Contains(b.String(), "| **redis** | 8,500 | 0.11 | 11,000 | 5 |") {
 		t.Errorf("%s", b.String())
 	}
-	if !bytes.Contains(p.SVG, []byte("<svg")) || !strings.Contains(b.String(), "](a/plot.svg)") {
+	if !bytes.Contains(p.SVG, []byte("<svg")) || !strings.Contains(b.String(), "](rates.svg)") {
 		t.Errorf("no plot: %s", b.String())
 	}
 	if bytes.Contains(p.SVG, []byte("Liberation")) {
@@ -308,19 +307,16 @@ func TestPage(t *testing.T) {
 // What a lock costs over a network stands at the head of the page, if it was measured.
 func TestCosts(t *testing.T) {
 	in := sample()
-	for who, ms := range map[string]float64{"redis": 5, "redislock": 5.1} {
-		in.Outcome.Results.Add(of("contended", sixteen, who, "acquire p99"), ms)
-	}
 	for kase, rate := range map[string]float64{"alone, 0.2 ms": 2000, "alone, 1 ms": 400, "alone, 5 ms": 80, "16 clients, 1 ms": 500} {
 		in.Outcome.Results.Add(of("delay", kase, "redis", "rate"), rate)
 	}
 	in.Outcome.Results.Add(of("delay", "alone, 1 ms", "redislock", "rate"), 320)
 	var b bytes.Buffer
-	plots, err := Page(&b, in, "a/cost.svg", "a/plot.svg")
+	plots, err := Page(&b, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| **redis** | 0.5 | 2.5 | 12.5 |  | 2 |  |", "| redislock |  | 3.12 |", "](a/cost.svg)"} {
+	for _, want := range []string{"| **redis** | 0.5 | 2.5 | 12.5 |  | 2 |  |", "| redislock |  | 3.12 |", "](cost.svg)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in %s", want, b.String())
 		}
@@ -328,7 +324,7 @@ func TestCosts(t *testing.T) {
 	if strings.Index(b.String(), "cost.svg") > strings.Index(b.String(), "alone, pairs/s") {
 		t.Error("the costs come after the rates")
 	}
-	svg := string(plots["a/cost.svg"].SVG)
+	svg := string(plots[1].SVG)
 	if n := strings.Count(svg, ">redis<"); n != 1 || !strings.Contains(svg, "200") || strings.Contains(svg, "etcd-1") {
 		t.Errorf("redis %d times in %s", n, svg)
 	}
