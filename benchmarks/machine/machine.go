@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // Info names the machine.
@@ -86,7 +88,7 @@ func first(file, name string) string {
 
 // fsync measures what a small write to the disk takes.
 func fsync() time.Duration {
-	f, err := os.CreateTemp("", "locker-fsync")
+	f, err := os.CreateTemp(os.Getenv(servers.DirVariable), "locker-fsync")
 	if err != nil {
 		return 0
 	}

@@ -147,11 +147,6 @@ func chapter(in Input, e *experiment.Experiment) (Section, bool) {
 		better := map[int]string{1: "; more is better", -1: "; less is better"}[m.Better]
 		s.List = append(s.List, fmt.Sprintf("%s: %s%s", name, m.Meaning, better))
 	}
-	for _, f := range in.Outcome.Results.Failures() {
-		if f.Experiment == e.Name {
-			s.Notes = append(s.Notes, fmt.Sprintf("%s, %s: %s", f.Contender, f.Case, oneLine(f.Reason)))
-		}
-	}
 	return s, true
 }
 

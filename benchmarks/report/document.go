@@ -26,8 +26,7 @@ type Section struct {
 	List   []string // points, after the paragraphs
 	Tables []Table
 	Plots  []Plot
-	Notes  []string // what is said below, in small print
-	Brief  bool     // the terminal shows the tables and leaves the text out
+	Brief  bool // the terminal shows the tables and leaves the text out
 }
 
 // Table has a caption, a head and rows. All columns but the first are aligned as

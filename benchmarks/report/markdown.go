@@ -33,12 +33,6 @@ func Markdown(w io.Writer, d *Document, plots string) error {
 				fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", p.Caption, plots, p.Name)
 			}
 		}
-		if len(s.Notes) > 0 {
-			b.WriteByte('\n')
-		}
-		for _, n := range s.Notes {
-			fmt.Fprintf(&b, "- %s\n", n)
-		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -30,20 +30,18 @@ import (
 
 func main() {
 	times := flag.Int("times", 3, "how often a check is run that a library does not keep")
-	out := flag.String("o", "../docs/track-record.md", "where the table goes")
 	events := flag.String("events", "", "also write what go test said to this `file`")
 	from := flag.String("from", "", "read what go test said from these `files`, with commas between, instead of running it")
-	atOnce := flag.Int("at-once", 4, "how many libraries are asked at the same time")
 	only := flag.String("only", "", "ask only these `libraries`, by their names in the table with commas between")
 	like := flag.String("checks", "", "ask only what matches this `pattern`, by their names in the last part of -run")
 	note := flag.String("note", "", "a sentence on how this was measured, for the page")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	asking := asking{times: *times, atOnce: *atOnce, only: *only}
+	asking := asking{times: *times, only: *only}
 	var err error
 	if asking.like, err = regexp.Compile(*like); err == nil {
-		err = run(ctx, asking, *out, *events, *from, *note)
+		err = run(ctx, asking, *events, *from, *note)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "trackrecord:", err)
@@ -53,12 +51,17 @@ func main() {
 
 // asking is what is asked, and how often.
 type asking struct {
-	times, atOnce int
-	only          string
-	like          *regexp.Regexp
+	times int
+	only  string
+	like  *regexp.Regexp
 }
 
-func run(ctx context.Context, a asking, out, events, from, note string) (err error) {
+const (
+	page   = "../docs/track-record.md" // where the table goes
+	atOnce = 4                         // libraries that are asked at the same time
+)
+
+func run(ctx context.Context, a asking, events, from, note string) (err error) {
 	var said []byte
 	if from == "" {
 		said, err = a.test(ctx)
@@ -78,12 +81,9 @@ func run(ctx context.Context, a asking, out, events, from, note string) (err err
 	if len(r) == 0 {
 		return fmt.Errorf("no check was run:\n%.2000s", said)
 	}
-	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
-		return err
-	}
-	var page bytes.Buffer
-	r.write(&page, a.times, note)
-	return os.WriteFile(out, page.Bytes(), 0o644)
+	var text bytes.Buffer
+	r.write(&text, a.times, note)
+	return os.WriteFile(page, text.Bytes(), 0o644)
 }
 
 // test runs the checks, in a process for each library: what one of them does to its process
@@ -98,7 +98,7 @@ func (a asking) test(ctx context.Context) ([]byte, error) {
 		mu    sync.Mutex
 		said  bytes.Buffer
 		all   sync.WaitGroup
-		slots = make(chan struct{}, a.atOnce)
+		slots = make(chan struct{}, atOnce)
 	)
 	for _, l := range checks.Libraries() {
 		if a.only != "" && !slices.Contains(strings.Split(a.only, ","), l.Name) {
