@@ -107,8 +107,6 @@ type Experiment struct {
 	// Together, if not nil, says in which cases the contenders are measured at the
 	// same time, because all they do is wait.
 	Together func(Depth, Case) bool
-	// Mixed: those cases are measured at the same time, too.
-	Mixed bool
 	// InTurn: the cases take turns as the contenders do, since they are compared with one
 	// another, and the machine is not the same from minute to minute.
 	InTurn bool

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -247,18 +248,15 @@ func TestRunMost(t *testing.T) {
 // not has the machine for itself.
 func TestRunTogether(t *testing.T) {
 	var busy atomic.Int64
-	var here [2]atomic.Int64
-	var all [2]chan struct{} // closed when the four of a repetition are there
-	for i := range all {
-		all[i] = make(chan struct{})
-	}
+	var mu sync.Mutex
+	here := map[string]int{}           // how many are there, by case and repetition
+	both := map[string]chan struct{}{} // closed when two are
 	e := Experiment{
 		Name:     "together",
 		Cases:    func(Depth) []Case { return []Case{{Name: "one"}, {Name: "busy"}, {Name: "two"}} },
-		Repeat:   func(Depth) int { return len(all) },
+		Repeat:   func(Depth) int { return 2 },
 		Fits:     func(Depth, contender.Contender, Case) bool { return true },
 		Together: func(_ Depth, k Case) bool { return k.Name != "busy" },
-		Mixed:    true,
 		Do: func(ctx context.Context, c *Cell) error {
 			if c.Case.Name == "busy" {
 				defer busy.Add(-1)
@@ -267,11 +265,18 @@ func TestRunTogether(t *testing.T) {
 				}
 				return nil
 			}
-			if here[c.Rep].Add(1) == 4 {
-				close(all[c.Rep])
+			which := fmt.Sprint(c.Case.Name, c.Rep)
+			mu.Lock()
+			if both[which] == nil {
+				both[which] = make(chan struct{})
 			}
+			there := both[which]
+			if here[which]++; here[which] == 2 {
+				close(there)
+			}
+			mu.Unlock()
 			select {
-			case <-all[c.Rep]:
+			case <-there:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()

@@ -56,7 +56,6 @@ func failover() Experiment {
 		// Who holds does not depend on what else the machine does; for how long nobody
 		// can does a little.
 		Together: func(d Depth, k Case) bool { return d != Full || k.How != leaderDies },
-		Mixed:    true,
 		Do: func(ctx context.Context, c *Cell) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()

@@ -116,16 +116,8 @@ func (r *runner) cells(e *Experiment) []*Cell {
 			}
 		}
 	}
-	if e.Mixed || e.InTurn {
-		alone := func(c *Cell) int { // they need the machine for themselves, and come last
-			if e.together(r.Depth, c.Case) {
-				return 0
-			}
-			return 1
-		}
-		slices.SortStableFunc(all, func(a, b *Cell) int {
-			return cmp.Or(cmp.Compare(a.Rep, b.Rep), cmp.Compare(alone(a), alone(b)))
-		})
+	if e.InTurn {
+		slices.SortStableFunc(all, func(a, b *Cell) int { return cmp.Compare(a.Rep, b.Rep) })
 	}
 	return all
 }
@@ -151,19 +143,16 @@ func (e *Experiment) takes(d Depth, c contender.Contender, k Case, rep int) bool
 	return rep < most(c) && e.Fits(d, c, k)
 }
 
-// together reports whether the contenders of a case are measured at the same time.
-func (e *Experiment) together(d Depth, k Case) bool { return e.Together != nil && e.Together(d, k) }
-
 func (r *runner) experiment(ctx context.Context, e *Experiment, cells []*Cell) {
 	if !e.Own {
 		r.openSites(ctx, cells)
 	}
 	for len(cells) > 0 {
-		// Those at the same time are of one repetition of a case, or of all cases.
-		n := 1
-		for n < len(cells) && e.together(r.Depth, cells[0].Case) && e.together(r.Depth, cells[n].Case) &&
-			cells[n].Rep == cells[0].Rep && (e.Mixed || cells[n].Case == cells[0].Case) {
-			n++
+		first, n := cells[0], 1
+		if e.Together != nil && e.Together(r.Depth, first.Case) {
+			for n < len(cells) && cells[n].Rep == first.Rep && cells[n].Case == first.Case {
+				n++
+			}
 		}
 		var wg sync.WaitGroup
 		for _, c := range cells[:n] {
