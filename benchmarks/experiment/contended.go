@@ -15,8 +15,8 @@ func contended() Experiment {
 		Name:     "contended",
 		Title:    "Contended",
 		Question: "How fast does a lock go from hand to hand, and does everybody get the same of it?",
-		Method: "Each client takes the name and gives it back at once, as often as it can. For the first tenth of a second that is not measured, so that what is shown is not how long it takes to connect; the time until each had the lock once is a figure of its own. " +
-			"Separate clients have connections of their own but live in one process, so that their moments can be compared; where they are goroutines of one client, they share it. " +
+		Method: "Each client takes the name and gives it back at once, as often as it can. The first tenth of a second, in which they connect, is not measured; the time until each had the lock once is a figure of its own. " +
+			"Separate clients have connections of their own but live in one process, so that one clock times them all; goroutines of one client share its connections. " +
 			"Requests are counted in a pass of their own, which is not timed, in the first repetitions only.",
 		Metrics: slices.Concat(
 			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of all clients together"}},

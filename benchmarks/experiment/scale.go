@@ -25,8 +25,8 @@ func scale() Experiment {
 		Name:     "scale",
 		Title:    "Scale",
 		Question: "What does one client cost that holds very many locks, and what is left of those that it once held?",
-		Method: "One client takes many names and holds them for a little longer than their TTL of 3 s, 100,000 of them for one of 15 s, or without renewing them. Heap and goroutines are the growth of this process for each lock, after a collection, goroutines the least of a third of the TTL; renewals are counted at the server. " +
-			"A lock's slack is the time left until its deadline, looked at all the time; it is least just before a renewal. " +
+		Method: "One client takes many names and holds them for a little longer than their TTL of 3 s, 100,000 of them for one of 15 s, or without renewing them. Heap and goroutines are by how much this process grows for each lock: the heap after a garbage collection, the goroutines at the fewest that are seen in a third of the TTL. Renewals are counted at the server. " +
+			"A lock's slack is the time left until its deadline; it is looked at again and again, and is least just before a renewal. " +
 			"For what is left behind, names are used once each, of all kinds that there are in turn, and the growth of what the server stores is divided by their number; " +
 			"in the full form, ZooKeeper does so on a server of its own that reaps its empty containers every 5 s instead of every minute, and as fast as it can.",
 		Metrics: []Metric{

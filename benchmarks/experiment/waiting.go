@@ -16,7 +16,7 @@ func waiting() Experiment {
 		Title:    "Waiting",
 		Question: "What do those cost who only wait? (Polling against watching.)",
 		Method: "One client holds the name, the others wait for it and nothing happens. " +
-			"The client's CPU is measured first, the requests (with whatever keeps sessions and leases alive) after it. " +
+			"The CPU of the waiting process is measured first, then the requests, those that keep sessions and leases alive among them. " +
 			"On Redis and PostgreSQL this project's waiters look once in a holder's TTL for themselves; their requests are counted over a whole one, of 15 s, which is the default. With a shorter TTL there are more in proportion. " +
 			"Then the holder lets go, everybody has a turn and releases at once, and the requests until the last one has had it are counted.",
 		Metrics: []Metric{

@@ -73,7 +73,7 @@ func method(in Input) Section {
 		Brief: true,
 		Text: []string{
 			"Everything ran on one machine: clients, servers and, where there are several nodes, all of them. There is no network between them but the loopback, so what is compared is the number of round trips, of writes to the disk, and the work that each takes; a real network adds its own time to every round trip.",
-			fresh(in) + "The contenders take turns (A B, B A): each repetition of a case is done with all of them before the next one begins, which goes in the opposite order, so that nobody always comes first to servers that have rested. Figures are medians of the repetitions, followed by half of their range in percent (±). Ratios are medians of the ratios of paired repetitions. Latencies are kept in HDR histograms. Requests are counted by the servers, not by the clients.",
+			fresh(in) + "The contenders take turns (A B, B A): each repetition of a case is done with all of them before the next one begins, which goes in the opposite order, so that nobody always comes first to servers that have rested. Figures are medians of the repetitions, followed by half of their range in percent (±). Ratios are medians of the ratios of paired repetitions. Latencies are kept in HDR histograms. A client asks again when it has given back, and not by a timetable: latencies are those of clients that always want the lock, and one that waits long does not ask meanwhile. Requests are counted by the servers, not by the clients.",
 			"Command: `" + in.Command + "`. " + parts(in.Outcome.Parts),
 		},
 	}
