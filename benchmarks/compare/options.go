@@ -26,9 +26,9 @@ type options struct {
 	Rivals      string   `help:"Other libraries to measure: names separated by commas, all or none. With some backends only, those on the same servers." default:"all" placeholder:"LIST"`
 	Experiments string   `help:"Experiments to run: names separated by commas, or all; those that -list shows with a star only if named." default:"all" placeholder:"LIST"`
 	Repeat      int      `help:"Repetitions of every experiment, instead of its own number." placeholder:"N"`
-	Redis       []string `help:"Addresses of Redis servers that run already (one, or five for RedLock); locks are taken on them, nothing else is touched." placeholder:"HOST:PORT"`
-	ZooKeeper   []string `name:"zookeeper" help:"Addresses of ZooKeeper servers that run already." placeholder:"HOST:PORT"`
-	Etcd        []string `help:"Addresses of etcd servers that run already." placeholder:"HOST:PORT"`
+	Redis       []string `env:"LOCKER_REDIS" help:"Addresses of Redis servers that run already (one, or five for RedLock); locks are taken on them, nothing else is touched." placeholder:"HOST:PORT"`
+	ZooKeeper   []string `name:"zookeeper" env:"LOCKER_ZOOKEEPER" help:"Addresses of ZooKeeper servers that run already." placeholder:"HOST:PORT"`
+	Etcd        []string `env:"LOCKER_ETCD" help:"Addresses of etcd servers that run already." placeholder:"HOST:PORT"`
 	Out         string   `help:"Folder for the reports (Markdown, JSON, HTML, plots); none writes no files." default:"results" placeholder:"DIR"`
 	From        string   `help:"Measure nothing: make the reports again from the JSON file of an earlier run." placeholder:"FILE"`
 	Page        string   `help:"Also put the short table and its plot between the marks in a Markdown file, such as docs/comparison.md of the project." placeholder:"FILE"`
@@ -125,7 +125,7 @@ func (o *options) depth() experiment.Depth {
 
 // plan turns the flags into what to run, and says what that leaves out.
 func (o *options) plan() (experiment.Plan, []string, error) {
-	p := experiment.Plan{Depth: o.depth(), Repeat: o.Repeat, Given: site.Given{}}
+	p := experiment.Plan{Depth: o.depth(), Repeat: o.Repeat}
 	if o.Repeat < 0 {
 		return p, nil, fmt.Errorf("-repeat: %d is less than zero", o.Repeat)
 	}
@@ -136,24 +136,11 @@ func (o *options) plan() (experiment.Plan, []string, error) {
 	if p.Experiments, err = chooseExperiments(o.Experiments); err != nil {
 		return p, nil, err
 	}
-	for service, given := range map[contender.Service]struct {
-		env   string
-		addrs []string
-	}{
-		contender.Redis:     {servers.EnvRedis, o.Redis},
-		contender.ZooKeeper: {servers.EnvZooKeeper, o.ZooKeeper},
-		contender.Etcd:      {servers.EnvEtcd, o.Etcd},
-	} {
-		if len(given.addrs) == 0 {
-			for a := range strings.SplitSeq(os.Getenv(given.env), ",") {
-				if a = strings.TrimSpace(a); a != "" {
-					given.addrs = append(given.addrs, a)
-				}
-			}
-		} else if err := os.Setenv(given.env, strings.Join(given.addrs, ",")); err != nil {
+	p.Given = site.Given{contender.Redis: o.Redis, contender.ZooKeeper: o.ZooKeeper, contender.Etcd: o.Etcd}
+	for env, addrs := range map[string][]string{servers.EnvRedis: o.Redis, servers.EnvZooKeeper: o.ZooKeeper, servers.EnvEtcd: o.Etcd} {
+		if err := os.Setenv(env, strings.Join(addrs, ",")); err != nil { // for those who start servers
 			return p, nil, err
 		}
-		p.Given[service] = given.addrs
 	}
 	var leftOut []string
 	if p.Depth != experiment.Full {

@@ -11,11 +11,12 @@ import (
 )
 
 func TestCommandLine(t *testing.T) {
+	t.Setenv("LOCKER_REDIS", "other:1")
+	t.Setenv("LOCKER_ZOOKEEPER", "c:3")
 	o, err := parse([]string{"-full", "-backends", "redis,etcd", "--experiments=alone,shop", "-redis", "a:1,b:2", "-repeat", "3"}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("LOCKER_REDIS", "")
 	p, _, err := o.plan()
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +25,10 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	if got := p.Given[contender.Redis]; len(got) != 2 || got[1] != "b:2" {
-		t.Errorf("addresses %v", got)
+		t.Errorf("addresses of the flag: %v", got)
+	}
+	if got := p.Given[contender.ZooKeeper]; len(got) != 1 || got[0] != "c:3" {
+		t.Errorf("addresses of the environment: %v", got)
 	}
 	if !strings.HasSuffix(o.command(), "run ./compare -full -backends redis,etcd --experiments=alone,shop -redis a:1,b:2 -repeat 3") {
 		t.Error(o.command())
