@@ -92,6 +92,14 @@ func (c *Cell) OpenCase(ctx context.Context) ([]contender.Client, error) {
 	return all, err
 }
 
+// as returns clients that take names as k says.
+func as(k contender.Kind, clients []contender.Client) (all []contender.Client) {
+	for _, client := range clients {
+		all = append(all, client.As(k))
+	}
+	return all
+}
+
 // On has the cell use servers, or a network before them, of its own, which end when the cell is done.
 func (c *Cell) On(s *site.Site, err error) error {
 	if err == nil {

@@ -44,9 +44,7 @@ func doPermits(ctx context.Context, c *Cell) error {
 	atOnce := 1
 	if c.Case.How == onePermit {
 		atOnce = 10
-		for i := range clients {
-			clients[i] = clients[i].As(contender.Kind{Permits: 1, Of: atOnce})
-		}
+		clients = as(contender.Kind{Permits: 1, Of: atOnce}, clients)
 	}
 	return c.contest(ctx, c.passOf(clients), contest{
 		warm: time.Second, window: 2 * time.Second,

@@ -85,10 +85,10 @@ func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
 	}
 	handOver := max(t.handOver.Quantile(.5), time.Microsecond)
 	w := &watch{waits: measure.NewHistogram(), origin: time.Now()}
-	all := []contender.Client{w.writer(writer, 20*handOver)}
+	all := []contender.Client{paced(w.writer(writer.Acquire), 20*handOver)}
 	for i := range c.Case.N {
 		reader := clients[i%len(clients)].As(contender.Kind{Shared: true})
-		all = append(all, w.reader(reader, 2*time.Duration(c.Case.N)*handOver))
+		all = append(all, paced(w.reader(reader.Acquire), 2*time.Duration(c.Case.N)*handOver))
 	}
 	p := c.passOf(all)
 	k := contest{window: pick(c.Depth, time.Second, time.Second, 2*time.Second), atOnce: int64(len(all))}
@@ -114,13 +114,9 @@ type watch struct {
 	passed atomic.Int64 // readers that asked after it and have had the name since
 }
 
-// reader has a client pause before each turn, for so long on average.
-func (w *watch) reader(client contender.Client, apart time.Duration) contender.Client {
-	take := client.Acquire
-	client.Acquire = func(ctx context.Context, name string) (contender.Held, error) {
-		if err := contender.Pause(ctx, rand.N(2*apart)); err != nil {
-			return nil, err
-		}
+// reader has those who take a name as take does be seen to overtake the writer.
+func (w *watch) reader(take contender.Taking) contender.Taking {
+	return func(ctx context.Context, name string) (contender.Held, error) {
 		asked := int64(time.Since(w.origin))
 		held, err := take(ctx, name)
 		if writer := w.asked.Load(); err == nil && writer > 0 && asked > writer {
@@ -128,16 +124,11 @@ func (w *watch) reader(client contender.Client, apart time.Duration) contender.C
 		}
 		return held, err
 	}
-	return client
 }
 
-// writer does so, too, and notes how long it waits.
-func (w *watch) writer(client contender.Client, apart time.Duration) contender.Client {
-	take := client.Acquire
-	client.Acquire = func(ctx context.Context, name string) (contender.Held, error) {
-		if err := contender.Pause(ctx, rand.N(2*apart)); err != nil {
-			return nil, err
-		}
+// writer notes how long the writer waits, and how many overtake it.
+func (w *watch) writer(take contender.Taking) contender.Taking {
+	return func(ctx context.Context, name string) (contender.Held, error) {
 		start := time.Now()
 		w.passed.Store(0)
 		w.asked.Store(int64(start.Sub(w.origin)))
@@ -149,5 +140,14 @@ func (w *watch) writer(client contender.Client, apart time.Duration) contender.C
 		}
 		return held, err
 	}
-	return client
+}
+
+// paced returns a client that pauses before each turn, for so long on average.
+func paced(take contender.Taking, apart time.Duration) contender.Client {
+	return contender.Client{Acquire: func(ctx context.Context, name string) (contender.Held, error) {
+		if err := contender.Pause(ctx, rand.N(2*apart)); err != nil {
+			return nil, err
+		}
+		return take(ctx, name)
+	}}
 }

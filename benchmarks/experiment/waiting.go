@@ -186,16 +186,12 @@ func doWaiting(ctx context.Context, c *Cell) error {
 	if err != nil {
 		return err
 	}
-	if c.Case.How == onePermit {
+	switch c.Case.How {
+	case manyReaders:
+		clients = as(contender.Kind{Shared: true}, clients)
+	case onePermit:
 		holder = holder.As(contender.Kind{Permits: 10, Of: 10})
-	}
-	for i := range clients {
-		switch c.Case.How {
-		case manyReaders:
-			clients[i] = clients[i].As(contender.Kind{Shared: true})
-		case onePermit:
-			clients[i] = clients[i].As(contender.Kind{Permits: 1, Of: 10})
-		}
+		clients = as(contender.Kind{Permits: 1, Of: 10}, clients)
 	}
 	q, err := c.lineUp(ctx, holder, clients, 0)
 	if err != nil {
