@@ -10,36 +10,6 @@ import (
 	"testing"
 )
 
-// Every line of Go in the documentation, and of SQL, stands in a file that is compiled.
-func TestCodeInDocs(t *testing.T) {
-	compiled := map[string]bool{}
-	for _, pattern := range []string{"*_test.go", "*/*_test.go", "docs/howto/*_test.go", "docs/howto/*/main.go", "benchmarks/migrate/*_test.go", "adapters/*/*_test.go", "recipes/*/*.go"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range linesOf(t, files...) {
-			compiled[code(strings.TrimRight(line, "`"))] = true // the last line of an SQL constant, too
-		}
-	}
-	blocks := 0
-	for _, page := range pages(t, "docs") {
-		compiles := false
-		for i, line := range linesOf(t, page) {
-			switch {
-			case strings.HasPrefix(line, "```"):
-				compiles = line == "```go" || line == "```sql"
-				blocks++
-			case compiles && !compiled[code(line)]:
-				t.Errorf("%s:%d is in no file that is compiled: %s", page, i+1, line)
-			}
-		}
-	}
-	if blocks < 10 {
-		t.Errorf("%d lines open or close a block", blocks)
-	}
-}
-
 var (
 	inlineLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	image      = regexp.MustCompile(`(?:src|href)="([^"]+)"`)
@@ -49,17 +19,9 @@ var (
 
 // Every link in the documentation leads to a file of this project, and to a heading in it.
 func TestLinksInDocs(t *testing.T) {
-	all := pages(t, "docs")
-	for _, pattern := range []string{"cmd/*/*.md", "benchmarks/*.md"} {
-		more, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, more...)
-	}
 	headings := map[string]map[string]bool{}
 	links := 0
-	for _, page := range all {
+	for _, page := range allPages(t) {
 		for i, line := range linesOf(t, page) {
 			found := append(inlineLink.FindAllStringSubmatch(line, -1), image.FindAllStringSubmatch(line, -1)...)
 			for _, m := range append(found, linkTarget.FindAllStringSubmatch(line, -1)...) {
@@ -104,7 +66,7 @@ func headingsOf(t *testing.T, page string) map[string]bool {
 // Every page of the documentation is linked from its index.
 func TestIndexOfDocs(t *testing.T) {
 	index := strings.Join(linesOf(t, "docs/README.md"), "\n")
-	for _, page := range pages(t, "docs") {
+	for _, page := range allPages(t) {
 		name, ok := strings.CutPrefix(filepath.ToSlash(page), "docs/")
 		if ok && name != "README.md" && !strings.Contains(index, "]("+name+")") {
 			t.Errorf("docs/README.md does not link %s", name)
@@ -112,18 +74,20 @@ func TestIndexOfDocs(t *testing.T) {
 	}
 }
 
-// pages returns the Markdown files of the project's folder, and of dir with all that is below it.
-func pages(t *testing.T, dir string) []string {
+// allPages returns every Markdown file of the project: those in its folder and in those below it.
+func allPages(t *testing.T) []string {
 	t.Helper()
-	all, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
+	var all []string
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (slices.Contains([]string{"results", "testdata", "node_modules"}, d.Name()) || len(path) > 1 && d.Name()[0] == '.'):
+			return filepath.SkipDir // what is not part of the project
+		case filepath.Ext(path) == ".md":
 			all = append(all, path)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -142,12 +106,6 @@ func linesOf(t *testing.T, files ...string) []string {
 		all = slices.AppendSeq(all, strings.SplitSeq(string(text), "\n"))
 	}
 	return all
-}
-
-// code returns a line without its comment and its spacing.
-func code(line string) string {
-	line, _, _ = strings.Cut(line, "//")
-	return strings.Join(strings.Fields(line), " ")
 }
 
 // CONTRIBUTING.md names every file of the core, and none that is not there.

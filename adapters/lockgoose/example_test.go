@@ -30,12 +30,20 @@ func Example() {
 	defer l.Close(ctx)
 
 	migrations := fstest.MapFS{"1_orders.sql": {Data: []byte("-- +goose Up\nCREATE TABLE orders (id INTEGER PRIMARY KEY);")}}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithLocker(lockgoose.New(l, "schema")))
-	if err != nil {
-		fmt.Println(err)
-		return
+	up := func() error {
+		provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithLocker(lockgoose.New(l, "schema")))
+		if err != nil {
+			return err
+		}
+		results, err := provider.Up(ctx)
+		fmt.Println(len(results), "migrations")
+		return err
 	}
-	results, err := provider.Up(ctx)
-	fmt.Println(len(results), err)
-	// Output: 1 <nil>
+	fmt.Println(up())
+	fmt.Println(up())
+	// Output:
+	// 1 migrations
+	// <nil>
+	// 0 migrations
+	// <nil>
 }

@@ -38,15 +38,17 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	m, err := migrate.NewWithInstance("iofs", files, "sqlite", lockmigrate.New(driver, l, "schema", 14*time.Minute))
-	if err != nil {
-		fmt.Println(err)
-		return
+	up := func() error {
+		m, err := migrate.NewWithInstance("iofs", files, "sqlite", lockmigrate.New(driver, l, "schema", 14*time.Minute))
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		m.LockTimeout = 15 * time.Minute
+		fmt.Println(m.Up())
+		return m.Up()
 	}
-	defer m.Close()
-	m.LockTimeout = 15 * time.Minute
-	fmt.Println(m.Up())
-	fmt.Println(m.Up())
+	fmt.Println(up())
 	// Output:
 	// <nil>
 	// no change

@@ -36,6 +36,27 @@ func TestSetState(t *testing.T) {
 	})
 }
 
+// pay is the statement in docs/using.md.
+const pay = `
+UPDATE orders SET state = 'paid', token = $1
+WHERE id = 42 AND token <= $1`
+
+// A holder writes as often as it likes; one that is late changes no row.
+func TestPay(t *testing.T) {
+	each(t, func(t *testing.T, db *sql.DB) {
+		lost, held := late.Holders(t)
+		for _, write := range []struct{ token, rows int64 }{{lost.Token(), 1}, {held.Token(), 1}, {lost.Token(), 0}, {held.Token(), 1}} {
+			result, err := db.ExecContext(t.Context(), pay, write.token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rows, err := result.RowsAffected(); rows != write.rows || err != nil {
+				t.Errorf("token %d changed %d rows, want %d: %v", write.token, rows, write.rows, err)
+			}
+		}
+	})
+}
+
 // inTransaction writes as a program does that changes several rows.
 func inTransaction(ctx context.Context, db *sql.DB, token int64, value string, fenced func()) error {
 	tx, err := db.BeginTx(ctx, nil)
