@@ -191,7 +191,7 @@ func TestReadme(t *testing.T) {
 	if err := lock.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; err != nil || !strings.HasPrefix(out.String(), "mine, with token ") {
+	if err := <-ended; err != nil || !strings.HasPrefix(out.String(), "mine, with token ") || !strings.HasSuffix(out.String(), "done: <nil>\n") {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/seed80cd6120/locker"
 	_ "github.com/seed80cd6120/locker/file" // for file://, which needs no server
@@ -13,16 +12,14 @@ import (
 
 func main() {
 	ctx := context.Background()
-	l, err := locker.Open(ctx, "file://", locker.WithTTL(5*time.Second))
+	l, err := locker.Open(ctx, "file://")
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer l.Close(ctx)
 	err = locker.Do(ctx, l, "job", func(ctx context.Context, lock *locker.Lock) error {
 		fmt.Println("mine, with token", lock.Token())
 		return ctx.Err() // do the work under ctx, which ends if the lock is lost
 	})
-	l.Close(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	fmt.Println("done:", err)
 }
