@@ -5,6 +5,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,22 +26,20 @@ const (
 // The sessions in the documentation are what happens. With -update they are written anew, of the commands that stand in
 // them.
 func TestSession(t *testing.T) {
-	howtos, err := filepath.Glob("../../docs/howto/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range append([]string{"README.md", "../../README.md"}, howtos...) {
+	sessions := 0
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before, rest, begun := strings.Cut(string(text), sessionBegin)
-		written, after, ended := strings.Cut(rest, sessionEnd)
-		if !begun && filepath.Dir(page) == "../../docs/howto" {
-			continue // it has none
+		if !begun {
+			continue
 		}
-		if !begun || !ended || strings.Contains(after, sessionBegin) {
-			t.Fatalf("%s has not one session", page)
+		sessions++
+		written, after, ended := strings.Cut(rest, sessionEnd)
+		if !ended || strings.Contains(after, sessionBegin) {
+			t.Fatalf("%s has more than one session", page)
 		}
 		t.Run(filepath.ToSlash(page), func(t *testing.T) {
 			happened := replay(t, written)
@@ -54,16 +53,74 @@ func TestSession(t *testing.T) {
 			}
 		})
 	}
+	if sessions < 3 {
+		t.Errorf("%d sessions", sessions)
+	}
+}
+
+// pages returns every Markdown file of the project.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Lines in the documentation that call locker do what they say. The server at db1 is a folder here.
+func TestShell(t *testing.T) {
+	t.Setenv("PATH", filepath.Dir(binary)+":"+os.Getenv("PATH"))
+	lines := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			line, indented := strings.CutPrefix(line, "    ")
+			line = strings.Replace(line, "go run ./cmd/locker ", "locker ", 1)
+			if !indented || !strings.HasPrefix(line, "locker ") {
+				continue
+			}
+			lines++
+			dir := t.TempDir()
+			t.Setenv("HOME", dir)
+			for _, script := range regexp.MustCompile(`\./\w+\.sh`).FindAllString(line, -1) {
+				if err := os.WriteFile(filepath.Join(dir, script), []byte("#!/bin/sh\necho it runs\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command("bash", "-c", strings.Replace(line, "redis://db1", "file://"+dir+"/db1", 1))
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil || string(out) != "it runs\n" {
+				t.Errorf("%s: %s%v, %s", page, line, err, out)
+			}
+		}
+	}
+	if lines < 2 {
+		t.Errorf("%d lines", lines)
+	}
 }
 
 // replay runs the commands of a session and returns them with what they have written.
 func replay(t *testing.T, written string) string {
 	var happened strings.Builder
 	s := newSession(t)
-	commands := 0
+	commands, waits := 0, true
 	for line := range strings.Lines(written) {
 		if command, ok := strings.CutPrefix(line, "$ "); ok {
 			commands++
+			if !waits && !strings.HasPrefix(command, "sleep ") {
+				t.Errorf("who pastes the session is too early with: %s", command)
+			}
+			waits = !strings.HasSuffix(command, "&\n")
 			happened.WriteString(line + s.run(strings.TrimSpace(command)))
 		}
 	}
