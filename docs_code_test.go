@@ -77,7 +77,7 @@ func blocks(t *testing.T, pages []string) []block {
 //   - text: no code; the pages are in notCode.
 func TestCodeInDocs(t *testing.T) {
 	var compiled []string // what a file has, in one string each
-	for _, pattern := range []string{"*_test.go", "*/*_test.go", "docs/howto/*_test.go", "docs/howto/*/main.go", "benchmarks/migrate/*_test.go", "adapters/*/*_test.go", "recipes/*/*.go"} {
+	for _, pattern := range []string{"*_test.go", "*/*_test.go", "docs/howto/*_test.go", "docs/howto/*/main.go", "benchmarks/migrate/*_test.go", "benchmarks/migrate/*/*_test.go", "adapters/*/*_test.go", "recipes/*/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
