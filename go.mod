@@ -3,7 +3,7 @@ module github.com/seed80cd6120/locker
 go 1.26.0
 
 require (
-	github.com/anishathalye/porcupine v0.1.4
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/go-redsync/redsync/v4 v4.17.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/redis/go-redis/v9 v9.22.0
