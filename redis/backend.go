@@ -58,10 +58,10 @@ func (b *backend) Acquire(ctx context.Context, claim *driver.Claim) (driver.Gran
 
 // wait queues until the claim is granted. failed is what is in the way for the time being.
 func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (driver.Grant, error) {
-	news := make(chan redisnode.Event, 4)
-	b.Join(c, func(e redisnode.Event) {
+	news := make(chan redisnode.Answer, 4)
+	b.Join(c, func(a redisnode.Answer) {
 		select {
-		case news <- e:
+		case news <- a:
 		default: // it looks soon: it has much to read
 		}
 	})
@@ -89,36 +89,26 @@ func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (d
 			failed, next = err, pause/2+rand.N(pause/2)
 			pause = min(2*pause, redisnode.MaxPause)
 		}
-		if g, ok := b.sleep(ctx, c, a, news, next); ok {
+		if g, ok := b.sleep(ctx, c, news, next); ok {
 			return g, nil
 		}
 	}
 }
 
 // sleep returns the grant that the server tells of; not ok when it is time to look, which is in next if there is no other
-// news, or ctx has ended. a is the server's last answer.
-func (b *backend) sleep(ctx context.Context, c *redisnode.Claim, a redisnode.Answer, news <-chan redisnode.Event,
-	next time.Duration) (g driver.Grant, ok bool) {
+// news, or ctx has ended.
+func (b *backend) sleep(ctx context.Context, c *redisnode.Claim, news <-chan redisnode.Answer, next time.Duration) (g driver.Grant, ok bool) {
 	timer := time.NewTimer(next)
 	defer timer.Stop()
-	for {
-		select {
-		case e := <-news:
-			if told, ok := a.After(e); ok {
-				// If less than half of its time is left, to ask counts the time anew.
-				g = grant(c, told)
-				return g, g.Until.Sub(b.clock.Now()) > c.TTL/2
-			}
-			if e.In == 0 {
-				return g, false
-			}
-			timer.Reset(e.In + 5*time.Millisecond)
-		case <-timer.C:
-			return g, false
-		case <-ctx.Done():
-			return g, false
-		}
+	select {
+	case a := <-news:
+		// If less than half of its time is left, to ask counts the time anew.
+		g = grant(c, a)
+		return g, a.Granted && g.Until.Sub(b.clock.Now()) > c.TTL/2
+	case <-timer.C:
+	case <-ctx.Done():
 	}
+	return g, false
 }
 
 // grant is the answer to the core.

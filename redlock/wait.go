@@ -32,7 +32,7 @@ func (b *backend) wait(ctx context.Context, c *claim) (driver.Grant, error) {
 	c.due, c.alarm = time.Now().Add(first), time.NewTimer(first)
 	c.mu.Unlock()
 	for _, p := range c.places {
-		p.Join(p.at, func(e redisnode.Event) { b.hear(listen, c, p, e) })
+		p.Join(p.at, func(a redisnode.Answer) { b.hear(listen, c, p, a) })
 		defer p.Leave(p.at)
 		b.working.Go(func() { b.subscribe(listen, c, p) })
 	}
@@ -106,31 +106,27 @@ func (c *claim) look() redisnode.How {
 }
 
 // hear takes news from a node; it does not block.
-func (b *backend) hear(listen context.Context, c *claim, p *place, e redisnode.Event) {
+func (b *backend) hear(listen context.Context, c *claim, p *place, a redisnode.Answer) {
 	switch {
-	case e.Granted:
+	case a.Granted:
 		c.mu.Lock()
-		if a, ok := p.said.After(e); ok {
-			p.heard(a)
-		}
+		p.heard(a)
 		c.mu.Unlock()
 		if b.held(c) < b.quorum {
 			c.lookIn(stragglers, true) // if the other nodes do not follow
 		} else {
 			c.lookIn(0, false)
 		}
-	case e.In > 0:
-		c.lookIn(e.In+stragglers, false)
-	case e.Received == 0: // the subscription was interrupted
-		c.lookIn(0, false)
-		b.working.Go(func() { b.subscribe(listen, c, p) })
-	default: // somebody took its place in the queue: it queues anew, at the end
+	case a.Evicted: // it queues anew, at the end
 		c.mu.Lock()
 		if now := time.Now(); now.Sub(c.evicted) > sameEviction { // the first node to say so
 			c.since, c.evicted = b.time(), now
 		}
 		c.mu.Unlock()
 		c.lookIn(stragglers, false)
+	default: // the subscription was interrupted, or the name stays taken for another time than was known
+		c.lookIn(stragglers, false)
+		b.working.Go(func() { b.subscribe(listen, c, p) })
 	}
 }
 

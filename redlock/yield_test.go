@@ -19,7 +19,7 @@ func TestYieldAfterLostAnswer(t *testing.T) {
 
 	c := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, true))
 	v := c.places[0]
-	v.Join(v.at, func(redisnode.Event) {})
+	v.Join(v.at, func(redisnode.Answer) {})
 	defer v.Leave(v.at)
 	must(t, v.Ready(within(t, 10*time.Second), v.at)) // without that it is not asked to yield
 	list[0].SwallowReply(isAcquire, 0)
@@ -43,7 +43,7 @@ func TestYieldRefusedAfterLostAnswer(t *testing.T) {
 	must(t, other.Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
 	c := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, true))
 	p := c.places[0]
-	p.Join(p.at, func(redisnode.Event) {})
+	p.Join(p.at, func(redisnode.Answer) {})
 	defer p.Leave(p.at)
 	must(t, p.Ready(ctx, p.at))
 	list[0].SwallowReply(isAcquire, 0)

@@ -48,14 +48,14 @@ func BenchmarkServer(b *testing.B) {
 		release(c)
 	})
 	last := n.exclusive("queued")
-	n.Join(last, func(Event) {})
+	n.Join(last, func(Answer) {})
 	if err := n.Ready(ctx, last); err != nil {
 		b.Fatal(err)
 	}
 	take(last, Queue)
 	measure("queued", 2, func() {
 		c := n.exclusive("queued")
-		n.Join(c, func(Event) {})
+		n.Join(c, func(Answer) {})
 		take(c, Queue)
 		release(last)
 		last = c

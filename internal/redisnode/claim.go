@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/look"
-	"github.com/seed80cd6120/locker/internal/servertime"
 )
 
 const (
@@ -33,7 +32,9 @@ type Claim struct {
 	lateUntil int64 // until when a request that had no answer may have an effect, or 0
 	unsure    bool  // a request to release it had no answer
 
-	tell func(Event) // called with news as long as it waits; guarded by Node.mu
+	// Guarded by Node.mu:
+	tell func(Answer) // called with news as long as it waits
+	said Answer       // to the last request to acquire
 }
 
 // Claim returns the claim c at the node.
@@ -67,7 +68,8 @@ const (
 	Yield How = "yield" // the same, and where it holds the name those who are older and wait go before it
 )
 
-// Answer is what the server said to a request to acquire.
+// Answer is what the server said to a request to acquire, or what news makes of that: a grant, and otherwise that the
+// claim had better ask again.
 type Answer struct {
 	// Sent is a moment before which the server has not begun to count the TTL, Now the server's time then, or
 	// later, in microseconds.
@@ -80,20 +82,12 @@ type Answer struct {
 	// how many wait before the claim.
 	Left  time.Duration
 	Ahead int64
+	// Evicted: somebody took its place in the queue away.
+	Evicted bool
 }
 
 // NextLook returns when a waiter looks by itself.
 func (a Answer) NextLook() time.Duration { return look.In(a.Left, a.Ahead == 0) }
-
-// After returns what the server says by the news e of a grant, after its answer a; not ok if the claim had
-// better ask.
-func (a Answer) After(e Event) (granted Answer, ok bool) {
-	began, ok := servertime.Began(a.Sent, a.Now, e.Now, e.Received)
-	if !ok || !e.Granted || a.Now == 0 {
-		return a, false
-	}
-	return Answer{Sent: began, Now: e.Now, Granted: true, Token: e.Token, Spare: e.Spare}, true
-}
 
 // Acquire asks for the name. Of a holder the time is counted anew. proposed is a token that the server gives
 // if it can, 0 for none. A refusal of a claim that does not wait promises nothing about requests that had no answer; see
@@ -124,14 +118,18 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How, proposed int64) (
 		case 1:
 			c.Touched = true
 			a.Granted, a.Token, a.Spare = true, list[2], list[3]
-			return a, nil
 		case 0:
 			c.Touched = c.Touched || how == Queue || how == Yield
 			a.Left, a.Ahead = time.Duration(list[2])*time.Millisecond, list[3]
-			return a, nil
 		case -1:
 			return Answer{}, errors.New("the claim has been given up")
+		default:
+			continue
 		}
+		n.mu.Lock()
+		c.said = a
+		n.mu.Unlock()
+		return a, nil
 	}
 	return Answer{}, fmt.Errorf("the request came late %d times: the server's time moves", lateTries)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -158,26 +159,36 @@ func TestProposedTokens(t *testing.T) {
 	}
 }
 
+// stopped is a clock at which it is always the same time.
+type stopped driver.Instant
+
+func (c stopped) Now() driver.Instant { return driver.Instant(c) }
+
 // A grant that is told counts from when the server can have begun, and not if the waiter has heard later things.
 func TestGrantThatIsToldLate(t *testing.T) {
 	now := driver.Instant(time.Hour)
+	n := open(t, connect(t, "127.0.0.1:1"))
+	n.clock = stopped(now)
 	const second = 1_000_000
 	at := func(s float64) driver.Instant { return now.Add(time.Duration(s * float64(time.Second))) }
 	for what, row := range map[string]struct {
-		a    Answer
-		e    Event
+		said Answer
+		told int64          // when it was granted
 		want driver.Instant // 0: ask
 	}{
-		"on time":                         {Answer{Sent: at(-5), Now: 100 * second}, Event{Now: 105 * second, Received: now}, now},
-		"a second late":                   {Answer{Sent: at(-5), Now: 100 * second}, Event{Now: 104 * second, Received: now}, at(-1)},
-		"from before the last look":       {Answer{Sent: at(-1), Now: 100 * second}, Event{Now: 99 * second, Received: now}, 0},
-		"the server's clock jumped ahead": {Answer{Sent: at(-1), Now: 100 * second}, Event{Now: 900 * second, Received: now}, now},
-		"nothing was answered":            {Answer{}, Event{Now: 900 * second, Received: now}, 0},
+		"on time":                         {Answer{Sent: at(-5), Now: 100 * second}, 105 * second, now},
+		"a second late":                   {Answer{Sent: at(-5), Now: 100 * second}, 104 * second, at(-1)},
+		"from before the last look":       {Answer{Sent: at(-1), Now: 100 * second}, 99 * second, 0},
+		"the server's clock jumped ahead": {Answer{Sent: at(-1), Now: 100 * second}, 900 * second, now},
+		"nothing was answered":            {Answer{}, 900 * second, 0},
 	} {
-		row.e.Granted, row.e.Token = true, 7
-		g, ok := row.a.After(row.e)
-		if ok != (row.want != 0) || ok && (g.Sent != row.want || g.Token != 7 || !g.Granted) {
-			t.Errorf("%s: %+v, %v", what, g, ok)
+		c := n.exclusive(t.Name())
+		var a Answer
+		n.Join(c, func(told Answer) { a = told })
+		c.said = row.said
+		n.hear(fmt.Sprintf("granted %s 7 0 %d %s", c.ID, row.told, c.lock))
+		if a.Granted != (row.want != 0) || a.Granted && (a.Sent != row.want || a.Token != 7) {
+			t.Errorf("%s: %+v", what, a)
 		}
 	}
 }

@@ -43,11 +43,11 @@ func TestShortWays(t *testing.T) {
 func (n *Node) commonestCases(t *testing.T, name string) (said []string) {
 	ctx := within(t, 20*time.Second)
 	claims := make([]*Claim, 5)
-	news := make(chan Event, 10)
+	news := make(chan Answer, 10)
 	for i := range claims {
 		c := n.exclusive(name)
 		c.ID, c.Owner, c.Spare, c.Since = fmt.Sprintf("%032x", i), fmt.Sprint("owner ", i), 100, int64(1000+i)
-		n.Join(c, func(e Event) { news <- e })
+		n.Join(c, func(e Answer) { news <- e })
 		claims[i] = c
 	}
 	if err := n.Ready(ctx, claims[0]); err != nil {

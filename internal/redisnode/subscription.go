@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/servertime"
 )
 
 const (
@@ -22,19 +23,6 @@ const (
 	MaxPause = time.Second
 )
 
-// Event is news for a claim that waits. The zero value tells it to look, which is to ask for the name again:
-// a subscription was interrupted.
-type Event struct {
-	// Granted: the server made the claim the holder at Now by its clock, in microseconds.
-	Granted      bool
-	Token, Spare int64
-	Now          int64
-	// Received is when the news came, if the server sent any.
-	Received driver.Instant
-	// In is when to look otherwise; zero if its place in the queue was taken away.
-	In time.Duration
-}
-
 // subscription is a connection on which a server tells a node news: on one channel, in a Cluster on one for each
 // bucket in which something has waited. go-redis would repair it silently; here it ends when it breaks, and
 // those who wait make another, so that nobody misses what happened in between.
@@ -45,8 +33,9 @@ type subscription struct {
 	err      error // why it has ended
 }
 
-// Join has c told news by tell, which must not block, until Leave, while its subscription stands: see Ready.
-func (n *Node) Join(c *Claim, tell func(Event)) {
+// Join has c told news by tell, which must not block, until Leave, while its subscription stands: see Ready. When that
+// is interrupted c is told to ask.
+func (n *Node) Join(c *Claim, tell func(Answer)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c.tell = tell
@@ -145,7 +134,7 @@ func (n *Node) read(server string, s *subscription) {
 	close(s.ended)
 	for _, c := range n.waited {
 		if c.tell != nil && s.tells(c) {
-			c.tell(Event{})
+			c.tell(Answer{})
 		}
 	}
 }
@@ -196,28 +185,27 @@ func (n *Node) test(s *subscription, channel string) {
 	}
 }
 
-// hear takes a message: nothing, "look <id> [<milliseconds>]" or "granted <id> <token> <spare> <now> <key of the
-// lock>".
+// hear takes a message: nothing, "look <id>", "evicted <id>" or "granted <id> <token> <spare> <now> <key of the lock>".
 func (n *Node) hear(text string) {
 	words := append(strings.SplitN(text, " ", 6), make([]string, 5)...)
-	e := Event{Received: n.clock.Now()}
-	switch words[0] {
-	case "look":
-		e.In = time.Duration(number(words[2])) * time.Millisecond
-	case "granted":
-		e.Granted, e.Token, e.Spare, e.Now = true, number(words[2]), number(words[3]), number(words[4])
-	default:
+	token, spare, now := number(words[2]), number(words[3]), number(words[4])
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.waited[words[1]]
+	if c == nil {
+		if name, ok := n.keys.name(words[5]); ok {
+			// The queue still knew a claim that has ended, as one does that comes back after a failover.
+			ended := n.Claim(&driver.Claim{ID: words[1], Name: name})
+			n.working.Go(func() { _, _, _ = n.release(n.life, ended, "free", 0) })
+		}
 		return
 	}
-	n.mu.Lock()
-	c := n.waited[words[1]]
-	if c != nil && c.tell != nil {
-		c.tell(e)
+	a := Answer{Evicted: words[0] == "evicted"}
+	began, ok := servertime.Began(c.said.Sent, c.said.Now, now, n.clock.Now())
+	if words[0] == "granted" && c.said.Now != 0 && ok {
+		a = Answer{Sent: began, Now: now, Granted: true, Token: token, Spare: spare}
 	}
-	n.mu.Unlock()
-	if name, ok := n.keys.name(words[5]); c == nil && ok {
-		// The queue still knew a claim that has ended, as one does that comes back after a failover.
-		ended := n.Claim(&driver.Claim{ID: words[1], Name: name})
-		n.working.Go(func() { _, _, _ = n.release(n.life, ended, "free", 0) })
+	if c.tell != nil {
+		c.tell(a)
 	}
 }

@@ -15,13 +15,13 @@ local id, answer = ARGV[1], 0
 local how, amount = string.match(ARGV[2], '^(%a+) ?(%d*)$')
 amount = tonumber(amount)
 
--- Removes the claim from the queue, and has it look: it may have been evicted. Returns whether it stood there.
+-- Removes the claim from the queue, and tells it: it may have been somebody else who did. Returns whether it stood there.
 local function leave()
   for _, entry in ipairs(value('LRANGE', queue, 0, -1) or {}) do
     local c = string.find(entry, id, 3, true) == 3 and parse(entry)
     if c then
       redis.call('LREM', queue, 0, entry)
-      tell(c.channel, 'look ' .. id)
+      tell(c.channel, 'evicted ' .. id)
       return true
     end
   end
@@ -40,7 +40,7 @@ elseif h and how == 'linger' then
   h.ends, h.ttl = now + amount * 1000, amount -- the ttl, too, so that nobody cuts it short
   put(h, 0)
   local first = parse(value('LINDEX', queue, 0))
-  if first then tell(first.channel, 'look ' .. first.id .. ' ' .. amount) end
+  if first then tell(first.channel, 'look ' .. first.id) end
 end
 local late = math.ceil((ARGV[4] - now) / 1000) + 1
 if late > 0 then redis.call('SET', KEYS[4], '', 'PX', late) end
