@@ -16,7 +16,7 @@ import (
 // checkEvery is how soon a holder learns that its key was deleted by hand.
 const checkEvery = 750 * time.Millisecond
 
-// backend is the driver. Close, Look, Names and Evict are the node's.
+// backend is the driver. All but Traits and Acquire is the node's.
 type backend struct {
 	*redisnode.Node
 	clock driver.Clock
@@ -44,14 +44,14 @@ func (b *backend) Acquire(ctx context.Context, claim *driver.Claim) (driver.Gran
 	if c.Wait && b.Listening(c) {
 		return b.wait(ctx, c, nil)
 	}
-	a, err := b.Node.Acquire(ctx, c, redisnode.Try, 0)
+	a, err := b.Node.Acquire(ctx, c, redisnode.Try)
 	switch {
 	case err == nil && a.Granted:
 		return grant(c, a), nil
 	case c.Wait && (err == nil || redisnode.Transient(err)):
 		return b.wait(ctx, c, err)
 	case err == nil:
-		err = b.Node.Abandon(ctx, c) // an earlier sending of the request may still take the name
+		err = b.Abandon(ctx, claim) // an earlier sending of the request may still take the name
 	}
 	return driver.Grant{}, cmp.Or(err, driver.ErrTaken)
 }
@@ -73,7 +73,7 @@ func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (d
 			err = b.Ready(ctx, c)
 		}
 		if err == nil {
-			a, err = b.Node.Acquire(ctx, c, redisnode.Queue, 0)
+			a, err = b.Node.Acquire(ctx, c, redisnode.Queue)
 		}
 		next := a.NextLook()
 		switch {
@@ -114,33 +114,4 @@ func (b *backend) sleep(ctx context.Context, c *redisnode.Claim, news <-chan red
 // grant is the answer to the core.
 func grant(c *redisnode.Claim, a redisnode.Answer) driver.Grant {
 	return driver.Grant{Token: a.Token, Spare: a.Spare, Until: a.Sent.Add(c.TTL)}
-}
-
-func stateOf(c *driver.Claim) *redisnode.Claim { return c.State.(*redisnode.Claim) }
-
-// Renew implements [driver.Driver].
-func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
-	all := make([]*redisnode.Claim, len(claims))
-	for i, c := range claims {
-		all[i] = stateOf(c)
-	}
-	b.Node.Renew(ctx, all, func(c *redisnode.Claim, until driver.Instant, err error) { report(c.Claim, until, err) })
-}
-
-// Release implements [driver.Driver].
-func (b *backend) Release(ctx context.Context, c *driver.Claim) error { return b.Linger(ctx, c, 0) }
-
-// Linger implements [driver.Lingerer].
-func (b *backend) Linger(ctx context.Context, c *driver.Claim, d time.Duration) error {
-	return b.Node.Release(ctx, stateOf(c), d, 0)
-}
-
-// Abandon implements [driver.Driver].
-func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
-	return b.Node.Abandon(ctx, stateOf(c))
-}
-
-// Lighten implements [driver.Weigher].
-func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
-	return b.Node.Lighten(ctx, stateOf(c), weight)
 }

@@ -81,7 +81,8 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 				return err
 			}
 		}
-		a, err = p.Acquire(ctx, p.at, how, token)
+		p.at.Proposed = token
+		a, err = p.Acquire(ctx, p.at, how)
 		return err
 	})
 	c.mu.Lock()

@@ -37,7 +37,10 @@ func (b *backend) enough(answered int) int { return max(1, answered-(len(b.nodes
 // Lighten implements [driver.Weigher].
 func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) error {
 	lighter, gone, err := each(ctx, b, func(ctx context.Context, i int) (int, error) {
-		return i, b.nodes[i].Lighten(ctx, stateOf(dc).places[i].at, weight)
+		p := stateOf(dc).places[i]
+		p.calls.Lock()
+		defer p.calls.Unlock()
+		return i, p.Lighten(ctx, dc, weight)
 	})
 	switch {
 	case err != nil || len(lighter) >= b.quorum:

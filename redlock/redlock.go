@@ -110,6 +110,7 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s setting
 		}
 		redis, err := redisnode.Open(client, redisnode.Options{
 			Prefix: s.prefix, Kind: "q", ByAge: true, Clock: cfg.Clock, Logger: cfg.Logger,
+			At: func(c *driver.Claim) *redisnode.Claim { return stateOf(c).places[i].at },
 		})
 		if err != nil {
 			return nil, fmt.Errorf("client %d: %w", i, err)

@@ -69,13 +69,14 @@ func (b *backend) finishAt(c *claim, p *place, next int64) error {
 	switch {
 	case settled(p.end):
 	case !p.at.Touched:
-		_ = p.Abandon(b.life, p.at) // asks nothing
+		_ = p.Abandon(b.life, c.Claim) // asks nothing
 		p.end = driver.ErrGone
 	default:
 		c.mu.Lock()
 		left := max(0, c.linger.Sub(b.clock.Now()))
 		c.mu.Unlock()
-		p.end = b.request(p.node, func(ctx context.Context) error { return p.Release(ctx, p.at, left, next) })
+		p.at.Proposed = next
+		p.end = b.request(p.node, func(ctx context.Context) error { return p.Linger(ctx, c.Claim, left) })
 	}
 	return p.end
 }

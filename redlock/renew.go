@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/seed80cd6120/locker/driver"
-	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 // renewal is what the nodes have said of one holding: which of them hold it, and until when these do at least.
@@ -21,12 +20,8 @@ type renewal struct {
 func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	var mu sync.Mutex
 	open := make(map[*driver.Claim]*renewal, len(claims)) // those of which no majority has said anything
-	at := make([][]*redisnode.Claim, len(b.nodes))
 	for _, dc := range claims {
 		open[dc] = &renewal{b.unheard(), math.MaxInt64}
-		for i, p := range stateOf(dc).places {
-			at[i] = append(at[i], p.at)
-		}
 	}
 	hear := func(i int, dc *driver.Claim, until driver.Instant, vote error) {
 		mu.Lock()
@@ -49,9 +44,9 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 	}
 	b.ask(ctx, func(i int) error {
 		err := b.send(b.nodes[i], func(ctx context.Context) (err error) {
-			b.nodes[i].Renew(ctx, at[i], func(c *redisnode.Claim, until driver.Instant, vote error) {
+			b.nodes[i].Renew(ctx, claims, func(dc *driver.Claim, until driver.Instant, vote error) {
 				if settled(vote) {
-					hear(i, c.Claim, until, vote)
+					hear(i, dc, until, vote)
 				} else {
 					err = vote
 				}
@@ -59,8 +54,8 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 			return err
 		})
 		if err != nil {
-			for _, c := range at[i] {
-				hear(i, c.Claim, 0, err) // those that it has not confirmed
+			for _, dc := range claims {
+				hear(i, dc, 0, err) // those that it has not confirmed
 			}
 		}
 		return err

@@ -18,12 +18,12 @@ func BenchmarkServer(b *testing.B) {
 	n := open(b, client)
 	ctx := context.Background()
 	take := func(c *Claim, how How) {
-		if _, err := n.Acquire(ctx, c, how, 0); err != nil {
+		if _, err := n.Acquire(ctx, c, how); err != nil {
 			b.Fatal(err)
 		}
 	}
 	release := func(c *Claim) {
-		if err := n.Release(ctx, c, 0, 0); err != nil && err != driver.ErrGone {
+		if err := n.Release(ctx, c.Claim); err != nil && err != driver.ErrGone {
 			b.Fatal(err)
 		}
 	}

@@ -25,6 +25,9 @@ type Claim struct {
 	Since int64
 	// Touched: the server may know of it.
 	Touched bool
+	// Proposed is a token that the server gives next if it can: to the claim, or after its release to whoever comes; 0 for
+	// none.
+	Proposed int64
 
 	lock, queue, clock, gone string // keys
 	channel                  string // where it is told news if it waits
@@ -89,10 +92,9 @@ type Answer struct {
 // NextLook returns when a waiter looks by itself.
 func (a Answer) NextLook() time.Duration { return look.In(a.Left, a.Ahead == 0) }
 
-// Acquire asks for the name. Of a holder the time is counted anew. proposed is a token that the server gives
-// if it can, 0 for none. A refusal of a claim that does not wait promises nothing about requests that had no answer; see
-// LateUntil.
-func (n *Node) Acquire(ctx context.Context, c *Claim, how How, proposed int64) (Answer, error) {
+// Acquire asks for the name. Of a holder the time is counted anew. A refusal of a claim that does not wait promises
+// nothing about requests that had no answer; see LateUntil.
+func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 	order := ""
 	if n.opts.ByAge {
 		order = "age"
@@ -101,7 +103,7 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How, proposed int64) (
 		a := Answer{Sent: n.clock.Now()}
 		latest := n.Time() + fresh.Microseconds()
 		answer, lost, err := n.run(ctx, n.scripts.acquire, []string{c.lock, c.queue, c.clock, c.gone},
-			c.entry(), latest, proposed, string(how), order)
+			c.entry(), latest, c.Proposed, string(how), order)
 		if lost {
 			c.lateUntil, c.Touched = max(c.lateUntil, latest), true
 		}
@@ -138,16 +140,18 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How, proposed int64) (
 // still have an effect unless the claim is given up; 0 if all had one.
 func (c *Claim) LateUntil() int64 { return c.lateUntil }
 
-// Release frees the name, or keeps it for linger more, grants it to those who wait, and sees to it that
-// requests of the claim that are still on their way will have no effect. It returns driver.ErrGone if the
-// claim does not hold the name, unless an earlier request to release had no answer. proposed is a token
-// for the next holder, or 0.
-func (n *Node) Release(ctx context.Context, c *Claim, linger time.Duration, proposed int64) error {
-	how := "free"
-	if linger > 0 {
-		how = fmt.Sprint("linger ", millis(linger))
+// Release implements [driver.Driver]; see Linger.
+func (n *Node) Release(ctx context.Context, c *driver.Claim) error { return n.Linger(ctx, c, 0) }
+
+// Linger implements [driver.Lingerer]. It frees the name, or keeps it for d more, grants it to those who wait, and sees to it
+// that requests of the claim that are still on their way will have no effect. It returns driver.ErrGone if the claim
+// does not hold the name, unless an earlier request to release had no answer.
+func (n *Node) Linger(ctx context.Context, dc *driver.Claim, d time.Duration) error {
+	c, how := n.at(dc), "free"
+	if d > 0 {
+		how = fmt.Sprint("linger ", millis(d))
 	}
-	answer, lost, err := n.release(ctx, c, how, proposed)
+	answer, lost, err := n.release(ctx, c, how)
 	c.unsure = c.unsure || lost
 	if err != nil {
 		return err
@@ -159,32 +163,30 @@ func (n *Node) Release(ctx context.Context, c *Claim, linger time.Duration, prop
 	return nil
 }
 
-// Abandon leaves nothing of the claim on the server: neither its holding nor its place in the queue nor the
-// effect of requests of it that are still on their way.
-func (n *Node) Abandon(ctx context.Context, c *Claim) error {
-	if !c.Touched {
+// Abandon implements [driver.Driver]. It asks nothing if the server cannot know of the claim.
+func (n *Node) Abandon(ctx context.Context, dc *driver.Claim) error {
+	if c := n.at(dc); !c.Touched {
 		n.forget(c)
 		return nil
 	}
-	if err := n.Release(ctx, c, 0, 0); err != driver.ErrGone {
+	if err := n.Release(ctx, dc); err != driver.ErrGone {
 		return err
 	}
 	return nil
 }
 
-// Lighten gives the claim a smaller weight; it returns driver.ErrGone if the claim does not hold the name.
-func (n *Node) Lighten(ctx context.Context, c *Claim, weight int32) error {
-	answer, _, err := n.release(ctx, c, fmt.Sprint("keep ", weight), 0)
+// Lighten implements [driver.Weigher].
+func (n *Node) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
+	answer, _, err := n.release(ctx, n.at(c), fmt.Sprint("keep ", weight))
 	if err == nil && answer != held {
 		err = driver.ErrGone
 	}
 	return err
 }
 
-// Evict removes the claim with this ID from the holders or the queue of name; a waiter is told and queues anew.
-// It returns driver.ErrGone if there is none.
+// Evict implements [driver.Evictor].
 func (n *Node) Evict(ctx context.Context, name, id string) error {
-	answer, lost, err := n.release(ctx, n.Claim(&driver.Claim{ID: id, Name: name}), "free", 0)
+	answer, lost, err := n.release(ctx, n.Claim(&driver.Claim{ID: id, Name: name}), "free")
 	if err == nil && answer == 0 && !lost {
 		err = driver.ErrGone
 	}
@@ -195,8 +197,8 @@ func (n *Node) Evict(ctx context.Context, name, id string) error {
 const held = 1
 
 // release runs release.lua.
-func (n *Node) release(ctx context.Context, c *Claim, how string, proposed int64) (answer int64, lost bool, err error) {
-	cmd, lost, err := n.run(ctx, n.scripts.release, []string{c.lock, c.queue, c.clock, c.gone}, c.ID, how, proposed, c.lateUntil)
+func (n *Node) release(ctx context.Context, c *Claim, how string) (answer int64, lost bool, err error) {
+	cmd, lost, err := n.run(ctx, n.scripts.release, []string{c.lock, c.queue, c.clock, c.gone}, c.ID, how, c.Proposed, c.lateUntil)
 	if err == nil {
 		answer, err = cmd.Int64()
 	}

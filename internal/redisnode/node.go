@@ -2,8 +2,8 @@
 // logical Redis, which is a single server, a master that Sentinels look after, or a Cluster. What is on
 // the server is described in lua/lib.lua.
 //
-// A [Node] sends the requests about a [Claim], returns soon after their context has ended whatever the
-// client does, and tells waiting claims what the server says. It decides nothing.
+// A [Node] is a driver, but for what makes it wait: it sends the requests about a [Claim], returns soon after
+// their context has ended whatever the client does, and tells waiting claims what the server says. It decides nothing.
 package redisnode
 
 import (
@@ -32,6 +32,8 @@ type Options struct {
 	Kind string
 	// ByAge: those who wait for a name do so in the order of [Claim.Since], not of their arrival.
 	ByAge bool
+	// At returns what the node keeps of a claim. Without it that is [driver.Claim.State].
+	At func(*driver.Claim) *Claim
 	// Clock is that of the core.
 	Clock driver.Clock
 	// Logger is told what no caller can be told.
@@ -43,6 +45,7 @@ type Node struct {
 	client  goredis.UniversalClient
 	cluster cluster // the client again, if it is one of a Cluster
 	opts    Options
+	at      func(*driver.Claim) *Claim
 	keys    keys
 	id      string // of this node in its channels
 	clock   driver.Clock
@@ -84,9 +87,12 @@ func Open(client goredis.UniversalClient, o Options) (*Node, error) {
 	}
 	sharded, _ := client.(cluster)
 	n := &Node{
-		client: client, cluster: sharded, opts: o, keys: keys{o.Prefix, o.Kind}, id: rand.Text(),
+		client: client, cluster: sharded, opts: o, at: o.At, keys: keys{o.Prefix, o.Kind}, id: rand.Text(),
 		clock: o.Clock, time: servertime.New(o.Clock), scripts: newScripts(sharded != nil),
 		subs: make(map[string]*subscription), waited: make(map[string]*Claim), hooked: hooks(client),
+	}
+	if n.at == nil {
+		n.at = func(c *driver.Claim) *Claim { return c.State.(*Claim) }
 	}
 	n.life, n.die = context.WithCancel(context.Background())
 	return n, nil

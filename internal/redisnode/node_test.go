@@ -43,9 +43,11 @@ func open(t testing.TB, client goredis.UniversalClient) *Node {
 func (n *Node) exclusive(name string) *Claim {
 	var id [16]byte
 	_, _ = rand.Read(id[:])
-	return n.Claim(&driver.Claim{
+	c := n.Claim(&driver.Claim{
 		Name: name, ID: hex.EncodeToString(id[:]), Owner: "me", Weight: driver.All, Limit: driver.All, TTL: 10 * time.Second,
 	})
+	c.State = c
+	return c
 }
 
 func within(t testing.TB, d time.Duration) context.Context {
@@ -73,12 +75,12 @@ func TestLateRequests(t *testing.T) {
 	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
 	ctx := within(t, 20*time.Second)
 	for what, end := range map[string]func(*Claim) error{
-		"given up": func(c *Claim) error { return n.Abandon(ctx, c) },
+		"given up": func(c *Claim) error { return n.Abandon(ctx, c.Claim) },
 		"released": func(c *Claim) error {
-			if _, err := n.Acquire(ctx, c, Try, 0); err != nil {
+			if _, err := n.Acquire(ctx, c, Try); err != nil {
 				return err
 			}
-			return n.Release(ctx, c, 0, 0)
+			return n.Release(ctx, c.Claim)
 		},
 	} {
 		c := n.exclusive(t.Name())
@@ -107,10 +109,10 @@ func TestServerTimeDiffers(t *testing.T) {
 		ctx := within(t, 20*time.Second)
 		for range 2 {
 			c := n.exclusive(t.Name())
-			if a, err := n.Acquire(ctx, c, Try, 0); err != nil || !a.Granted {
+			if a, err := n.Acquire(ctx, c, Try); err != nil || !a.Granted {
 				t.Fatalf("off by %v: %+v, %v", off, a, err)
 			}
-			if err := n.Release(ctx, c, 0, 0); err != nil {
+			if err := n.Release(ctx, c.Claim); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -127,33 +129,38 @@ func TestProposedTokens(t *testing.T) {
 		given    bool
 	}{"a little ahead": {n.Time() + 500_000, true}, "far ahead": {n.Time() + 1e9, false}, "past": {n.Time() - 1e6, false}} {
 		c := n.exclusive(t.Name() + what)
-		a, err := n.Acquire(ctx, c, Try, row.proposed)
+		ask := func(how How, proposed int64) (Answer, error) {
+			c.Proposed = proposed
+			return n.Acquire(ctx, c, how)
+		}
+		a, err := ask(Try, row.proposed)
 		if err != nil || (a.Token == row.proposed) != row.given || a.Token < n.Time()-1e6 {
 			t.Errorf("%s: %+v, %v", what, a, err)
 		}
 		further := a.Token + 2e9
 		for range 2 { // repeated, it has the token still
-			if a, err := n.Acquire(ctx, c, Raise, further); err != nil || !a.Granted || a.Token != further {
+			if a, err := ask(Raise, further); err != nil || !a.Granted || a.Token != further {
 				t.Errorf("%s: %+v, %v", what, a, err)
 			}
 		}
-		if a, err := n.Acquire(ctx, c, Try, further+5); err != nil || !a.Granted || a.Token != further {
+		if a, err := ask(Try, further+5); err != nil || !a.Granted || a.Token != further {
 			t.Errorf("%s: one that was not to be raised: %+v, %v", what, a, err)
 		}
-		if a, err := n.Acquire(ctx, c, Raise, further-5); err != nil || !a.Granted || a.Token != further {
+		if a, err := ask(Raise, further-5); err != nil || !a.Granted || a.Token != further {
 			t.Errorf("%s: a lower one: %+v, %v", what, a, err)
 		}
 		if all, err := n.Look(ctx, c.Name); err != nil || len(all) != 1 || all[0].Token != further || all[0].Owner != "me" {
 			t.Errorf("%s: %+v, %v", what, all, err)
 		}
-		if err := n.Release(ctx, c, 0, 0); err != nil {
+		c.Proposed = 0
+		if err := n.Release(ctx, c.Claim); err != nil {
 			t.Error(err)
 		}
 		next := n.exclusive(c.Name)
-		if a, err := n.Acquire(ctx, next, Try, 0); err != nil || a.Token <= further {
+		if a, err := n.Acquire(ctx, next, Try); err != nil || a.Token <= further {
 			t.Errorf("%s: the next: %+v, %v", what, a, err)
 		}
-		if err := n.Release(ctx, next, 0, 0); err != nil {
+		if err := n.Release(ctx, next.Claim); err != nil {
 			t.Error(err)
 		}
 	}

@@ -13,15 +13,16 @@ import (
 // millisecond.
 const batch = 64
 
-// Renew confirms the holdings of claims, and lengthens those that are no leases. It calls report once for each,
-// from one goroutine at a time, with until when it is held at least or driver.ErrGone, and tells those for
-// whose name others wait that it is wanted.
-func (n *Node) Renew(ctx context.Context, claims []*Claim, report func(*Claim, driver.Instant, error)) {
-	buckets := make(map[string][]*Claim)
+// report is how a renewal tells of one claim; see [driver.Driver].
+type report = func(*driver.Claim, driver.Instant, error)
+
+// Renew implements [driver.Driver].
+func (n *Node) Renew(ctx context.Context, claims []*driver.Claim, report report) {
+	buckets := make(map[string][]*driver.Claim)
 	for _, c := range claims {
 		bucket := ""
 		if n.cluster != nil {
-			bucket = c.clock // all keys of a script have to be in one slot
+			bucket = n.keys.tag(c.Name) // all keys of a script have to be in one slot
 		}
 		buckets[bucket] = append(buckets[bucket], c)
 	}
@@ -30,7 +31,7 @@ func (n *Node) Renew(ctx context.Context, claims []*Claim, report func(*Claim, d
 	for _, claims := range buckets {
 		for some := range slices.Chunk(claims, batch) {
 			all.Go(func() {
-				n.renew(ctx, some, true, func(c *Claim, until driver.Instant, err error) {
+				n.renew(ctx, some, true, func(c *driver.Claim, until driver.Instant, err error) {
 					mu.Lock()
 					defer mu.Unlock()
 					report(c, until, err)
@@ -42,10 +43,11 @@ func (n *Node) Renew(ctx context.Context, claims []*Claim, report func(*Claim, d
 }
 
 // renew runs renew.lua for some claims. It asks how many wait only with queues.
-func (n *Node) renew(ctx context.Context, claims []*Claim, queues bool, report func(*Claim, driver.Instant, error)) {
+func (n *Node) renew(ctx context.Context, claims []*driver.Claim, queues bool, report report) {
 	var keys []string
 	var args []any
-	for _, c := range claims {
+	for _, dc := range claims {
+		c := n.at(dc)
 		queue, ttl := c.queue, millis(c.TTL)
 		if !queues {
 			queue = c.lock // in which nobody waits
@@ -60,7 +62,7 @@ func (n *Node) renew(ctx context.Context, claims []*Claim, queues bool, report f
 	if queues && word(err) == "TRYAGAIN" {
 		// In a Cluster the slot is being moved. What is on one key still works.
 		for _, c := range claims {
-			n.renew(ctx, []*Claim{c}, false, report)
+			n.renew(ctx, []*driver.Claim{c}, false, report)
 		}
 		return
 	}

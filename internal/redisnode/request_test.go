@@ -65,10 +65,10 @@ func takeAndRelease(t testing.TB, n *Node) {
 	t.Helper()
 	c := n.exclusive(t.Name())
 	ctx := within(t, 20*time.Second)
-	if a, err := n.Acquire(ctx, c, Try, 0); err != nil || !a.Granted {
+	if a, err := n.Acquire(ctx, c, Try); err != nil || !a.Granted {
 		t.Fatal(a, err)
 	}
-	if err := n.Release(ctx, c, 0, 0); err != nil {
+	if err := n.Release(ctx, c.Claim); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -95,26 +95,26 @@ func TestHooksThatMisbehave(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := n.Acquire(ctx, c, Try, 0); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := n.Acquire(ctx, c, Try); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	if took := time.Since(began); took > 350*time.Millisecond {
 		t.Errorf("it came back after %v", took)
 	}
 	sleep.Store(false)
-	if err := n.Abandon(within(t, 20*time.Second), c); err != nil {
+	if err := n.Abandon(within(t, 20*time.Second), c.Claim); err != nil {
 		t.Error(err)
 	}
 	c = n.exclusive(t.Name())
-	if _, err := n.Acquire(within(t, 20*time.Second), c, Try, 0); err != nil {
+	if _, err := n.Acquire(within(t, 20*time.Second), c, Try); err != nil {
 		t.Fatal(err)
 	}
 	panics.Store(true)
-	if err := n.Release(within(t, 20*time.Second), c, 0, 0); err == nil {
+	if err := n.Release(within(t, 20*time.Second), c.Claim); err == nil {
 		t.Error("no error of a panic")
 	}
 	panics.Store(false)
-	if err := n.Release(within(t, 20*time.Second), c, 0, 0); err != nil {
+	if err := n.Release(within(t, 20*time.Second), c.Claim); err != nil {
 		t.Error(err)
 	}
 }

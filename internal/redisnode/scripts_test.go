@@ -63,7 +63,8 @@ func (n *Node) commonestCases(t *testing.T, name string) (said []string) {
 		}
 	}
 	ask := func(i int, how How) {
-		a, err := n.Acquire(ctx, claims[i], how, first)
+		claims[i].Proposed = first
+		a, err := n.Acquire(ctx, claims[i], how)
 		if a.Granted {
 			a.Token -= first
 		}
@@ -71,7 +72,8 @@ func (n *Node) commonestCases(t *testing.T, name string) (said []string) {
 		look(string(how))
 	}
 	release := func(i int, proposed int64) {
-		said = append(said, fmt.Sprint(i, n.Release(ctx, claims[i], 0, proposed)))
+		claims[i].Proposed = proposed
+		said = append(said, fmt.Sprint(i, n.Release(ctx, claims[i].Claim)))
 		look("release")
 	}
 	granted := func() {

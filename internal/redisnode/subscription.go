@@ -196,7 +196,7 @@ func (n *Node) hear(text string) {
 		if name, ok := n.keys.name(words[5]); ok {
 			// The queue still knew a claim that has ended, as one does that comes back after a failover.
 			ended := n.Claim(&driver.Claim{ID: words[1], Name: name})
-			n.working.Go(func() { _, _, _ = n.release(n.life, ended, "free", 0) })
+			n.working.Go(func() { _, _, _ = n.release(n.life, ended, "free") })
 		}
 		return
 	}
