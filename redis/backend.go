@@ -22,9 +22,18 @@ type backend struct {
 	clock driver.Clock
 }
 
-func newBackend(client goredis.UniversalClient, cfg *locker.Config, s settings) (*backend, error) {
-	node, err := redisnode.Open(client, redisnode.Options{Prefix: s.prefix, Clock: cfg.Clock, Logger: cfg.Logger})
-	return &backend{node, cfg.Clock}, err
+func newBackend(client goredis.UniversalClient, opts ...locker.Option) (*backend, *locker.Config, error) {
+	o := redisnode.Options{Prefix: DefaultPrefix}
+	cfg, err := locker.NewConfig("redis", &o, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Clock, o.Logger = cfg.Clock, cfg.Logger
+	node, err := redisnode.Open(client, o)
+	if err != nil {
+		return nil, nil, locker.InvalidOption("redis", err)
+	}
+	return &backend{node, cfg.Clock}, cfg, nil
 }
 
 // Traits implements [driver.Driver].

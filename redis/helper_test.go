@@ -39,12 +39,7 @@ func queueKey(name string) string { return key("queue", name) }
 // opened makes a driver without the core around it.
 func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option) *backend {
 	t.Helper()
-	s := settings{prefix: DefaultPrefix}
-	cfg, err := locker.NewConfig("redis", &s, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := newBackend(client, cfg, s)
+	b, _, err := newBackend(client, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,31 +42,25 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 // DefaultPrefix is what every key begins with unless WithPrefix says otherwise.
 const DefaultPrefix = "locker"
 
-type settings struct{ prefix string }
-
 // WithPrefix sets what every key and channel begins with, DefaultPrefix without it. Lockers with
 // different prefixes do not know of each other. A prefix has 1 to 100 bytes, no braces and no
 // spaces.
 func WithPrefix(prefix string) locker.Option {
-	return locker.BackendOption(func(s *settings) error { s.prefix = prefix; return nil })
+	return locker.BackendOption(func(o *redisnode.Options) error { o.Prefix = prefix; return nil })
 }
 
 // New returns a Locker on the server, or the Cluster, that client is connected to. It does no I/O.
 // The client must stay open until the Locker has been closed.
 func New(client goredis.UniversalClient, opts ...locker.Option) (locker.Locker, error) {
-	s := settings{prefix: DefaultPrefix}
-	cfg, err := locker.NewConfig("redis", &s, opts...)
+	b, cfg, err := newBackend(client, opts...)
 	if err != nil {
 		return nil, err
-	}
-	b, err := newBackend(client, cfg, s)
-	if err != nil {
-		return nil, locker.InvalidOption("redis", err)
 	}
 	return locker.New(b, cfg)
 }

@@ -55,11 +55,10 @@ func (n *Node) commonestCases(t *testing.T, name string) (said []string) {
 	}
 	first := n.Time() + lead.Microseconds()
 	look := func(what string) {
-		now, holders, waiters, err := n.look(ctx, name)
+		all, err := n.Look(ctx, name)
 		said = append(said, fmt.Sprint(what, err, n.client.PTTL(ctx, claims[0].lock).Val() > claims[0].TTL-time.Minute))
-		for _, record := range append(holders, waiters...) {
-			p, ends := parse("", record.(string))
-			said = append(said, fmt.Sprintf("%s %x %d %d %v %v", p.ID, p.Owner, p.Weight, p.Limit, ends > now, p.Since.UnixMicro() > first-time.Minute.Microseconds()))
+		for _, p := range all {
+			said = append(said, fmt.Sprintf("%s %x %d %d %v %v %v", p.ID, p.Owner, p.Weight, p.Limit, p.Held, p.Left > 0, p.Since.UnixMicro() > first-time.Minute.Microseconds()))
 		}
 	}
 	ask := func(i int, how How) {
