@@ -47,7 +47,6 @@ func (b *backend) Traits() driver.Traits {
 // Acquire asks at once, without queueing. Only if the name is taken, and the claim is to wait, it subscribes,
 // if that is not done already, and joins the queue.
 func (b *backend) Acquire(ctx context.Context, claim *driver.Claim) (driver.Grant, error) {
-	b.CheckEviction()
 	c := b.Claim(claim)
 	claim.State = c
 	if c.Wait && b.Listening(c) {

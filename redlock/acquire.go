@@ -20,9 +20,6 @@ const (
 
 // Acquire implements [driver.Driver].
 func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, error) {
-	for _, n := range b.nodes {
-		n.CheckEviction()
-	}
 	c := b.newClaim(dc)
 	if c.Wait && b.listening(c) {
 		return b.wait(ctx, c)
@@ -57,12 +54,12 @@ func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How) {
 func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) error {
 	p.calls.Lock()
 	defer p.calls.Unlock()
-	if how != redisnode.Raise && !p.Listening(p.at) {
+	if !p.Listening(p.at) {
 		how = redisnode.Try // it could not tell of a grant
 	}
 	c.mu.Lock()
 	skip := c.ended || b.clock.Now() < p.barred
-	late := p.at.LateUntil()
+	late := p.at.LateUntil
 	if how == redisnode.Yield && !skip {
 		p.barred = b.clock.Now().Add(barred) // it may take the name away
 	}
@@ -87,7 +84,7 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.at.LateUntil() == late {
+	if p.at.LateUntil == late {
 		p.barred = 0 // no sending of this request may still have an effect
 	}
 	if err != nil {
@@ -114,7 +111,7 @@ func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
 			}
 			return g, nil
 		}
-		b.askFor(ctx, c, redisnode.Raise)
+		b.askFor(ctx, c, redisnode.Try)
 	}
 	return driver.Grant{}, fmt.Errorf("the nodes did not agree on a token in time: %w", b.votes(c).failure())
 }

@@ -24,7 +24,7 @@ func TestYieldAfterLostAnswer(t *testing.T) {
 	must(t, v.Ready(within(t, 10*time.Second), v.at)) // without that it is not asked to yield
 	list[0].SwallowReply(isAcquire, 0)
 	_ = b.askNode(c, v, redisnode.Try, 0)
-	if v.at.LateUntil() == 0 {
+	if v.at.LateUntil == 0 {
 		t.Fatal("no answer was lost")
 	}
 	if err := b.askNode(c, v, redisnode.Yield, 0); err != nil {

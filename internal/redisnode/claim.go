@@ -25,15 +25,17 @@ type Claim struct {
 	Since int64
 	// Touched: the server may know of it.
 	Touched bool
-	// Proposed is a token that the server gives next if it can: to the claim, or after its release to whoever comes; 0 for
-	// none.
+	// LateUntil is until when, by the server's time in microseconds, a request to acquire that had no answer may still
+	// have an effect unless the claim is given up; 0 if all had one.
+	LateUntil int64
+	// Proposed is a token that the server gives next if it can, or a greater one: to the claim, also where it holds the name,
+	// or after its release to whoever comes; 0 for none.
 	Proposed int64
 
 	lock, queue, clock, gone string // keys
 	channel                  string // where it is told news if it waits
 
-	lateUntil int64 // until when a request that had no answer may have an effect, or 0
-	unsure    bool  // a request to release it had no answer
+	unsure bool // a request to release it had no answer
 
 	// Guarded by Node.mu:
 	tell func(Answer) // called with news as long as it waits
@@ -66,7 +68,6 @@ type How string
 
 const (
 	Try   How = "try"   // it does not wait
-	Raise How = "raise" // the same, and where it holds the name its token becomes the one proposed, or a greater one
 	Queue How = "queue" // it joins the queue if there is no room
 	Yield How = "yield" // the same, and where it holds the name those who are older and wait go before it
 )
@@ -93,8 +94,9 @@ type Answer struct {
 func (a Answer) NextLook() time.Duration { return look.In(a.Left, a.Ahead == 0) }
 
 // Acquire asks for the name. Of a holder the time is counted anew. A refusal of a claim that does not wait promises
-// nothing about requests that had no answer; see LateUntil.
+// nothing about requests that had no answer; see [Claim.LateUntil].
 func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
+	n.eviction.Do(n.checkEviction)
 	order := ""
 	if n.opts.ByAge {
 		order = "age"
@@ -105,7 +107,7 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 		answer, lost, err := n.run(ctx, n.scripts.acquire, []string{c.lock, c.queue, c.clock, c.gone},
 			c.entry(), latest, c.Proposed, string(how), order)
 		if lost {
-			c.lateUntil, c.Touched = max(c.lateUntil, latest), true
+			c.LateUntil, c.Touched = max(c.LateUntil, latest), true
 		}
 		if err != nil {
 			return Answer{}, err
@@ -135,10 +137,6 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 	}
 	return Answer{}, fmt.Errorf("the request came late %d times: the server's time moves", lateTries)
 }
-
-// LateUntil returns until when, by the server's time in microseconds, a request to acquire that had no answer may
-// still have an effect unless the claim is given up; 0 if all had one.
-func (c *Claim) LateUntil() int64 { return c.lateUntil }
 
 // Release implements [driver.Driver]; see Linger.
 func (n *Node) Release(ctx context.Context, c *driver.Claim) error { return n.Linger(ctx, c, 0) }
@@ -198,7 +196,7 @@ const held = 1
 
 // release runs release.lua.
 func (n *Node) release(ctx context.Context, c *Claim, how string) (answer int64, lost bool, err error) {
-	cmd, lost, err := n.run(ctx, n.scripts.release, []string{c.lock, c.queue, c.clock, c.gone}, c.ID, how, c.Proposed, c.lateUntil)
+	cmd, lost, err := n.run(ctx, n.scripts.release, []string{c.lock, c.queue, c.clock, c.gone}, c.ID, how, c.Proposed, c.LateUntil)
 	if err == nil {
 		answer, err = cmd.Int64()
 	}

@@ -59,7 +59,7 @@ type Node struct {
 	quick    atomic.Bool    // the server was quick to answer last time
 	hooked   func() bool    // whether client has hooks
 	clients  sync.Map       // *inPlaceClient by client: this one, or those of a Cluster's servers
-	eviction sync.Once      // see CheckEviction
+	eviction sync.Once      // of checkEviction
 	working  underway.Group // what runs in the background
 	life     context.Context
 	die      context.CancelFunc
@@ -117,22 +117,20 @@ func (n *Node) Close(ctx context.Context) error {
 // Time returns about what time it is on the server, in microseconds since 1970.
 func (n *Node) Time() int64 { return n.time.Now() }
 
-// CheckEviction has the operator warned, once, of a server that throws keys away when its memory is full.
-// It asks nothing if nobody would hear the warning.
-func (n *Node) CheckEviction() {
-	n.eviction.Do(func() {
-		log := n.opts.Logger
-		if !log.Enabled(n.life, slog.LevelWarn) {
-			return
+// checkEviction has the operator warned of a server that throws keys away when its memory is full. It asks nothing if
+// nobody would hear the warning.
+func (n *Node) checkEviction() {
+	log := n.opts.Logger
+	if !log.Enabled(n.life, slog.LevelWarn) {
+		return
+	}
+	n.working.Go(func() {
+		info, _ := n.client.Info(n.life, "memory").Result() // the user may not ask, or the server is away
+		_, policy, _ := strings.Cut(info, "\nmaxmemory_policy:")
+		policy, _, _ = strings.Cut(policy, "\r")
+		if policy != "" && policy != "noeviction" && !strings.Contains(info, "\nmaxmemory:0\r") {
+			log.Warn("locker: redis: the server may throw locks away when its memory is full; "+
+				"set maxmemory-policy to noeviction", "maxmemory-policy", policy)
 		}
-		n.working.Go(func() {
-			info, _ := n.client.Info(n.life, "memory").Result() // the user may not ask, or the server is away
-			_, policy, _ := strings.Cut(info, "\nmaxmemory_policy:")
-			policy, _, _ = strings.Cut(policy, "\r")
-			if policy != "" && policy != "noeviction" && !strings.Contains(info, "\nmaxmemory:0\r") {
-				log.Warn("locker: redis: the server may throw locks away when its memory is full; "+
-					"set maxmemory-policy to noeviction", "maxmemory-policy", policy)
-			}
-		})
 	})
 }

@@ -59,7 +59,7 @@ func (n *Node) renew(ctx context.Context, claims []*driver.Claim, queues bool, r
 	}
 	sent := n.clock.Now()
 	answer, _, err := n.run(ctx, n.scripts.renew, keys, args...)
-	if queues && word(err) == "TRYAGAIN" {
+	if queues && says(err, "TRYAGAIN ") {
 		// In a Cluster the slot is being moved. What is on one key still works.
 		for _, c := range claims {
 			n.renew(ctx, []*driver.Claim{c}, false, report)

@@ -12,7 +12,8 @@ import (
 const (
 	// errorGrace is how long a request whose context has ended may still say what it was held up by.
 	errorGrace = 20 * time.Millisecond
-	// attempts is how many connections in a row may be found broken.
+	// attempts is how often a request is sent, as long as connections are found broken, as pooled ones are whose server
+	// was restarted.
 	attempts = 3
 )
 
@@ -29,8 +30,8 @@ type scripts struct {
 
 func newScripts(sharded bool) scripts {
 	return scripts{
-		acquire: load(sharded, "short", "acquire_short", "lib", "acquire"),
-		release: load(sharded, "short", "release_short", "lib", "release"),
+		acquire: load(sharded, "short", "lib", "acquire"),
+		release: load(sharded, "short", "lib", "release"),
 		renew:   load(sharded, "lib", "renew"), look: load(sharded, "lib", "look"), listening: load(sharded, "listening"),
 	}
 }
@@ -64,7 +65,7 @@ func (s script) send(ctx context.Context, client goredis.UniversalClient, keys [
 	words = append(words, args...)
 	cmd := once{goredis.NewCmd(ctx, words...)}
 	err := client.Process(ctx, cmd)
-	if word(err) == "NOSCRIPT" {
+	if says(err, "NOSCRIPT ") {
 		words[0], words[1] = "eval", s.text
 		cmd = once{goredis.NewCmd(ctx, words...)}
 		err = client.Process(ctx, cmd)
@@ -85,13 +86,17 @@ func (n *Node) run(ctx context.Context, s script, keys []string, args ...any) (c
 		} else {
 			cmd, err = n.aside(ctx, func() (*goredis.Cmd, error) { return s.send(ctx, n.client, keys, args) })
 		}
-		lost = lost || err != nil && !ineffective(err)
-		if err == nil || ctx.Err() != nil || !inPlace && !broken(err) {
+		if err == nil {
+			return cmd, lost, nil
+		}
+		lost = lost || !ineffective(err)
+		broken := !says(err, "") && !ineffective(err) && !TimedOut(err)
+		if ctx.Err() != nil || !inPlace && !broken {
 			break
 		}
 		client = nil
 	}
-	return cmd, lost, explain(err)
+	return nil, lost, explain(err)
 }
 
 // numbers returns the answer of a script that answers so many numbers.

@@ -5,10 +5,9 @@
 --   KEYS[4]  gone      there if the claim was given up while a request of it might be on its way
 --   ARGV[1]  entry     the claim, as it would stand in the queue
 --   ARGV[2]  latest    the server's time at which this request may take effect at the latest
---   ARGV[3]  proposed  a token, or 0
---   ARGV[4]  how       "try": do not wait; "raise": the same, and a holder gets the token proposed, or a
---                      greater one; "queue": wait; "yield": wait, and where it holds the name let those who
---                      are older and wait go before it
+--   ARGV[3]  proposed  a token, or 0; a holder gets this or a greater one
+--   ARGV[4]  how       "try": do not wait; "queue": wait; "yield": wait, and where it holds the name let
+--                      those who are older and wait go before it
 --   ARGV[5]  "age"     if the queue is in the order of since, so that several servers agree on it, and not
 --                      in that of arrival
 --
@@ -55,14 +54,14 @@ if not own then
   if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now, 0, 0 } end
   local empty = grant_waiting(proposed) -- a holder may have died, or lost the name: those who wait come first
   own = held(c.id)
-  if empty and not own and fits(c) then
+  if not own and fits(c) and empty then
     local token, more = hold(c, proposed)
     return { 1, now, token, more }
   end
 end
 if own then
   local more = 0
-  if how == 'raise' and proposed > own.token then own.token, more = next_token(proposed, c.spare) end
+  if proposed > own.token then own.token, more = next_token(proposed, c.spare) end
   own.ends = now + c.ttl * 1000
   put(own, 0)
   return { 1, now, own.token, more }

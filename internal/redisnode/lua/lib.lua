@@ -64,23 +64,24 @@ local function put(h, more)
   local record = string.format('1 %s %.0f %.0f %.0f %.0f %.0f %.0f ',
     h.id, h.ends, h.weight, h.limit, h.ttl, h.since, h.token) .. h.owner
   if h.weight == ALL then
-    alone = h
+    alone, among = h, false
     redis.call('SET', lock, record, 'PX', left)
     return
   end
-  among = true
+  alone, among = nil, true
   redis.call('HSET', lock, h.id, record)
   redis.call('HINCRBY', lock, 'weight', more)
   if redis.call('PTTL', lock) < left then redis.call('PEXPIRE', lock, left) end
 end
 
--- Ends a holding. It deletes first: a script that has deleted something may write although there is no memory.
+-- Ends a holding. (A script that has deleted something may then write although there is no memory.)
 local function remove(h)
-  if not alone then redis.call('HDEL', lock, h.id) end
-  if alone or redis.call('HINCRBY', lock, 'weight', -h.weight) <= 0 then
-    redis.call('DEL', lock)
-    alone, among = nil, false
+  if among then
+    redis.call('HDEL', lock, h.id)
+    if redis.call('HINCRBY', lock, 'weight', -h.weight) > 0 then return end
   end
+  redis.call('DEL', lock)
+  alone, among = nil, false
 end
 
 -- Returns all holders.
@@ -92,12 +93,14 @@ local function holders()
   return all
 end
 
--- Removes the holders whose time is over. Nobody may stay for longer than its ttl from now on, as it would after
--- the server's clock was set back. Returns the sum of the weights, and remembers when the first of them will end.
+-- Reports whether a claim may hold the name beside those who do. Before it says no it removes those whose time is over, and
+-- remembers when the first of the others will end. Nobody may stay for longer than its ttl from now on, as it would
+-- after the server's clock was set back.
 local first_end = math.huge
-local function recount()
-  local sum = 0
-  first_end = math.huge
+local function fits(c)
+  local sum = among and tonumber((value('HGET', lock, 'weight')))
+  if sum and sum + c.weight <= c.limit then return true end
+  sum = c.weight
   for _, h in ipairs(holders()) do
     if h.ends <= now then
       remove(h)
@@ -109,15 +112,7 @@ local function recount()
       sum, first_end = sum + h.weight, math.min(first_end, h.ends)
     end
   end
-  if among and sum < ALL then redis.call('HSET', lock, 'weight', sum) end
-  return sum
-end
-
--- Reports whether a claim may hold the name beside those who do. If not, all holders have been looked at.
-local function fits(c)
-  local sum = among and tonumber((value('HGET', lock, 'weight')))
-  if not sum or sum <= 0 or sum + c.weight > c.limit then sum = recount() end
-  return sum + c.weight <= c.limit
+  return sum <= c.limit
 end
 
 -- Returns a token greater than all before and not less than this one, and how many above it are for the same
@@ -154,8 +149,6 @@ local function tell(channel, news) redis.pcall(PUBLISH, channel, news) end
 -- memory, stays in the queue: its waiter is told when it looks. Reports whether the queue is empty.
 local function grant_waiting(proposed)
   while true do
-    if alone then recount() end
-    if alone then return false end -- nobody fits beside it
     local entry = value('LINDEX', queue, 0)
     if not entry then return true end
     local c = parse(entry)
