@@ -75,14 +75,7 @@ func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (d
 	})
 	defer b.Leave(c)
 	for pause := redisnode.MinPause; ; {
-		var a redisnode.Answer
-		err := ctx.Err()
-		if err == nil {
-			err = b.Ready(ctx, c)
-		}
-		if err == nil {
-			a, err = b.Node.Acquire(ctx, c, redisnode.Queue)
-		}
+		a, err := b.Node.Acquire(ctx, c, redisnode.Queue)
 		next := a.NextLook()
 		switch {
 		case err == nil && a.Granted:

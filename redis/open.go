@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/openurl"
-	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 func init() {
@@ -35,9 +34,6 @@ func openURL(kind func(*openurl.Server, *goredis.UniversalOptions) error) openur
 			return nil, err
 		}
 		if prefix, ok := s.Params["prefix"]; ok {
-			if redisnode.CheckPrefix(prefix) != nil {
-				return nil, errors.New("parameter prefix: want 1 to 100 bytes without braces and spaces")
-			}
 			opts = append(opts, WithPrefix(prefix))
 		}
 		client := goredis.NewUniversalClient(o)

@@ -68,7 +68,7 @@ type How string
 
 const (
 	Try   How = "try"   // it does not wait
-	Queue How = "queue" // it joins the queue if there is no room
+	Queue How = "queue" // it joins the queue if there is no room, as soon as it is Ready
 	Yield How = "yield" // the same, and where it holds the name those who are older and wait go before it
 )
 
@@ -97,22 +97,23 @@ func (a Answer) NextLook() time.Duration { return look.In(a.Left, a.Ahead == 0) 
 // nothing about requests that had no answer; see [Claim.LateUntil].
 func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 	n.eviction.Do(n.checkEviction)
-	order := ""
-	if n.opts.ByAge {
-		order = "age"
+	if how != Try {
+		if err := n.Ready(ctx, c); err != nil {
+			return Answer{}, err
+		}
 	}
 	for range lateTries {
 		a := Answer{Sent: n.clock.Now()}
 		latest := n.Time() + fresh.Microseconds()
 		answer, lost, err := n.run(ctx, n.scripts.acquire, []string{c.lock, c.queue, c.clock, c.gone},
-			c.entry(), latest, c.Proposed, string(how), order)
+			c.entry(), latest, c.Proposed, string(how), n.opts.ByAge)
 		if lost {
 			c.LateUntil, c.Touched = max(c.LateUntil, latest), true
 		}
-		if err != nil {
-			return Answer{}, err
+		var list []int64
+		if err == nil {
+			list, err = numbers(answer, 4)
 		}
-		list, err := numbers(answer, 4)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -145,7 +146,7 @@ func (n *Node) Release(ctx context.Context, c *driver.Claim) error { return n.Li
 // that requests of the claim that are still on their way will have no effect. It returns driver.ErrGone if the claim
 // does not hold the name, unless an earlier request to release had no answer.
 func (n *Node) Linger(ctx context.Context, dc *driver.Claim, d time.Duration) error {
-	c, how := n.at(dc), "free"
+	c, how := n.opts.At(dc), "free"
 	if d > 0 {
 		how = fmt.Sprint("linger ", millis(d))
 	}
@@ -163,7 +164,7 @@ func (n *Node) Linger(ctx context.Context, dc *driver.Claim, d time.Duration) er
 
 // Abandon implements [driver.Driver]. It asks nothing if the server cannot know of the claim.
 func (n *Node) Abandon(ctx context.Context, dc *driver.Claim) error {
-	if c := n.at(dc); !c.Touched {
+	if c := n.opts.At(dc); !c.Touched {
 		n.forget(c)
 		return nil
 	}
@@ -175,7 +176,7 @@ func (n *Node) Abandon(ctx context.Context, dc *driver.Claim) error {
 
 // Lighten implements [driver.Weigher].
 func (n *Node) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
-	answer, _, err := n.release(ctx, n.at(c), fmt.Sprint("keep ", weight))
+	answer, _, err := n.release(ctx, n.opts.At(c), fmt.Sprint("keep ", weight))
 	if err == nil && answer != held {
 		err = driver.ErrGone
 	}

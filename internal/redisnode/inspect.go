@@ -65,11 +65,11 @@ func (n *Node) Names(ctx context.Context, prefix string) iter.Seq2[string, error
 			}
 			return all.Err()
 		}
-		_, err := n.aside(ctx, func() (*goredis.Cmd, error) {
+		err := n.aside(ctx, func() error {
 			if n.cluster == nil {
-				return nil, scan(ctx, n.client)
+				return scan(ctx, n.client)
 			}
-			return nil, n.cluster.ForEachMaster(ctx, func(ctx context.Context, c *goredis.Client) error { return scan(ctx, c) })
+			return n.cluster.ForEachMaster(ctx, func(ctx context.Context, c *goredis.Client) error { return scan(ctx, c) })
 		})
 		if err != nil {
 			yield("", explain(err))

@@ -19,7 +19,7 @@ type keys struct {
 // CheckPrefix returns an error unless keys may begin with prefix.
 func CheckPrefix(prefix string) error {
 	if prefix == "" || len(prefix) > 100 || strings.ContainsAny(prefix, "{} \t\n\v\f\r") {
-		return fmt.Errorf("%w: prefix %q, want 1 to 100 bytes without braces and spaces", locker.ErrInvalidOption, prefix)
+		return fmt.Errorf("%w: prefix: want 1 to 100 bytes without braces and spaces", locker.ErrInvalidOption)
 	}
 	return nil
 }

@@ -45,7 +45,6 @@ type Node struct {
 	client  goredis.UniversalClient
 	cluster cluster // the client again, if it is one of a Cluster
 	opts    Options
-	at      func(*driver.Claim) *Claim
 	keys    keys
 	id      string // of this node in its channels
 	clock   driver.Clock
@@ -85,14 +84,14 @@ func Open(client goredis.UniversalClient, o Options) (*Node, error) {
 	if _, ring := client.(interface{ SetAddrs(map[string]string) }); ring {
 		return nil, fmt.Errorf("%w: a Ring moves locks when a server is away", locker.ErrInvalidOption)
 	}
+	if o.At == nil {
+		o.At = func(c *driver.Claim) *Claim { return c.State.(*Claim) }
+	}
 	sharded, _ := client.(cluster)
 	n := &Node{
-		client: client, cluster: sharded, opts: o, at: o.At, keys: keys{o.Prefix, o.Kind}, id: rand.Text(),
+		client: client, cluster: sharded, opts: o, keys: keys{o.Prefix, o.Kind}, id: rand.Text(),
 		clock: o.Clock, time: servertime.New(o.Clock), scripts: newScripts(sharded != nil),
 		subs: make(map[string]*subscription), waited: make(map[string]*Claim), hooked: hooks(client),
-	}
-	if n.at == nil {
-		n.at = func(c *driver.Claim) *Claim { return c.State.(*Claim) }
 	}
 	n.life, n.die = context.WithCancel(context.Background())
 	return n, nil

@@ -61,7 +61,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 func (n *Node) ask(t testing.TB, c *Claim, latest int64) int64 {
 	t.Helper()
 	answer, _, err := n.run(within(t, 20*time.Second), n.scripts.acquire, []string{c.lock, c.queue, c.clock, c.gone},
-		c.entry(), latest, 0, string(Queue), "")
+		c.entry(), latest, 0, string(Queue), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestProposedTokens(t *testing.T) {
 				t.Errorf("%s: %+v, %v", what, a, err)
 			}
 		}
-		if a, err := ask(further-5); err != nil || !a.Granted || a.Token != further {
+		if a, err := ask(further - 5); err != nil || !a.Granted || a.Token != further {
 			t.Errorf("%s: a lower one: %+v, %v", what, a, err)
 		}
 		if all, err := n.Look(ctx, c.Name); err != nil || len(all) != 1 || all[0].Token != further || all[0].Owner != "me" {

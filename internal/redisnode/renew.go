@@ -47,7 +47,7 @@ func (n *Node) renew(ctx context.Context, claims []*driver.Claim, queues bool, r
 	var keys []string
 	var args []any
 	for _, dc := range claims {
-		c := n.at(dc)
+		c := n.opts.At(dc)
 		queue, ttl := c.queue, millis(c.TTL)
 		if !queues {
 			queue = c.lock // in which nobody waits

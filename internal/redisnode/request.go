@@ -12,9 +12,8 @@ import (
 const (
 	// errorGrace is how long a request whose context has ended may still say what it was held up by.
 	errorGrace = 20 * time.Millisecond
-	// attempts is how often a request is sent, as long as connections are found broken, as pooled ones are whose server
-	// was restarted.
-	attempts = 3
+	// attempts is how often a request is sent at most.
+	attempts = 4
 )
 
 //go:embed lua/*.lua
@@ -56,45 +55,41 @@ type once struct{ *goredis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// send sends s by client; by its text if the server does not know it.
-func (s script) send(ctx context.Context, client goredis.UniversalClient, keys []string, args []any) (*goredis.Cmd, error) {
+// run sends a script, by its text if the server does not know it, and returns the answer. It returns soon after ctx has
+// ended. lost says that the request, or an earlier sending of it, had no answer and may still have an effect. Whoever
+// runs a script must be able to bear that it is carried out more than once. What fails in place is sent once more
+// aside: with more patience, and in a Cluster by a client that follows redirections.
+func (n *Node) run(ctx context.Context, s script, keys []string, args ...any) (answer *goredis.Cmd, lost bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
 	words := []any{"evalsha", s.sum, len(keys)}
 	for _, key := range keys {
 		words = append(words, key)
 	}
 	words = append(words, args...)
-	cmd := once{goredis.NewCmd(ctx, words...)}
-	err := client.Process(ctx, cmd)
-	if says(err, "NOSCRIPT ") {
-		words[0], words[1] = "eval", s.text
-		cmd = once{goredis.NewCmd(ctx, words...)}
-		err = client.Process(ctx, cmd)
-	}
-	return cmd.Cmd, err
-}
-
-// run sends a script and returns the answer. It returns soon after ctx has ended. lost says that the request, or an
-// earlier sending of it, had no answer and may still have an effect. Whoever runs a script must be able to bear that
-// it is carried out more than once. What fails in place is sent once more aside: with more patience, and in a Cluster
-// by a client that follows redirections.
-func (n *Node) run(ctx context.Context, s script, keys []string, args ...any) (cmd *goredis.Cmd, lost bool, err error) {
 	client := n.inPlace(ctx, keys[0])
 	for range attempts {
-		inPlace := client != nil
-		if inPlace {
-			cmd, err = n.timed(func() (*goredis.Cmd, error) { return s.send(ctx, client, keys, args) })
+		cmd := once{goredis.NewCmd(ctx, words...)}
+		if client != nil {
+			err = n.timed(func() error { return client.Process(ctx, cmd) })
 		} else {
-			cmd, err = n.aside(ctx, func() (*goredis.Cmd, error) { return s.send(ctx, n.client, keys, args) })
+			err = n.aside(ctx, func() error { return n.client.Process(ctx, cmd) })
 		}
 		if err == nil {
-			return cmd, lost, nil
+			return cmd.Cmd, lost, nil
 		}
-		lost = lost || !ineffective(err)
-		broken := !says(err, "") && !ineffective(err) && !TimedOut(err)
-		if ctx.Err() != nil || !inPlace && !broken {
-			break
+		unanswered := !ineffective(err)
+		lost = lost || unanswered
+		broken := unanswered && !says(err, "") && !TimedOut(err) // as pooled connections are whose server was restarted
+		switch {
+		case ctx.Err() != nil || client == nil && !broken && !says(err, "NOSCRIPT "):
+			return nil, lost, explain(err)
+		case says(err, "NOSCRIPT "):
+			words[0], words[1] = "eval", s.text
+		default:
+			client = nil
 		}
-		client = nil
 	}
 	return nil, lost, explain(err)
 }
@@ -110,32 +105,25 @@ func numbers(answer *goredis.Cmd, n int) ([]int64, error) {
 
 // aside makes a call on a goroutine of its own, which is left behind when ctx ends: go-redis does not end a call
 // when its context does.
-func (n *Node) aside(ctx context.Context, call func() (*goredis.Cmd, error)) (*goredis.Cmd, error) {
-	type result struct {
-		cmd *goredis.Cmd
-		err error
-	}
-	results := make(chan result, 1)
-	n.working.Go(func() {
-		cmd, err := n.timed(call)
-		results <- result{cmd, err}
-	})
-	var r result
+func (n *Node) aside(ctx context.Context, call func() error) error {
+	result := make(chan error, 1)
+	n.working.Go(func() { result <- n.timed(call) })
 	select {
-	case r = <-results:
+	case err := <-result:
+		return err
 	case <-ctx.Done():
-		select {
-		case r = <-results:
-		case <-time.After(errorGrace):
-			r.err = fmt.Errorf("no answer in time: %w", ctx.Err())
-		}
 	}
-	return r.cmd, r.err
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(errorGrace):
+		return fmt.Errorf("no answer in time: %w", ctx.Err())
+	}
 }
 
 // timed makes a call and notes whether the server was quick to answer. It makes an error of a panic, which a
 // hook or a dialer of the caller's may raise.
-func (n *Node) timed(call func() (*goredis.Cmd, error)) (cmd *goredis.Cmd, err error) {
+func (n *Node) timed(call func() error) (err error) {
 	began := time.Now()
 	defer func() {
 		if p := recover(); p != nil {

@@ -105,7 +105,7 @@ func (n *Node) Ready(ctx context.Context, c *Claim) error {
 			subscribe = s.pubsub.SSubscribe
 		}
 		// An error of this request is found by the reader, too.
-		n.working.Go(func() { _, _ = n.timed(func() (*goredis.Cmd, error) { return nil, subscribe(n.life, c.channel) }) })
+		n.working.Go(func() { _ = n.timed(func() error { return subscribe(n.life, c.channel) }) })
 	}
 	n.mu.Unlock()
 	select {
@@ -120,7 +120,7 @@ func (n *Node) Ready(ctx context.Context, c *Claim) error {
 
 // read takes what a server says until the connection breaks, and then has those who rely on it look.
 func (n *Node) read(server string, s *subscription) {
-	_, err := n.timed(func() (*goredis.Cmd, error) { return nil, n.receive(s) })
+	err := n.timed(func() error { return n.receive(s) })
 	_ = s.pubsub.Close()
 	if n.cluster != nil && n.life.Err() == nil {
 		n.cluster.ReloadState(n.life) // a slot may have moved

@@ -8,7 +8,7 @@
 --   ARGV[3]  proposed  a token, or 0; a holder gets this or a greater one
 --   ARGV[4]  how       "try": do not wait; "queue": wait; "yield": wait, and where it holds the name let
 --                      those who are older and wait go before it
---   ARGV[5]  "age"     if the queue is in the order of since, so that several servers agree on it, and not
+--   ARGV[5]  by age    1 if the queue is in the order of since, so that several servers agree on it, and 0 if
 --                      in that of arrival
 --
 -- Answers
@@ -33,7 +33,7 @@ local function join()
   if place then return place end
   local before
   place = redis.call('LLEN', queue)
-  while ARGV[5] == 'age' and place > 0 do
+  while ARGV[5] == '1' and place > 0 do
     local entry = redis.call('LINDEX', queue, place - 1)
     if not older(entry) then break end
     before, place = entry, place - 1

@@ -21,7 +21,7 @@ end
 
 -- Reports whether the claim belongs at the end of the queue, and does not stand there yet.
 local function is_last()
-  if ARGV[5] ~= 'age' then return not redis.call('LPOS', KEYS[2], ARGV[1]) end
+  if ARGV[5] == '0' then return not redis.call('LPOS', KEYS[2], ARGV[1]) end
   local since, last = '^1 %x+ %d+ %d+ %d+ %d+ (%d+) ', redis.call('LINDEX', KEYS[2], -1)
   return not last or (tonumber(string.match(last, since)) or now) < tonumber(string.match(ARGV[1], since))
 end
