@@ -110,10 +110,10 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 		if lost {
 			c.LateUntil, c.Touched = max(c.LateUntil, latest), true
 		}
-		var list []int64
-		if err == nil {
-			list, err = numbers(answer, 4)
+		if err != nil {
+			return Answer{}, err
 		}
+		list, err := numbers(answer, 4)
 		if err != nil {
 			return Answer{}, err
 		}

@@ -20,7 +20,10 @@ func (n *Node) Look(ctx context.Context, name string) ([]driver.Position, error)
 	if err != nil {
 		return nil, err
 	}
-	answer := cmd.Val().([]any) // the server's time, records of holders, records of those who wait
+	answer, err := cmd.Slice() // the server's time, records of holders, records of those who wait
+	if err != nil {
+		return nil, err
+	}
 	var all []driver.Position
 	for i, records := range answer[1:] {
 		for _, record := range records.([]any) {
