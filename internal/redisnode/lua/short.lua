@@ -19,21 +19,18 @@ local function grant(removed, proposed, id, spare, ttl, owner)
   return token, spare
 end
 
--- Reports whether the claim belongs at the end of the queue, and does not stand there yet.
-local function is_last()
-  if ARGV[5] == '0' then return not redis.call('LPOS', KEYS[2], ARGV[1]) end
-  local since, last = '^1 %x+ %d+ %d+ %d+ %d+ (%d+) ', redis.call('LINDEX', KEYS[2], -1)
-  return not last or (tonumber(string.match(last, since)) or now) < tonumber(string.match(ARGV[1], since))
-end
-
--- Answers as acquire.lua does, or nothing.
-local function acquire()
-  if now > tonumber(ARGV[2]) or redis.call('EXISTS', KEYS[4]) == 1 then return end
-  local record = redis.pcall('GET', KEYS[1])
+local record = redis.pcall('GET', KEYS[1])
+if #ARGV == 5 and now <= tonumber(ARGV[2]) and redis.call('EXISTS', KEYS[4]) == 0 then -- acquire.lua
+  -- Reports whether the claim belongs at the end of the queue, and does not stand there yet.
+  local function is_last()
+    if ARGV[5] == '0' then return not redis.call('LPOS', KEYS[2], ARGV[1]) end
+    local since, last = '^1 %x+ %d+ %d+ %d+ %d+ (%d+) ', redis.call('LINDEX', KEYS[2], -1)
+    return not last or (tonumber(string.match(last, since)) or now) < tonumber(string.match(ARGV[1], since))
+  end
   local id, spare, ttl, _, owner = string.match(ARGV[1], EXCLUSIVE)
   if not record and id and redis.call('EXISTS', KEYS[2]) == 0 then
     local token, more = grant(false, ARGV[3], id, spare, ttl, owner)
-    return token and { 1, now, token, more }
+    if token then return { 1, now, token, more } end
   elseif type(record) == 'string' and ARGV[4] == 'queue' then
     local holder, ends, its_ttl = string.match(record, '^1 (%x+) (%d+) 2147483647 %d+ (%d+) ')
     local stays = redis.call('PTTL', KEYS[1])
@@ -43,25 +40,18 @@ local function acquire()
       return { 0, now, math.min(stays, math.ceil((ends - now) / 1000)), place }
     end
   end
-end
-
--- Answers as release.lua does, or nothing.
-local function release()
-  local record = ARGV[2] == 'free' and ARGV[4] == '0' and redis.pcall('GET', KEYS[1])
-  if type(record) ~= 'string' or string.sub(record, 1, 35) ~= '1 ' .. ARGV[1] .. ' ' then return end
+elseif #ARGV == 4 and ARGV[2] == 'free' and ARGV[4] == '0' and type(record) == 'string' and
+  string.sub(record, 1, 35) == '1 ' .. ARGV[1] .. ' ' then -- release.lua
   local entry = redis.pcall('LINDEX', KEYS[2], 0)
   if not entry then return redis.call('DEL', KEYS[1]) end
   local id, spare, ttl, channel, owner = string.match(type(entry) == 'string' and entry or '', EXCLUSIVE)
-  if not id or (redis.pcall('PUBSUB', LISTENERS, channel)[2] or 0) == 0 then return end
-  local token, more = grant(true, ARGV[3], id, spare, ttl, owner)
-  if token then
-    redis.pcall(PUBLISH, channel, string.format('granted %s %.0f %.0f %.0f ', id, token, more, now) .. KEYS[1])
-    redis.call('LPOP', KEYS[2])
-    return 1
+  if id and (redis.pcall('PUBSUB', LISTENERS, channel)[2] or 0) > 0 then
+    local token, more = grant(true, ARGV[3], id, spare, ttl, owner)
+    if token then
+      redis.pcall(PUBLISH, channel, string.format('granted %s %.0f %.0f %.0f ', id, token, more, now) .. KEYS[1])
+      redis.call('LPOP', KEYS[2])
+      return 1
+    end
   end
 end
-
-local answer
-if #ARGV == 5 then answer = acquire() else answer = release() end
-if answer then return answer end
 
