@@ -39,7 +39,7 @@ type Claim struct {
 
 	// Guarded by Node.mu:
 	tell func(Answer) // called with news as long as it waits
-	said Answer       // to the last request to acquire
+	said Answer       // to the last request to acquire; before the first is answered Sent is when the claim was made
 }
 
 // Claim returns the claim c at the node.
@@ -50,7 +50,7 @@ func (n *Node) Claim(c *driver.Claim) *Claim {
 		channel = tag + "wake:" + n.id // has to be in the same slot
 	}
 	return &Claim{
-		Claim: c, Since: n.Time(), channel: channel,
+		Claim: c, Since: n.Time(), channel: channel, said: Answer{Sent: n.clock.Now()},
 		lock: tag + "lock:" + c.Name, queue: tag + "queue:" + c.Name, clock: tag + "clock", gone: tag + "gone:" + c.ID,
 	}
 }

@@ -184,7 +184,7 @@ func TestGrantThatIsToldLate(t *testing.T) {
 		"a second late":                   {Answer{Sent: at(-5), Now: 100 * second}, 104 * second, at(-1)},
 		"from before the last look":       {Answer{Sent: at(-1), Now: 100 * second}, 99 * second, 0},
 		"the server's clock jumped ahead": {Answer{Sent: at(-1), Now: 100 * second}, 900 * second, now},
-		"nothing was answered":            {Answer{}, 900 * second, 0},
+		"nothing was answered":            {Answer{Sent: at(-5)}, 900 * second, at(-5)},
 	} {
 		c := n.exclusive(t.Name())
 		var a Answer

@@ -9,7 +9,6 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/servertime"
 )
 
@@ -195,14 +194,16 @@ func (n *Node) hear(text string) {
 	if c == nil {
 		if name, ok := n.keys.name(words[5]); ok {
 			// The queue still knew a claim that has ended, as one does that comes back after a failover.
-			ended := n.Claim(&driver.Claim{ID: words[1], Name: name})
-			n.working.Go(func() { _, _, _ = n.release(n.life, ended, "free") })
+			n.working.Go(func() { _ = n.Evict(n.life, name, words[1]) })
 		}
 		return
 	}
 	a := Answer{Evicted: words[0] == "evicted"}
-	began, ok := servertime.Began(c.said.Sent, c.said.Now, now, n.clock.Now())
-	if words[0] == "granted" && c.said.Now != 0 && ok {
+	began, ok := c.said.Sent, true // news may come before the first answer
+	if c.said.Now != 0 {
+		began, ok = servertime.Began(c.said.Sent, c.said.Now, now, n.clock.Now())
+	}
+	if words[0] == "granted" && ok {
 		a = Answer{Sent: began, Now: now, Granted: true, Token: token, Spare: spare}
 	}
 	if c.tell != nil {
