@@ -65,7 +65,7 @@ func (n *Node) ask(t testing.TB, c *Claim, latest int64) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, _ := numbers(answer, 4)
+	list, _ := answer.Int64Slice()
 	return list[0]
 }
 
