@@ -2,7 +2,8 @@ package redlock
 
 import (
 	"context"
-	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -10,9 +11,13 @@ import (
 )
 
 const (
-	// rounds is how many times a majority that has granted the name is asked for the same token. Each time
+	// maxRaises is how many times in a row a majority that has granted the name is asked for the same token. Each time
 	// somebody else has raised the clock of the bucket meanwhile.
-	rounds = 4
+	maxRaises = 4
+	// maxSplits is how many times in a row a waiter looks soon because nobody has a majority.
+	maxSplits = 4
+	// stragglers is how long the other nodes are waited for when one has told news.
+	stragglers = 10 * time.Millisecond
 	// barred is for how long a node does not count while a request to yield has no answer: as long as that may
 	// have an effect.
 	barred = 6 * time.Second
@@ -20,25 +25,65 @@ const (
 
 // Acquire implements [driver.Driver].
 func (b *backend) Acquire(ctx context.Context, dc *driver.Claim) (driver.Grant, error) {
-	c := b.newClaim(dc)
-	if c.Wait && b.listening(c) {
-		return b.wait(ctx, c)
+	return b.acquire(ctx, b.newClaim(dc))
+}
+
+// acquire asks the nodes for the name at each look, until a majority has granted it with the same token, or, if the claim
+// does not wait, too few have granted it.
+func (b *backend) acquire(ctx context.Context, c *claim) (driver.Grant, error) {
+	if c.Wait {
+		if slices.ContainsFunc(c.places, func(p *place) bool { return p.Listening(p.at) }) {
+			c.next.how = redisnode.Queue // others have waited here before
+		}
+		for _, p := range c.places {
+			p.Join(p.at, func(a redisnode.Answer) { b.hear(c, p, a) })
+			defer p.Leave(p.at)
+		}
 	}
-	b.askFor(ctx, c, redisnode.Try)
-	g, err := b.grant(ctx, c)
-	switch yes, no := b.votes(c).count(); {
-	case err == nil || ctx.Err() != nil:
-		return g, err
-	case c.Wait:
-		return b.wait(ctx, c)
-	case no == 0 || yes+no < b.quorum:
-		return g, err
+	for raises, splits := 0, 0; ; {
+		how := c.next.begin()
+		g, ok := b.grant(ctx, c)
+		if !ok { // it was not told of a majority with one token
+			b.askFor(ctx, c, how)
+			g, ok = b.grant(ctx, c)
+		}
+		if ok {
+			return g, nil
+		}
+		said, again := b.votes(c), redisnode.Queue
+		yes, no := said.count()
+		if yes > 0 { // those who hold the name on too few nodes leave them to the oldest who waits there
+			again = redisnode.Yield
+		}
+		switch {
+		case ctx.Err() != nil || said.lasting() > len(b.nodes)-b.quorum:
+			return driver.Grant{}, b.failure(said)
+		case yes >= b.quorum && raises < maxRaises: // with several tokens
+			raises++
+			c.next.in(0, redisnode.Try)
+		case !c.Wait && (no == 0 || yes+no < b.quorum):
+			return driver.Grant{}, b.failure(said)
+		case !c.Wait: // what some nodes have granted, or may still grant, is given back first
+			if err := b.Abandon(ctx, c.Claim); err != nil {
+				return driver.Grant{}, err
+			}
+			return driver.Grant{}, driver.ErrTaken
+		case how == redisnode.Try: // now it has to wait
+			c.next.in(0, again)
+		case yes+no < b.quorum: // too few answer; or they cannot tell news, so it tries again
+			c.next.in(jitter(redisnode.MaxPause), redisnode.Try)
+		case yes >= b.quorum || yes > 0 && splits < maxSplits:
+			raises, splits = 0, splits+1
+			c.next.in(jitter(2*stragglers), again)
+		default: // it looks when a node is to be free, see askNode
+			raises, splits = 0, 0
+		}
+		select {
+		case <-c.next.timer.C:
+		case <-ctx.Done():
+			return driver.Grant{}, b.failure(b.votes(c))
+		}
 	}
-	// What some nodes have granted, or may still grant, is given back first.
-	if err := b.Abandon(ctx, dc); err != nil {
-		return g, err
-	}
-	return g, driver.ErrTaken
 }
 
 // askFor asks all nodes for the name. It returns when a majority has granted or refused it, all have answered, the
@@ -54,31 +99,24 @@ func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How) {
 func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) error {
 	p.calls.Lock()
 	defer p.calls.Unlock()
-	if !p.Listening(p.at) {
-		how = redisnode.Try // it could not tell of a grant
-	}
 	c.mu.Lock()
-	skip := c.ended || b.clock.Now() < p.barred
-	late := p.at.LateUntil
+	since, skip := c.since, c.ended || b.clock.Now() < p.barred
 	if how == redisnode.Yield && !skip {
 		p.barred = b.clock.Now().Add(barred) // it may take the name away
 	}
-	moved := p.at.Touched && p.at.Since != c.since
-	if !skip {
-		p.at.Since = c.since
-	}
 	c.mu.Unlock()
 	if skip {
-		return p.unheard
+		return errUnheard
 	}
+	late := p.at.LateUntil
 	var a redisnode.Answer
 	err := b.request(p.node, func(ctx context.Context) (err error) {
-		if moved { // somebody took its place; a request that was under way may have taken that again, with the old age
+		if p.at.Since != since && p.at.Touched { // somebody took its place; a lost request may have taken that again
 			if err := p.Evict(ctx, c.Name, c.ID); !settled(err) {
 				return err
 			}
 		}
-		p.at.Proposed = token
+		p.at.Since, p.at.Proposed = since, token
 		a, err = p.Acquire(ctx, p.at, how)
 		return err
 	})
@@ -88,30 +126,18 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 		p.barred = 0 // no sending of this request may still have an effect
 	}
 	if err != nil {
+		if how != redisnode.Try && lasting(err) && !lasting(p.vote) {
+			b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", p.name, "error", err)
+		}
 		p.vote = err // what it said before may not be so any more
 		return err
 	}
 	p.heard(a)
 	if !a.Granted {
-		c.lookBy(a.NextLook())
+		c.next.in(a.NextLook(), redisnode.Queue)
 	}
 	return b.counts(p)
 }
 
-// grant returns the grant of a claim that a majority votes for: at once if these have written the same token, not
-// long ago, and otherwise after another round in which they do.
-func (b *backend) grant(ctx context.Context, c *claim) (driver.Grant, error) {
-	for range rounds {
-		if b.held(c) < b.quorum {
-			return driver.Grant{}, b.votes(c).failure()
-		}
-		if g, nodes := b.agreed(c); g.Until.Sub(b.clock.Now()) > c.TTL/2 {
-			if err := b.majority(ctx, c, nodes); err != nil {
-				return driver.Grant{}, err
-			}
-			return g, nil
-		}
-		b.askFor(ctx, c, redisnode.Try)
-	}
-	return driver.Grant{}, fmt.Errorf("the nodes did not agree on a token in time: %w", b.votes(c).failure())
-}
+// jitter returns a random time of d at most, and at least half of that.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

@@ -27,19 +27,10 @@
 //
 // # Tokens
 //
-// Every node keeps a clock for each bucket of names: the greatest token written there. It never goes back and
-// never expires. To write token t for a claim means, in one script: the claim holds the name on this node, and
-// the clock is below t; then it is set to t. A claim is a holder with t when a majority has written t for it.
-// Each request, and each release for whoever comes next, proposes a token, 50 ms ahead of the nodes' time. If
-// a majority wrote the same, that was all; if not, the claim proposes one above all that it has seen.
-//
 // Of two holders of one name, the one that began after the other had succeeded has the greater token, and no token
-// is given twice: their majorities have a node in common, on which both were written, and a clock only grows.
-// Nothing was said of exclusion: keys that expire too early or are deleted, holders that pause, requests that
-// are late change none of this. A node that comes back without its data has lost its clocks; but no token is
-// far below a node's time of day, nor more than about a second ahead of it. So this holds if the nodes' times
-// differ by less than that node was away, less a second. The search through all states of a small model is
-// TestModel.
+// is given twice. This has nothing to do with exclusion: keys that expire too early or are deleted, holders that
+// pause, requests that are late change none of it. Why that is so, and what it asks of a node that comes back without
+// its data, stands in docs/design/redlock.md. TestModel searches all states of a small model of it.
 //
 // # The clients
 //

@@ -71,19 +71,14 @@ func TestRenewalBringsNothingBack(t *testing.T) {
 	must(t, err)
 	clients := connect(t, nodes...)
 	onAllFive(t, nodes)
-	renew := func() (until driver.Instant, err error) {
-		err = errors.New("not reported")
-		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
-		return until, err
-	}
 	for i := range 2 {
 		must(t, clients[i].Del(ctx, lockKey(c.Name)).Err())
 	}
-	if until, err := renew(); err != nil || until <= b.clock.Now() {
+	if until, err := renewed(t, b, c); err != nil || until <= b.clock.Now() {
 		t.Fatalf("with three of five: until %v, %v", until, err)
 	}
 	must(t, clients[2].Del(ctx, lockKey(c.Name)).Err())
-	if _, err := renew(); !errors.Is(err, driver.ErrGone) {
+	if _, err := renewed(t, b, c); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("with two of five: got %v, want ErrGone", err)
 	}
 	for i, n := range []int64{0, 0, 0, 1, 1} {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 // What is seen of a name: who holds it, who waits, in the order of their age; also with two nodes away.
@@ -77,37 +78,43 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// heldAndWanted has one claim hold the test's name on all five nodes and two wait for it: holder and second by b, first by a.
+func heldAndWanted(ctx context.Context, t *testing.T, nodes []string, a, b *backend) (holder *driver.Claim, first, second *acquiring) {
+	t.Helper()
+	clients := connect(t, nodes...)
+	holder = newDriverClaim(t.Name(), 30*time.Second, false)
+	take(t, b, holder)
+	onAllFive(t, nodes)
+	first = begin(ctx, a, newDriverClaim(t.Name(), 30*time.Second, true))
+	waits(t, clients, t.Name(), 1)
+	second = begin(ctx, b, newDriverClaim(t.Name(), 30*time.Second, true))
+	waits(t, clients, t.Name(), 2)
+	return holder, first, second
+}
+
 // Evict takes the name from a holder, who is told, and the place from a waiter, who queues at the end.
 func TestEvict(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
-	b, clients := newDriver(t, nodes), connect(t, nodes...)
-	ctx := within(t, 60*time.Second)
-	holder := newDriverClaim(t.Name(), 30*time.Second, false)
-	take(t, b, holder)
-	onAllFive(t, nodes)
-	first, second := newDriverClaim(t.Name(), 30*time.Second, true), newDriverClaim(t.Name(), 30*time.Second, true)
-	w1 := begin(ctx, b, first)
-	waits(t, clients, t.Name(), 1)
-	w2 := begin(ctx, b, second)
-	waits(t, clients, t.Name(), 2)
-	must(t, b.Evict(ctx, t.Name(), first.ID))
+	b, ctx := newDriver(t, nodes), within(t, 60*time.Second)
+	holder, first, second := heldAndWanted(ctx, t, nodes, b, b)
+	must(t, b.Evict(ctx, t.Name(), first.claim.ID))
 	eventually.Is(t, "it waits at the end", func() bool {
 		all, err := b.Look(ctx, t.Name())
-		return err == nil && len(all) == 3 && all[1].ID == second.ID && all[2].ID == first.ID
+		return err == nil && len(all) == 3 && all[1].ID == second.claim.ID && all[2].ID == first.claim.ID
 	})
 	must(t, b.Evict(ctx, t.Name(), holder.ID))
 	if _, err := renewed(t, b, holder); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("the holder is told %v", err)
 	}
-	w2.granted(t, 10*time.Second)
+	second.granted(t, 10*time.Second)
 	if err := b.Evict(ctx, t.Name(), holder.ID); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("twice: %v", err)
 	}
 	must(t, b.Abandon(ctx, holder))
-	must(t, b.Release(ctx, second))
-	w1.granted(t, 10*time.Second)
-	must(t, b.Release(ctx, first))
+	must(t, b.Release(ctx, second.claim))
+	first.granted(t, 10*time.Second)
+	must(t, b.Release(ctx, first.claim))
 }
 
 // A waiter that was evicted while a request of it was under way stands in each queue once, at the end.
@@ -127,20 +134,13 @@ func TestEvictDuringRequest(t *testing.T) {
 	}
 	b, other := newDriverOver(t, clients), newDriver(t, nodes)
 	ctx := within(t, 60*time.Second)
-	holder := newDriverClaim(t.Name(), 30*time.Second, false)
-	take(t, other, holder)
-	onAllFive(t, nodes)
-	first, second := newDriverClaim(t.Name(), 30*time.Second, true), newDriverClaim(t.Name(), 30*time.Second, true)
-	w1 := begin(ctx, b, first)
-	waits(t, admins, t.Name(), 1)
-	w2 := begin(ctx, other, second)
-	waits(t, admins, t.Name(), 2)
+	holder, first, second := heldAndWanted(ctx, t, nodes, b, other)
 
-	c := stateOf(first)
+	c := stateOf(first.claim)
 	held.Store(1)
-	c.lookIn(0, false)
+	c.next.in(0, redisnode.Queue)
 	eventually.Is(t, "five requests are delayed", func() bool { return delayed.Load() == 5 })
-	must(t, other.Evict(ctx, t.Name(), first.ID))
+	must(t, other.Evict(ctx, t.Name(), first.claim.ID))
 	eventually.Is(t, "the waiter has heard of it", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -151,17 +151,17 @@ func TestEvictDuringRequest(t *testing.T) {
 	eventually.Is(t, "it waits at the end, once", func() bool {
 		for _, admin := range admins {
 			queue, err := admin.LRange(ctx, queueKey(t.Name()), 0, -1).Result()
-			if err != nil || len(queue) != 2 || !strings.Contains(queue[1], first.ID) {
+			if err != nil || len(queue) != 2 || !strings.Contains(queue[1], first.claim.ID) {
 				return false
 			}
 		}
 		return true
 	})
 	must(t, other.Release(ctx, holder))
-	w2.granted(t, 10*time.Second)
-	must(t, other.Release(ctx, second))
-	w1.granted(t, 10*time.Second)
-	must(t, b.Release(ctx, first))
+	second.granted(t, 10*time.Second)
+	must(t, other.Release(ctx, second.claim))
+	first.granted(t, 10*time.Second)
+	must(t, b.Release(ctx, first.claim))
 }
 
 // delays is a hook of a client that is called before each command.
@@ -336,7 +336,6 @@ func TestRenewalAsksSilentNodes(t *testing.T) {
 		n.silent.Store(true)
 		n.probing.Store(true)
 	}
-	b.silent.Store(2)
 	for _, client := range connect(t, nodes[2:4]...) {
 		must(t, client.Del(within(t, 10*time.Second), lockKey(t.Name())).Err())
 	}

@@ -21,7 +21,7 @@ func each[T any](ctx context.Context, b *backend, f func(ctx context.Context, i 
 	}, func(yes, no int, late bool) bool { return late && yes+no >= b.quorum })
 	yes, no := said.count()
 	if ctx.Err() != nil || yes+no < b.quorum {
-		return nil, 0, said.failure()
+		return nil, 0, b.failure(said)
 	}
 	for i, vote := range said {
 		if vote == nil {

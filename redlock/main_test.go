@@ -213,13 +213,14 @@ func take(t testing.TB, b *backend, c *driver.Claim) driver.Grant {
 
 // acquiring is an Acquire under way.
 type acquiring struct {
+	claim *driver.Claim
 	grant driver.Grant
 	err   error
 	done  chan struct{}
 }
 
 func begin(ctx context.Context, b *backend, c *driver.Claim) *acquiring {
-	a := &acquiring{done: make(chan struct{})}
+	a := &acquiring{claim: c, done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
 		a.grant, a.err = b.Acquire(ctx, c)

@@ -2,7 +2,7 @@ package redlock
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -13,11 +13,15 @@ import (
 // patience is how many node timeouts a request has: it may be this machine that is slow.
 const patience = 3
 
+var (
+	errUnheard = errors.New("no answer yet")
+	errSilent  = errors.New("does not answer")
+)
+
 // node is one of the servers.
 type node struct {
 	*redisnode.Node
 	name    string
-	unheard error       // says that it has not answered
 	silent  atomic.Bool // the last request had no answer in time
 	probing atomic.Bool // a request finds out whether it answers again
 }
@@ -25,36 +29,69 @@ type node struct {
 // request makes a request to the node. A silent node gets one at a time, so that they do not pile up, unless too
 // many are silent to leave it out.
 func (b *backend) request(n *node, f func(ctx context.Context) error) error {
-	if n.silent.Load() && int(b.silent.Load()) <= len(b.nodes)-b.quorum {
+	if n.silent.Load() && b.silentNodes() <= len(b.nodes)-b.quorum {
 		if n.probing.Swap(true) {
-			return fmt.Errorf("node %s: does not answer", n.name)
+			return errSilent
 		}
 		defer n.probing.Store(false)
 	}
 	return b.send(n, f)
 }
 
-// send makes a request to the node whether it is silent or not, and notes whether it is. An error names the node.
+func (b *backend) silentNodes() (count int) {
+	for _, n := range b.nodes {
+		if n.silent.Load() {
+			count++
+		}
+	}
+	return count
+}
+
+// send makes a request to the node whether it is silent or not, and notes whether it is.
 func (b *backend) send(n *node, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(b.life, patience*b.bound)
 	defer cancel()
 	err := f(ctx)
-	silent := redisnode.TimedOut(err)
-	switch before := n.silent.Swap(silent); {
-	case silent && !before:
-		b.silent.Add(1)
+	switch silent := redisnode.TimedOut(err); {
+	case n.silent.Swap(silent) == silent:
+	case silent:
 		b.log.Warn("locker: redlock: a node does not answer", "node", n.name, "error", err)
-	case before && !silent:
-		b.silent.Add(-1)
+	default:
 		b.log.Info("locker: redlock: a node answers again", "node", n.name)
 	}
-	switch {
-	case settled(err):
-		return err
-	case ctx.Err() != nil: // the core would take that error for one of its own context
-		return fmt.Errorf("node %s: no answer within %v", n.name, (patience * b.bound).Round(time.Millisecond))
+	return err
+}
+
+// ask asks all nodes at once, by calling question with the index of each. It returns what they have said by the time
+// that decided says so, all have answered, or ctx has ended; late says that the node timeout is over. The
+// others are still asked, in the background.
+func (b *backend) ask(ctx context.Context, question func(i int) error, decided func(yes, no int, late bool) bool) votes {
+	type answer struct {
+		node int
+		vote error
 	}
-	return fmt.Errorf("node %s: %w", n.name, err)
+	answers := make(chan answer, len(b.nodes))
+	for i := range b.nodes {
+		b.working.Go(func() { answers <- answer{i, question(i)} })
+	}
+	timeout := time.NewTimer(b.bound)
+	defer timeout.Stop()
+	said, late := b.unheard(), false
+	for heard := 0; heard < len(said); {
+		if yes, no := said.count(); decided(yes, no, late) {
+			break
+		}
+		select {
+		case a := <-answers:
+			said[a.node] = a.vote
+			heard++
+		case <-timeout.C:
+			late = true
+		case <-ctx.Done():
+			return said
+		}
+	}
+	return said
 }
 
 // time returns about what time it is on the nodes, in microseconds: their median, so that one whose clock is

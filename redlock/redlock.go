@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -85,10 +85,7 @@ type backend struct {
 	bound  time.Duration // the node timeout
 	fenced bool
 
-	silent  atomic.Int32    // how many nodes are
-	working underway.Group  // requests without an answer, and what is to be given back
-	closing context.Context // ends before life, so that nothing is begun again
-	closed  context.CancelFunc
+	working underway.Group // requests without an answer, and what is to be given back
 	life    context.Context
 	die     context.CancelFunc
 }
@@ -103,7 +100,6 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s setting
 	}
 	b := &backend{quorum: n/2 + 1, clock: cfg.Clock, log: cfg.Logger, bound: s.bound, fenced: !s.unfenced}
 	b.life, b.die = context.WithCancel(context.Background())
-	b.closing, b.closed = context.WithCancel(b.life)
 	for i, client := range clients {
 		if _, cluster := client.(*goredis.ClusterClient); cluster {
 			return nil, fmt.Errorf("client %d is for a Cluster, but a node has to be one server", i)
@@ -119,7 +115,7 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s setting
 		if j := slices.IndexFunc(b.nodes, func(other *node) bool { return other.name == name }); j >= 0 {
 			return nil, fmt.Errorf("clients %d and %d are for the same server", j, i)
 		}
-		b.nodes = append(b.nodes, &node{Node: redis, name: name, unheard: fmt.Errorf("node %s: no answer yet", name)})
+		b.nodes = append(b.nodes, &node{Node: redis, name: name})
 	}
 	if n < 3 || n%2 == 0 {
 		cfg.Logger.Warn("locker: redlock: an odd number of three or more nodes is advised", "nodes", n, "dead nodes survived", (n-1)/2)
@@ -146,7 +142,6 @@ func (b *backend) Traits() driver.Traits {
 // Close waits for what is under way, but for a node that does not answer no longer than the node
 // timeout: the client library gives that up in its own time.
 func (b *backend) Close(ctx context.Context) error {
-	b.closed()
 	bounded, cancel := context.WithTimeout(ctx, b.bound)
 	defer cancel()
 	select {
@@ -154,11 +149,14 @@ func (b *backend) Close(ctx context.Context) error {
 	case <-bounded.Done():
 	}
 	b.die()
-	never := func(int, int, bool) bool { return false }
-	for i, err := range b.ask(bounded, func(i int) error { return b.nodes[i].Close(bounded) }, never) {
-		if err != nil {
-			b.log.Warn("locker: redlock: closed although a node has not answered", "node", b.nodes[i].name, "error", err)
-		}
+	var all sync.WaitGroup
+	for _, n := range b.nodes {
+		all.Go(func() {
+			if err := n.Close(bounded); err != nil {
+				b.log.Warn("locker: redlock: closed although a node has not answered", "node", n.name, "error", err)
+			}
+		})
 	}
+	all.Wait()
 	return ctx.Err()
 }

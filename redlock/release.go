@@ -6,60 +6,60 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
-// endTries is how often a node is told of the end of a claim, for some seconds. One that does not answer for
-// longer forgets the claim after its TTL.
+// endTries is how often a node is told in the background of the end of a claim, for some seconds. One that does not
+// answer for longer forgets the claim after its TTL.
 const endTries = 6
 
 // Release implements [driver.Driver].
 func (b *backend) Release(ctx context.Context, dc *driver.Claim) error { return b.Linger(ctx, dc, 0) }
 
-// Linger implements [driver.Lingerer]. It returns when a majority has said that the claim held the name; the
-// other nodes are told in the background.
+// Linger implements [driver.Lingerer]. It returns when a majority has said whether the claim held the name.
 func (b *backend) Linger(ctx context.Context, dc *driver.Claim, d time.Duration) error {
-	said := b.finish(ctx, stateOf(dc), d, func(held, gone int, late bool) bool {
+	gone, err := b.finish(ctx, stateOf(dc), d, func(held, gone int, late bool) bool {
 		return held >= b.quorum || gone >= b.quorum || late && held+gone >= b.quorum
 	})
-	switch held, gone := said.count(); {
-	case gone >= b.quorum:
+	if err == nil && gone >= b.quorum {
 		return driver.ErrGone
-	case held+gone >= b.quorum:
-		return nil
 	}
-	return said.failure()
+	return err
 }
 
-// Abandon implements [driver.Driver]. What a minority has of the claim cannot make it a holder; those nodes are
-// told in the background.
+// Abandon implements [driver.Driver]. It returns when a majority has been told: what a minority has of the claim cannot
+// make it a holder.
 func (b *backend) Abandon(ctx context.Context, dc *driver.Claim) error {
 	c := stateOf(dc)
 	if c == nil {
 		return nil // it never asked
 	}
-	told := func(held, gone int, _ bool) bool { return held+gone >= b.quorum }
-	said := b.finish(ctx, c, 0, told)
-	if held, gone := said.count(); !told(held, gone, false) {
-		return fmt.Errorf("not yet given back: %w", said.failure())
+	_, err := b.finish(ctx, c, 0, func(held, gone int, _ bool) bool { return held+gone >= b.quorum })
+	if err != nil {
+		return fmt.Errorf("not yet given back: %w", err)
 	}
 	return nil
 }
 
-// finish ends the claim on all nodes; the name stays taken for d more. It returns on which of them the claim held
-// the name, as soon as that is decided, each has been told once, or ctx has ended.
-func (b *backend) finish(ctx context.Context, c *claim, d time.Duration, decided func(held, gone int, late bool) bool) votes {
+// finish ends the claim on all nodes; the name stays taken for d more. It returns on how many the claim did not hold the
+// name, as soon as that is decided, each has been told once, or ctx has ended; or an error if a majority has not been told
+// by then. Otherwise the other nodes are told in the background.
+func (b *backend) finish(ctx context.Context, c *claim, d time.Duration, decided func(held, gone int, late bool) bool) (gone int, err error) {
 	next := b.nextToken(c)
 	c.mu.Lock()
 	c.ended, c.linger = true, max(c.linger, b.clock.Now().Add(d))
 	c.mu.Unlock()
-	return b.ask(ctx, func(i int) error {
-		p := c.places[i]
-		err := b.finishAt(c, p, next)
-		if !settled(err) && !p.retrying.Swap(true) {
-			b.working.Go(func() { b.retry(c, p, next) })
+	said := b.ask(ctx, func(i int) error { return b.finishAt(c, c.places[i], next) }, decided)
+	held, gone := said.count()
+	if held+gone < b.quorum {
+		return gone, b.failure(said)
+	}
+	for i, p := range c.places {
+		if !settled(said[i]) {
+			go b.finishLater(c, p, next)
 		}
-		return err
-	}, decided)
+	}
+	return gone, nil
 }
 
 // finishAt ends the claim at one node, unless that is done. It proposes the token for who comes next there.
@@ -81,17 +81,18 @@ func (b *backend) finishAt(c *claim, p *place, next int64) error {
 	return p.end
 }
 
-// retry tells a node again and again that the claim has ended.
-func (b *backend) retry(c *claim, p *place, next int64) {
-	defer p.retrying.Store(false)
-	for try := 1; try < endTries; try++ {
-		select {
-		case <-time.After(backoff(try)):
-		case <-b.closing.Done():
+// finishLater tells a node again and again that the claim has ended. Close does not wait for its pauses.
+func (b *backend) finishLater(c *claim, p *place, next int64) {
+	for try := 0; try < endTries && b.life.Err() == nil; try++ {
+		b.working.Begin()
+		end := b.finishAt(c, p, next)
+		b.working.End()
+		if settled(end) {
 			return
 		}
-		if settled(b.finishAt(c, p, next)) {
-			return
+		select {
+		case <-time.After(jitter(min(redisnode.MinPause<<try, redisnode.MaxPause))):
+		case <-b.life.Done():
 		}
 	}
 }

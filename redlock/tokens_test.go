@@ -36,7 +36,7 @@ func TestNodeThatRestartsEmpty(t *testing.T) {
 		must(t, clients[i].Del(ctx, lockKey(t.Name())).Err())
 	}
 	must(t, set[2].Kill())
-	time.Sleep(1100 * time.Millisecond) // see the package documentation, "Assumptions"
+	time.Sleep(1100 * time.Millisecond) // see docs/design/redlock.md, "Tokens"
 	must(t, set[2].RestartEmpty(ctx))
 	second := newDriverClaim(t.Name(), 30*time.Second, false)
 	g2, err := b.Acquire(ctx, second)
@@ -164,7 +164,7 @@ func TestTokensUnderFaults(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			time.Sleep(1100 * time.Millisecond) // see the package documentation, "Assumptions"
+			time.Sleep(1100 * time.Millisecond) // see docs/design/redlock.md, "Tokens"
 			if err := r.RestartEmpty(context.Background()); err != nil {
 				t.Error(err)
 				return

@@ -50,13 +50,13 @@ func TestSplitVotesGoToTheOldest(t *testing.T) {
 		votesOf(t, b, second, 3, 4)
 		granted := make(chan error, 2)
 		go func() {
-			_, err := b.wait(ctx, second)
+			_, err := b.acquire(ctx, second)
 			if err == nil {
 				err = b.Release(ctx, younger)
 			}
 			granted <- err
 		}()
-		if g, err := a.wait(ctx, first); err != nil || g.Token == 0 {
+		if g, err := a.acquire(ctx, first); err != nil || g.Token == 0 {
 			t.Fatalf("%+v %v", g, err)
 		}
 		select {
@@ -83,7 +83,7 @@ func TestVoteOfNodeThatDies(t *testing.T) {
 	votesOf(t, b, c, 0, 1, 2) // each with another token
 	list[2].Refuse()
 	list[2].Cut()
-	if g, err := b.wait(within(t, 20*time.Second), c); err != nil || g.Token == 0 {
+	if g, err := b.acquire(within(t, 20*time.Second), c); err != nil || g.Token == 0 {
 		t.Fatalf("%+v %v", g, err)
 	}
 	if held := b.held(c); held < 3 {
@@ -209,50 +209,36 @@ func TestReasonOutlivesTheNextLook(t *testing.T) {
 	}
 	replicas("5")
 	list, fronts := proxies(t, nodes)
-	clients, refused := connect(t, fronts...), make([]hears, len(nodes))
-	for i, c := range clients {
-		c.AddHook(&refused[i])
-	}
-	b := newDriverOver(t, clients)
+	b := newDriver(t, fronts)
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := newDriverClaim(t.Name(), 30*time.Second, true)
-	w := begin(waiting, b, c)
-	for i, p := range list {
-		eventually.Is(t, "the node has refused", func() bool { return refused[i].noReplicas.Load() })
+	c, ended := b.newClaim(newDriverClaim(t.Name(), 30*time.Second, true)), make(chan error, 1)
+	go func() {
+		_, err := b.acquire(waiting, c)
+		ended <- err
+	}()
+	reasons := func(err error) int { return strings.Count(err.Error(), "NOREPLICAS") }
+	eventually.Is(t, "all have refused, and it pauses", func() bool {
+		c.next.mu.Lock()
+		pause := time.Until(c.next.due)
+		c.next.mu.Unlock()
+		return reasons(b.failure(b.votes(c))) == len(nodes) && pause > 100*time.Millisecond && pause <= redisnode.MaxPause
+	})
+	for _, p := range list {
 		p.FreezeUp()
-		held := p.Stats().HeldUp
-		eventually.Is(t, "it is asked again", func() bool { return p.Stats().HeldUp > held })
+	}
+	for _, p := range list {
+		eventually.Is(t, "it is asked again", func() bool { return p.Stats().HeldUp > 0 })
 	}
 	cancel()
-	<-w.done
-	if n := strings.Count(w.err.Error(), "NOREPLICAS"); n != len(nodes) {
-		t.Errorf("%d reasons in %v", n, w.err)
+	if err := <-ended; reasons(err) != len(nodes) {
+		t.Errorf("%d reasons in %v", reasons(err), err)
 	}
 	for _, p := range list {
 		p.Heal()
 	}
 	replicas("0")
-	must(t, b.Abandon(ctx, c))
-}
-
-// hears is a hook of a client that notes whether a server refused for want of replicas.
-type hears struct{ noReplicas atomic.Bool }
-
-func (h *hears) DialHook(next goredis.DialHook) goredis.DialHook { return next }
-
-func (h *hears) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return next
-}
-
-func (h *hears) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
-	return func(ctx context.Context, cmd goredis.Cmder) error {
-		err := next(ctx, cmd)
-		if err != nil && strings.Contains(err.Error(), "NOREPLICAS") {
-			h.noReplicas.Store(true)
-		}
-		return err
-	}
+	must(t, b.Abandon(ctx, c.Claim))
 }
 
 // Nodes of which not even a connection can be made in time are waited for like others that are away.
