@@ -29,8 +29,8 @@ func TestDefects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most cases find a defect by waiting for what does not come")
 	}
-	late := lateness.Start(lateStep)
-	defer late.Stop()
+	late, giveBack := lateness.Share()
+	defer giveBack()
 	var all, together sync.WaitGroup
 	var alone sync.Mutex
 	slots := make(chan struct{}, 64) // most of them wait
@@ -118,8 +118,8 @@ func TestSlowIsNotWrong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the time of a death")
 	}
-	late := lateness.Start(lateStep)
-	defer late.Stop()
+	late, giveBack := lateness.Share()
+	defer giveBack()
 	cs, k := caseNamed(t, slow.cases)
 	if finds(t, &slow, cs, k, late, 30*time.Second) {
 		t.Errorf("%s fails although every lock is free in time", slow.cases)
@@ -270,7 +270,7 @@ func TestNoAnswerIsUndecided(t *testing.T) {
 		b := Backend{New: memoryHarness}
 		b.check(t)
 		r := newRunner(&b)
-		r.late = lateness.Start(lateStep)
+		r.late = lateness.Start(lateness.Step)
 		if x.late {
 			r.late.Stop()
 			time.Sleep(600 * time.Millisecond) // the meter has not run for so long

@@ -66,9 +66,8 @@ func (cs *testCase) title(k *kind) string {
 }
 
 const (
-	caseLimit = 90 * time.Second     // after which a case counts as hanging
-	lateStep  = 2 * time.Millisecond // see lateness.Meter
-	maxAgain  = 3                    // how often a case is run again that came to no verdict
+	caseLimit = 90 * time.Second // after which a case counts as hanging
+	maxAgain  = 3                // how often a case is run again that came to no verdict
 )
 
 type runner struct {
@@ -123,8 +122,9 @@ func (cs *testCase) forVariants() bool {
 // all runs every case: those that bear company first, all at once.
 func (r *runner) all(t *testing.T) {
 	t.Helper()
-	r.late = lateness.Start(lateStep)
-	defer r.late.Stop()
+	var giveBack func()
+	r.late, giveBack = lateness.Share()
+	defer giveBack()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, r.atOnce())
 	for _, cs := range r.cases {

@@ -47,6 +47,33 @@ func Start(step time.Duration) *Meter {
 	return m
 }
 
+// Step is how often the Meter of [Share] looks. Each look wakes a processor: at 2 ms that was a twenty-fifth of a core, which tests
+// did not have to spare.
+const Step = 5 * time.Millisecond
+
+var shared struct {
+	sync.Mutex
+	meter *Meter
+	users int
+}
+
+// Share returns the one Meter of this process, which measures as long as anybody has it, and what gives it back.
+func Share() (m *Meter, giveBack func()) {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.users == 0 {
+		shared.meter = Start(Step)
+	}
+	shared.users++
+	return shared.meter, sync.OnceFunc(func() {
+		shared.Lock()
+		defer shared.Unlock()
+		if shared.users--; shared.users == 0 {
+			shared.meter.Stop()
+		}
+	})
+}
+
 // Stop ends the measuring.
 func (m *Meter) Stop() {
 	close(m.quit)

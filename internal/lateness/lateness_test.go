@@ -52,3 +52,23 @@ func TestNeverLate(t *testing.T) {
 		}
 	})
 }
+
+// All have the same Meter, which ends with the last.
+func TestShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, giveBack := Share()
+		second, giveBackToo := Share()
+		if first != second {
+			t.Error("two meters")
+		}
+		giveBack()
+		giveBack() // twice is harmless
+		select {
+		case <-second.done:
+			t.Error("it ended while somebody had it")
+		default:
+		}
+		giveBackToo()
+		<-second.done
+	})
+}
