@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,10 +67,11 @@ func start(t *testing.T, url string, args ...string) *process {
 	return startCommand(t, url, exec.Command(binary, args...))
 }
 
+// startCommand starts cmd, to whose environment it adds that of this process.
 func startCommand(t *testing.T, url string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
-	cmd.Env = append(os.Environ(), "LOCKER_URL="+url, "LOCKER="+binary)
+	cmd.Env = slices.Concat(os.Environ(), cmd.Env, []string{"LOCKER_URL=" + url, "LOCKER=" + binary})
 	cmd.Stdout, cmd.Stderr = &p.out, &p.errs
 	cmd.WaitDelay = time.Second // whoever lives on may have the pipe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -26,6 +26,7 @@ const (
 // The sessions in the documentation are what happens. With -update they are written anew, of the commands that stand in
 // them.
 func TestSession(t *testing.T) {
+	t.Parallel()
 	sessions := 0
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
@@ -42,6 +43,7 @@ func TestSession(t *testing.T) {
 			t.Fatalf("%s has more than one session", page)
 		}
 		t.Run(filepath.ToSlash(page), func(t *testing.T) {
+			t.Parallel()
 			happened := replay(t, written)
 			switch {
 			case *update:
@@ -143,6 +145,7 @@ type session struct {
 	*process
 	t    *testing.T
 	in   *os.File
+	env  []string
 	home string
 	seen int
 	said int
@@ -159,10 +162,8 @@ func newSession(t *testing.T) *session {
 	cmd := exec.Command("bash", "--norc", "--noprofile")
 	cmd.Stdin = read
 	cmd.Dir = home
-	t.Setenv("HOME", home)
-	t.Setenv("XDG_CACHE_HOME", "")
-	t.Setenv("PATH", filepath.Dir(binary)+":"+os.Getenv("PATH"))
-	s := &session{t: t, in: in, home: home}
+	s := &session{t: t, in: in, env: []string{"HOME=" + home, "XDG_CACHE_HOME=", "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH")}, home: home}
+	cmd.Env = s.env
 	s.process = startCommand(t, "", cmd)
 	read.Close()
 	s.run("exec 2>&1")
@@ -183,7 +184,7 @@ func (s *session) run(command string) string {
 	if strings.HasSuffix(command, "&") {
 		eventually.Within(s.t, bound, "the command in the background holds its name", func() bool {
 			list := exec.Command(binary, "list")
-			list.Env = append(os.Environ(), "HOME="+s.home)
+			list.Env = append(os.Environ(), s.env...)
 			out, err := list.Output()
 			return err == nil && len(out) > 0
 		})
