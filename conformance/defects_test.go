@@ -39,6 +39,7 @@ func TestDefects(t *testing.T) {
 		for _, name := range strings.Fields(d.cases) {
 			cs, k := caseNamed(t, name)
 			covered[cs.name] = true
+			late.Calm(func() bool { return len(slots) > 0 })
 			slots <- struct{}{}
 			together.Add(1)
 			leave := sync.OnceFunc(func() {
@@ -57,13 +58,17 @@ func TestDefects(t *testing.T) {
 					together.Wait()
 					alone.Lock()
 					defer alone.Unlock()
-					if finds(t, &d, cs, k, late, 12*time.Second) || finds(t, &d, cs, k, late, 17*time.Second) {
-						return
-					}
-					if by := late.Worst(time.Now().Add(-20 * time.Second)); by > tooLate {
-						t.Skipf("no verdict: this machine was late by %v", by)
-					} else {
-						t.Errorf("%s passes although: %s", cs.name, d.name)
+					for try := range tries {
+						end := time.Now().Add(5 * time.Second)
+						late.Calm(func() bool { return time.Now().Before(end) })
+						begun := time.Now()
+						if finds(t, &d, cs, k, late, time.Duration(12+5*try)*time.Second) {
+							return
+						}
+						if by := late.Worst(begun); try > 0 && by <= tooLate || try == tries-1 {
+							t.Errorf("%s passes although: %s (this machine was late by %v)", cs.name, d.name, by)
+							return
+						}
 					}
 				})
 			})
@@ -77,8 +82,11 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// tooLate is how late a machine may be to have a say about defects that show in time.
-const tooLate = 100 * time.Millisecond
+// A defect that a case did not find is looked for so often, as long as this machine was too late to have a say: by more than tooLate.
+const (
+	tries   = 5
+	tooLate = 100 * time.Millisecond
+)
 
 // finds runs the case against the defect and reports whether it failed.
 func finds(t *testing.T, d *defect, cs *testCase, k *kind, late *lateness.Meter, limit time.Duration) bool {

@@ -22,6 +22,10 @@ if [ -z "${LOCKER_SERVERS_DIR:-}" ] && [ -w /dev/shm ] && [ "$(df --output=avail
 	export LOCKER_SERVERS_DIR=/dev/shm
 fi
 
+# A program with the race detector waits a second before it ends, in case another goroutine is in a race just then: each package, and
+# each process that a test starts.
+export GORACE="${GORACE:-} atexit_sleep_ms=100"
+
 step() { echo "== $*"; }
 
 modules=$(git ls-files '*go.mod' 2>/dev/null || true)
