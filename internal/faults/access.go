@@ -38,6 +38,7 @@ type Access struct {
 
 	clock  driver.Clock                  // takes the place of the system's
 	tls    func(addr string) *tls.Config // how the server at addr is spoken to
+	dials  int                           // how often a client dials before it says why it could not; 0: go-redis' default
 	life   context.Context               // of the client that is made
 	logger *slog.Logger                  // where Lockers report to
 }

@@ -28,7 +28,7 @@ func init() {
 	register("redis", func(a Access) goredis.UniversalClient { return RedisClient(a, a.Addrs[0]) })
 	register("redis-sentinel", func(a Access) goredis.UniversalClient {
 		return goredis.NewFailoverClient(&goredis.FailoverOptions{
-			MasterName: a.Master, SentinelAddrs: a.Addrs, Dialer: a.dial, Username: a.User, Password: a.Password,
+			MasterName: a.Master, SentinelAddrs: a.Addrs, Dialer: a.dial, Username: a.User, Password: a.Password, DialerRetries: a.dials,
 		})
 	})
 	register("redis-cluster", func(a Access) goredis.UniversalClient {

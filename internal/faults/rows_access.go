@@ -173,6 +173,9 @@ func behindTLS(b Backend) Backend {
 			s.Access.Via[addr] = servers.EndTLS(t, cert, addr)
 		}
 		s.Access.tls = func(string) *tls.Config { return client }
+		// By default go-redis dials a master five times, and for each asks all Sentinels, dialling each of them five times: its calls end by
+		// their ctx while it does so, without a word of the certificate.
+		s.Access.dials = 1
 		return s
 	}
 	return b
