@@ -76,7 +76,11 @@ func TestStatementsPerLock(t *testing.T) {
 	admin := newPool(t, server.DSN())
 	l := openDSN(t, server.DSN())
 	release(t, acquire(t, l, "warm"))
-	time.Sleep(100 * time.Millisecond) // the sweep after the first use
+	eventually.Is(t, "the sweep after the first use is over", func() bool {
+		before := questions(t, admin)
+		time.Sleep(100 * time.Millisecond)
+		return questions(t, admin) == before+1
+	})
 	before := questions(t, admin)
 	for range 50 {
 		release(t, acquire(t, l, "x"))
