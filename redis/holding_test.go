@@ -249,6 +249,10 @@ func TestLinger(t *testing.T) {
 		if err := b.Linger(within(t, 20*time.Second), c, 500*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
+		// Also where nobody asks for the name any more nothing stays for longer.
+		if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > 500*time.Millisecond {
+			t.Errorf("the key stays for %v", left)
+		}
 		taken(t, b, claim(c.Name, time.Minute, false))
 		if all, err := b.Look(within(t, 20*time.Second), c.Name); err != nil || len(all) != 2 || !all[0].Held || all[0].ID != c.ID {
 			t.Errorf("%+v, %v", all, err)

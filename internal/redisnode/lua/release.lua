@@ -39,6 +39,9 @@ elseif h and how == 'keep' and amount < h.weight then
 elseif h and how == 'linger' then
   h.ends, h.ttl = now + amount * 1000, amount -- the ttl, too, so that nobody cuts it short
   put(h, 0)
+  local last = now
+  for _, other in ipairs(holders()) do last = math.max(last, other.ends) end
+  if last < math.huge then redis.call('PEXPIRE', lock, math.ceil((last - now) / 1000)) end -- not after all are over
   local first = parse(value('LINDEX', queue, 0))
   if first then tell(first.channel, 'look ' .. first.id) end
 end
