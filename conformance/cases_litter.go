@@ -158,11 +158,10 @@ func (c *C) steady() int {
 // noMoreGoroutinesThan waits until the case has at most limit goroutines, after something was done n times.
 func (c *C) noMoreGoroutinesThan(limit, n int, what string) {
 	c.tb.Helper()
-	few := func() bool { return c.goroutines() <= limit }
-	for end := time.Now().Add(soon); !few() && time.Now().Before(end) && c.ctx.Err() == nil; {
-		time.Sleep(200 * time.Millisecond) // to count them is dear
-	}
-	if !few() {
-		c.errorf("%d goroutines, at most %d wanted after %d %s:\n%s", c.goroutines(), limit, n, what, stacks(c.id))
+	for end := time.Now().Add(soon); c.goroutines() > limit; time.Sleep(200 * time.Millisecond) { // to count them is dear
+		if time.Now().After(end) || c.ctx.Err() != nil {
+			c.errorf("%d goroutines, at most %d wanted after %d %s:\n%s", c.goroutines(), limit, n, what, stacks(c.id))
+			return
+		}
 	}
 }
