@@ -117,6 +117,22 @@ func TestEvict(t *testing.T) {
 	must(t, b.Release(ctx, first.claim))
 }
 
+// A holder that is on few nodes still, as one is whose release a majority has confirmed, is not there to be evicted.
+func TestEvictOfAFormerHolder(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b, c := newDriver(t, nodes), newDriverClaim(t.Name(), 30*time.Second, false)
+	take(t, b, c)
+	onAllFive(t, nodes)
+	ctx := within(t, 20*time.Second)
+	for _, client := range connect(t, nodes[:3]...) {
+		must(t, client.Del(ctx, lockKey(t.Name())).Err())
+	}
+	if err := b.Evict(ctx, t.Name(), c.ID); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("got %v, want ErrGone", err)
+	}
+}
+
 // A waiter that was evicted while a request of it was under way stands in each queue once, at the end.
 func TestEvictDuringRequest(t *testing.T) {
 	t.Parallel()

@@ -51,10 +51,11 @@ func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) e
 	return &QuorumError{Nodes: len(b.nodes), Yes: len(lighter), No: gone}
 }
 
-// Evict implements [driver.Evictor].
+// Evict implements [driver.Evictor]. A claim on fewer nodes than [backend.Look] shows it for is not there: it is being
+// released, say.
 func (b *backend) Evict(ctx context.Context, name, id string) error {
-	evicted, _, err := each(ctx, b, func(ctx context.Context, i int) (int, error) { return i, b.nodes[i].Evict(ctx, name, id) })
-	if err == nil && len(evicted) == 0 {
+	evicted, gone, err := each(ctx, b, func(ctx context.Context, i int) (int, error) { return i, b.nodes[i].Evict(ctx, name, id) })
+	if err == nil && len(evicted) < b.enough(len(evicted)+gone) {
 		err = driver.ErrGone
 	}
 	return err
