@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 RACE ?= -race
 
-.PHONY: setup test soak short bench compare figures faults conformance browser demo demo-test
+.PHONY: setup test soak short bench compare figures faults conformance consul browser demo demo-test
 
 setup:
 	@scripts/setup.sh
@@ -42,6 +42,10 @@ faults: setup
 # The one suite against every form of every backend; make test runs a part of it on some.
 conformance: setup
 	LOCKER_CONFORMANCE=full scripts/each.sh test $(RACE) -timeout 30m -run Conformance $(ARGS) ./...
+
+# The migration from Consul's lock, with a Consul that it builds first. Not part of make test.
+consul:
+	@scripts/consul.sh $(RACE) $(ARGS)
 
 # The dashboard in a real browser: needs chromium, and fails without. Not part of make test.
 browser:

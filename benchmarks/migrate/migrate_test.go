@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/url"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/dial"
 	"github.com/seed80cd6120/locker/etcd"
 	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/internal/sidebyside"
 	"github.com/seed80cd6120/locker/redis"
 	"github.com/seed80cd6120/locker/zookeeper"
 )
@@ -30,13 +30,10 @@ func TestMain(m *testing.M) { servers.Main(m) }
 
 const (
 	name    = "orders/42"
-	patient = time.Minute // beyond it nothing will come
-	// disturbed is for how long somebody holds while another tries to.
-	disturbed = 300 * time.Millisecond
+	patient = sidebyside.Patient
 )
 
-// program runs work while it holds the lock on name in its own way.
-type program func(ctx context.Context, work func(context.Context) error) error
+type program = sidebyside.Program
 
 // pair is two programs of which one has the name at a time.
 type pair map[string]program
@@ -46,50 +43,9 @@ func (p pair) exclude(t *testing.T) {
 	for a, first := range p {
 		for b, second := range p {
 			if a != b {
-				t.Run(a+" before "+b, func(t *testing.T) { exclude(t, first, second) })
+				t.Run(a+" before "+b, func(t *testing.T) { sidebyside.Exclude(t, first, second) })
 			}
 		}
-	}
-}
-
-// exclude fails the test unless second gets the name after first has let it go, and not before.
-func exclude(t *testing.T, first, second program) {
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
-	defer cancel()
-	var holds atomic.Bool
-	begun, end := make(chan struct{}), make(chan struct{})
-	ended, done := make(chan error, 1), make(chan error, 1)
-	go func() {
-		ended <- first(ctx, func(context.Context) error {
-			holds.Store(true)
-			defer holds.Store(false)
-			close(begun)
-			<-end
-			return nil
-		})
-	}()
-	select {
-	case <-begun:
-	case err := <-ended:
-		t.Fatal("the first did not get the name: ", err)
-	}
-	go func() {
-		done <- second(ctx, func(context.Context) error {
-			if holds.Load() {
-				return errors.New("both hold")
-			}
-			return nil
-		})
-	}()
-	select {
-	case err := <-done:
-		t.Error("the second did not wait: ", err)
-		done <- err
-	case <-time.After(disturbed):
-	}
-	close(end)
-	if err := errors.Join(<-ended, <-done); err != nil {
-		t.Error(err)
 	}
 }
 

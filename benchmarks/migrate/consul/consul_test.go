@@ -1,12 +1,5 @@
-// Package consul_test shows what docs/migrate/consul.md says: that programs with Consul's lock and with the new one
-// exclude each other during a migration.
-//
-// It needs a consul in the PATH, of any version, and is skipped without. The last one that can be built from modules is
-// (in an empty folder, with GOFLAGS=-mod=mod)
-//
-//	go mod init example
-//	go get github.com/hashicorp/consul@v1.10.12 github.com/hashicorp/consul/api@v1.13.0 github.com/hashicorp/consul/sdk@v0.11.0
-//	go build -o consul github.com/hashicorp/consul
+//go:build consul
+
 package consul_test
 
 import (
@@ -17,28 +10,26 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/consul/api"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/sidebyside"
 	"github.com/seed80cd6120/locker/memory"
 )
 
 const (
 	name    = "orders/42"
-	patient = time.Minute // beyond it nothing will come
-	// disturbed is for how long somebody holds while another tries to.
-	disturbed = 300 * time.Millisecond
+	patient = sidebyside.Patient
 )
 
 // start starts a Consul of its own and returns a client of it.
 func start(t *testing.T) *api.Client {
 	binary, err := exec.LookPath("consul")
 	if err != nil {
-		t.Skip("consul is missing: see the comment of this package")
+		t.Fatal("consul is missing: make consul builds it and runs this")
 	}
 	dir := t.TempDir()
 	var ports [3]int
@@ -78,9 +69,6 @@ func start(t *testing.T) *api.Client {
 	}
 }
 
-// program runs work while it holds the lock on name in its own way.
-type program func(ctx context.Context, work func(context.Context) error) error
-
 func TestConsul(t *testing.T) {
 	client := start(t)
 	l, err := memory.New()
@@ -99,10 +87,10 @@ func TestConsul(t *testing.T) {
 			return work(ctx)
 		})
 	}
-	t.Run("old before both", func(t *testing.T) { exclude(t, old, both) })
-	t.Run("both before old", func(t *testing.T) { exclude(t, both, old) })
-	t.Run("both before new", func(t *testing.T) { exclude(t, both, newOnly) })
-	t.Run("new before both", func(t *testing.T) { exclude(t, newOnly, both) })
+	t.Run("old before both", func(t *testing.T) { sidebyside.Exclude(t, old, both) })
+	t.Run("both before old", func(t *testing.T) { sidebyside.Exclude(t, both, old) })
+	t.Run("both before new", func(t *testing.T) { sidebyside.Exclude(t, both, newOnly) })
+	t.Run("new before both", func(t *testing.T) { sidebyside.Exclude(t, newOnly, both) })
 }
 
 // withConsul runs work under a lock of Consul, as a program does that looks for no loss.
@@ -141,45 +129,4 @@ func withBoth(ctx context.Context, client *api.Client, l locker.Locker, work fun
 	return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
 		return work(ctx)
 	})
-}
-
-// exclude fails the test unless second gets the name after first has let it go, and not before.
-func exclude(t *testing.T, first, second program) {
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
-	defer cancel()
-	var holds atomic.Bool
-	begun, end := make(chan struct{}), make(chan struct{})
-	ended, done := make(chan error, 1), make(chan error, 1)
-	go func() {
-		ended <- first(ctx, func(context.Context) error {
-			holds.Store(true)
-			defer holds.Store(false)
-			close(begun)
-			<-end
-			return nil
-		})
-	}()
-	select {
-	case <-begun:
-	case err := <-ended:
-		t.Fatal("the first did not get the name: ", err)
-	}
-	go func() {
-		done <- second(ctx, func(context.Context) error {
-			if holds.Load() {
-				return errors.New("both hold")
-			}
-			return nil
-		})
-	}()
-	select {
-	case err := <-done:
-		t.Error("the second did not wait: ", err)
-		done <- err
-	case <-time.After(disturbed):
-	}
-	close(end)
-	if err := errors.Join(<-ended, <-done); err != nil {
-		t.Error(err)
-	}
 }
