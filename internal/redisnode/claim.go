@@ -113,7 +113,7 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
-		list, err := answer.Int64Slice()
+		list, err := numbers(answer, 4)
 		if err != nil {
 			return Answer{}, err
 		}

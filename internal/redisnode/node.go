@@ -2,8 +2,8 @@
 // logical Redis, which is a single server, a master that Sentinels look after, or a Cluster. What is on
 // the server is described in lua/lib.lua.
 //
-// A [Node] has all methods of a driver but Traits, and one Acquire that asks once. It sends the requests about a [Claim],
-// returns soon after their context has ended whatever the client does, and tells waiting claims what the server says.
+// A [Node] is a driver, but for what makes it wait: it sends the requests about a [Claim], returns soon after
+// their context has ended whatever the client does, and tells waiting claims what the server says. It decides nothing.
 package redisnode
 
 import (

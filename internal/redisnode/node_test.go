@@ -65,7 +65,7 @@ func (n *Node) ask(t testing.TB, c *Claim, latest int64) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, _ := answer.Int64Slice()
+	list, _ := numbers(answer, 4)
 	return list[0]
 }
 

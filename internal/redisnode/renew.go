@@ -68,7 +68,7 @@ func (n *Node) renew(ctx context.Context, claims []*driver.Claim, queues bool, r
 	}
 	var list []int64
 	if err == nil {
-		list, err = answer.Int64Slice()
+		list, err = numbers(answer, 2*len(claims))
 	}
 	for i, c := range claims {
 		switch {

@@ -94,6 +94,15 @@ func (n *Node) run(ctx context.Context, s script, keys []string, args ...any) (a
 	return nil, lost, explain(err)
 }
 
+// numbers returns the answer of a script that answers so many numbers.
+func numbers(answer *goredis.Cmd, n int) ([]int64, error) {
+	list, err := answer.Int64Slice()
+	if err == nil && len(list) != n {
+		err = fmt.Errorf("the server answered %v to the script", list)
+	}
+	return list, err
+}
+
 // aside makes a call on a goroutine of its own, which is left behind when ctx ends: go-redis does not end a call
 // when its context does.
 func (n *Node) aside(ctx context.Context, call func() error) error {
