@@ -95,7 +95,8 @@ func (c *C) scheduled() (wrong string) {
 			a.p.cancel()
 		}
 		for _, a := range queue {
-			if a.p.returned(soon); a.p.err == nil {
+			a.p.returned(soon)
+			if a.p.err == nil {
 				c.release(a.p.lock)
 			}
 		}

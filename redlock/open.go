@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/openurl"
-	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 func init() {
@@ -24,9 +23,6 @@ func openURL(_ context.Context, s *openurl.Server, opts ...locker.Option) (l loc
 		return nil, err
 	}
 	if prefix, ok := s.Params["prefix"]; ok {
-		if redisnode.CheckPrefix(prefix) != nil {
-			return nil, errors.New("parameter prefix: want 1 to 100 bytes without braces and spaces")
-		}
 		opts = append(opts, WithPrefix(prefix))
 	}
 	if timeout, ok, err := s.Duration("node-timeout"); err != nil {

@@ -21,7 +21,8 @@ var passes = map[string]bool{
 	"LOADING ": true, "READONLY ": true, "MASTERDOWN ": true, "CLUSTERDOWN ": true, "TRYAGAIN ": true, "MOVED ": true,
 	"ASK ": true, "BUSY ": true, "NOREPLICAS ": true, "NOSCRIPT ": true, "max number of clients": true,
 	"a non local key in a cluster node": true, // the slot moves just now
-	"NOPERM ":                           false, "The user executing the script can't": false, "WRONGPASS ": false, "WRONGTYPE ": false,
+
+	"NOPERM ": false, "The user executing the script can't": false, "WRONGPASS ": false, "WRONGTYPE ": false,
 	"NOAUTH ": false, "unauthenticated multibulk": false, // the same, of a long request
 }
 
