@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,11 +41,12 @@ func TestSilentMember(t *testing.T) {
 		p := front(t, addr)
 		ways, addrs = append(ways, p), append(addrs, p.Addr())
 	}
+	said := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for i, way := range ways {
 		name := t.Name() + string(rune('0'+i))
 		holder := driverOf(t, admin)
 		held := hold(t, holder, name)
-		b := driverOf(t, dial(t, addrs...), locker.WithTTL(3*time.Second))
+		b := driverOf(t, dial(t, addrs...), locker.WithTTL(3*time.Second), locker.WithLogger(said))
 		renewing(t, b)
 		granted := begin(t, b, claim(name, true))
 		queueHas(t, admin, name, 2)
