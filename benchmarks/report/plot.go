@@ -109,6 +109,16 @@ func (p pen) dot(at vg.Point, c color.Color) {
 	p.DrawGlyph(draw.GlyphStyle{Color: c, Radius: 3, Shape: draw.CircleGlyph{}}, at)
 }
 
+// line draws a thin line, which ends where the words at its end begin.
+func (p pen) line(from, to vg.Point) {
+	if to.Y > from.Y {
+		to.Y -= 4
+	} else if to.Y < from.Y {
+		to.Y += 4
+	}
+	p.StrokeLine2(draw.LineStyle{Color: color.Gray{150}, Width: .5}, from.X, from.Y, to.X, to.Y)
+}
+
 func (p pen) write(at vg.Point, words string) { p.FillText(p.small, at, words) }
 
 // width is how wide words are, with the room that a reader's font may need besides.

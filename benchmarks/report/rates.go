@@ -35,7 +35,7 @@ func drawRates(in Input) (Plot, bool) {
 		return Plot{}, false
 	}
 	p.Add(all)
-	svg, err := render(18*vg.Centimeter, 11*vg.Centimeter, p.Draw)
+	svg, err := render(20*vg.Centimeter, 15*vg.Centimeter, p.Draw)
 	return Plot{Name: ratesName, Caption: title + ": time to acquire (p99) against rate", SVG: svg}, err == nil
 }
 
@@ -46,7 +46,7 @@ type point struct {
 	role      contender.Role
 }
 
-// points is a plotter: a dot for each, with its name where that covers nothing, and a legend.
+// points is a plotter: a dot for each, with its name where that covers nothing and a line to it, and a legend.
 type points []point
 
 func (all points) Plot(c draw.Canvas, p *plot.Plot) {
@@ -67,6 +67,7 @@ func (all points) Plot(c draw.Canvas, p *plot.Plot) {
 		for _, by := range []vg.Point{
 			{X: aside}, {X: -aside}, {Y: 9}, {Y: -9},
 			{X: aside, Y: 8}, {X: aside, Y: -8}, {X: -aside, Y: 8}, {X: -aside, Y: -8},
+			{Y: 17}, {Y: -17}, {Y: 25}, {Y: -25},
 		} {
 			area := around(dot.Add(by), width, 7)
 			if area.Min.X > c.Min.X && !slices.ContainsFunc(covered, func(r vg.Rectangle) bool { return overlap(r, area) }) {
@@ -75,6 +76,7 @@ func (all points) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 		}
 		covered = append(covered, around(name, width, 7))
+		pen.line(dot, vg.Point{X: min(max(dot.X, name.X-width/2), name.X+width/2), Y: name.Y})
 		pen.write(vg.Point{X: name.X - width/2, Y: name.Y}, l.name)
 	}
 	pen.legend(vg.Point{X: c.Min.X + 8, Y: c.Max.Y - 8}, signs(roles))
