@@ -63,6 +63,26 @@ func headingsOf(t *testing.T, page string) map[string]bool {
 	return all
 }
 
+var packagePath = regexp.MustCompile(`github\.com/seed80cd6120/locker((?:/[a-z]\w*)*)`)
+
+// Every package of this project that the documentation names, as in "go get", is there.
+func TestPackagesInDocs(t *testing.T) {
+	named := 0
+	for _, page := range allPages(t) {
+		for i, line := range linesOf(t, page) {
+			for _, m := range packagePath.FindAllStringSubmatch(line, -1) {
+				named++
+				if files, err := filepath.Glob("." + m[1] + "/*.go"); err != nil || len(files) == 0 {
+					t.Errorf("%s:%d names %s, which is no package", page, i+1, m[0])
+				}
+			}
+		}
+	}
+	if named < 30 {
+		t.Errorf("%d packages are named", named)
+	}
+}
+
 // Every page of the documentation is linked from its index.
 func TestIndexOfDocs(t *testing.T) {
 	index := strings.Join(linesOf(t, "docs/README.md"), "\n")
