@@ -141,9 +141,7 @@ func leaderDeposed(x *Exam) {
 	}
 	waits := func() {
 		x.Helper()
-		if x.Waiting != nil {
-			x.Until("the other campaigns", 20*time.Second, func() bool { n, _ := x.waiting(name); return n > 0 })
-		}
+		x.Until("the other campaigns", 20*time.Second, func() bool { n, _ := x.waiting(name); return n > 0 })
 	}
 	leadsA := campaign(a)
 	ha := next(leadsA, 20*time.Second)

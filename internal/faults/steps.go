@@ -88,15 +88,11 @@ func (x *Exam) Released(h *Holding) {
 }
 
 // Waits has p wait for the lock in the background, and returns when it stands in the
-// queue at the server (or, where nobody can tell, after a moment).
+// queue at the server.
 func (x *Exam) Waits(p *Player, name string, d time.Duration) <-chan Got {
 	x.Helper()
 	before, _ := x.waiting(name)
 	c := x.asks(p, name, d)
-	if x.Waiting == nil {
-		time.Sleep(200 * time.Millisecond)
-		return c
-	}
 	var failed error
 	defer func() {
 		if failed != nil {
@@ -140,11 +136,8 @@ func (x *Exam) stillWaits(c <-chan Got, h *Holding, d time.Duration) {
 	}
 }
 
-// waiting is how many wait for the lock; none where nobody can tell.
+// waiting is how many wait for the lock.
 func (x *Exam) waiting(name string) (int, error) {
-	if x.Waiting == nil {
-		return 0, nil
-	}
 	ctx, cancel := context.WithTimeout(x.Ctx, 5*time.Second)
 	defer cancel()
 	return x.Waiting(ctx, name)
