@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 // operator is a client of the library alone, as somebody at a console.
@@ -29,33 +30,18 @@ func console(t testing.TB, addr string) operator {
 	return operator{c, t}
 }
 
-// queue waits until the queue for name looks right, woken by a watch. A queue that is
-// not there is empty.
-func (o operator) queue(name string, right func(children []string) bool) []string {
+// queue waits until the queue for name looks right. A queue that is not there is empty. It sets no watch: the library
+// has a data race when it sets watches again on a server that answers at once.
+func (o operator) queue(name string, right func(children []string) bool) (children []string) {
 	o.t.Helper()
-	path := queuePath(folder, name)
-	deadline := time.After(20 * time.Second)
-	for {
-		children, _, changed, err := o.ChildrenW(path)
-		if err == zk.ErrNoNode {
-			var there bool
-			there, _, changed, err = o.ExistsW(path)
-			if there {
-				continue
-			}
-		}
-		if err != nil {
+	eventually.Within(o.t, 20*time.Second, "the queue for "+name+" as it is to be", func() bool {
+		var err error
+		if children, _, err = o.Children(queuePath(folder, name)); err != nil && err != zk.ErrNoNode {
 			o.t.Fatal(err)
 		}
-		if right(children) {
-			return children
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			o.t.Fatalf("queue: %q", children)
-		}
-	}
+		return right(children)
+	})
+	return children
 }
 
 func (o operator) length(name string, n int) []string {
@@ -97,19 +83,13 @@ func (o operator) plant(path string) {
 
 func (o operator) gone(path string) {
 	o.t.Helper()
-	for {
-		there, _, changed, err := o.ExistsW(path)
+	eventually.Within(o.t, 20*time.Second, path+" deleted", func() bool {
+		there, _, err := o.Exists(path)
 		if err != nil {
 			o.t.Fatal(err)
 		}
-		if !there {
-			// That watch is not wanted: it ends with a node that is made and deleted.
-			o.plant(path)
-			o.delete(path)
-			return
-		}
-		await(o.t, changed, path+" to be deleted")
-	}
+		return !there
+	})
 }
 
 // quiet is a log of the library that nobody reads.
