@@ -316,7 +316,8 @@ func (c *C) over() (undecided bool) {
 	return c.undecided && c.failures == 0
 }
 
-// errorf reports a failure, with the sentence that the case enforces if it is the first.
+// errorf reports a failure, with the sentence that the case enforces if it is the first, and with how late this machine was
+// if that may have to do with it.
 func (c *C) errorf(format string, args ...any) {
 	c.tb.Helper()
 	c.mu.Lock()
@@ -328,6 +329,11 @@ func (c *C) errorf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if c.failures == 1 {
 		text += fmt.Sprintf("\n\tpromise %d, %s: %s", c.cs.promise, promises[c.cs.promise], c.cs.says)
+	}
+	if c.late != nil {
+		if late := c.late.Worst(c.begun); late > 100*time.Millisecond {
+			text += fmt.Sprintf("\n\tthis machine was late by up to %v", late)
+		}
 	}
 	c.tb.Error(text)
 	if c.b.failOnce {
