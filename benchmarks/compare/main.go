@@ -1,7 +1,7 @@
 // Command compare measures this project's backends beside other lock libraries on real
 // servers, which it starts by itself, and says what each costs and where it breaks.
 //
-//	go -C benchmarks run ./compare              about five minutes
+//	go -C benchmarks run ./compare              about ten minutes
 //	go -C benchmarks run ./compare -full        everything, about fifty minutes
 //	go -C benchmarks run ./compare -backends redis -experiments alone,contended -quick
 package main

@@ -19,7 +19,7 @@ import (
 
 // options are the flags. Each may be given with one dash or with two.
 type options struct {
-	Full        bool     `help:"Measure everything thoroughly; about fifty minutes instead of five." xor:"depth"`
+	Full        bool     `help:"Measure everything thoroughly; about fifty minutes instead of ten." xor:"depth"`
 	Quick       bool     `help:"Measure as little as is still worth something; for tuning a backend." xor:"depth"`
 	Smoke       bool     `help:"Measure only to see that everything works." hidden:"" xor:"depth"`
 	Backends    string   `help:"Backends to measure: names separated by commas, all or none." default:"all" placeholder:"LIST"`

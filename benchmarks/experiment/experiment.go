@@ -18,7 +18,7 @@ type Depth int
 const (
 	Smoke Depth = iota // shows that everything works; its rates and times mean nothing
 	Quick              // for somebody who is tuning one backend
-	Short              // about five minutes for everything
+	Short              // about ten minutes for everything
 	Full
 )
 
