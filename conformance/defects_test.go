@@ -161,11 +161,20 @@ func find(t testing.TB, name string) *defect {
 	return &all[i]
 }
 
+// runnerOf returns a runner for cases one by one, which [runner.all] otherwise gives its meter.
+func runnerOf(t *testing.T, b *Backend) *runner {
+	b.check(t)
+	r := newRunner(b)
+	var giveBack func()
+	r.late, giveBack = lateness.Share()
+	t.Cleanup(giveBack)
+	return r
+}
+
 // A case that hangs is ended by the watchdog, which shows where.
 func TestWatchdog(t *testing.T) {
 	b := remoteBackend()
-	b.check(t)
-	r := newRunner(&b)
+	r := runnerOf(t, &b)
 	r.limit = 200 * time.Millisecond
 	rec := &recorder{TB: t}
 	block := make(chan struct{})
@@ -181,9 +190,8 @@ func TestWatchdog(t *testing.T) {
 
 func TestPanicIsFailure(t *testing.T) {
 	b := remoteBackend()
-	b.check(t)
 	rec := &recorder{TB: t}
-	newRunner(&b).run(rec, &testCase{name: "X/Panics", promise: 7, says: "Twice is harmless.", run: func(c *C) { panic("boo") }}, nil)
+	runnerOf(t, &b).run(rec, &testCase{name: "X/Panics", promise: 7, says: "Twice is harmless.", run: func(c *C) { panic("boo") }}, nil)
 	rec.clean()
 	if !rec.fail || !strings.Contains(rec.text(), "boo") {
 		t.Error(rec.text())
@@ -194,8 +202,7 @@ func TestPanicIsFailure(t *testing.T) {
 func TestFreshHarness(t *testing.T) {
 	made := 0
 	b := Backend{New: func(t testing.TB) *Harness { made++; return memoryHarness(t) }}
-	b.check(t)
-	r := newRunner(&b)
+	r := runnerOf(t, &b)
 	for i, name := range []string{"Release/Twice", "Names/Name", "Release/Twice"} {
 		cs, k := caseNamed(t, name)
 		r.run(t, cs, k)
@@ -218,8 +225,7 @@ func TestNotRun(t *testing.T) {
 	} {
 		for _, all := range []bool{false, true} {
 			b := Backend{RequireAll: all, New: memoryHarness}
-			b.check(t)
-			r := newRunner(&b)
+			r := runnerOf(t, &b)
 			r.last = true // as if it was run again
 			rec := &recorder{TB: t}
 			func() {

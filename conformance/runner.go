@@ -330,10 +330,8 @@ func (c *C) errorf(format string, args ...any) {
 	if c.failures == 1 {
 		text += fmt.Sprintf("\n\tpromise %d, %s: %s", c.cs.promise, promises[c.cs.promise], c.cs.says)
 	}
-	if c.late != nil {
-		if late := c.late.Worst(c.begun); late > 100*time.Millisecond {
-			text += fmt.Sprintf("\n\tthis machine was late by up to %v", late)
-		}
+	if late := c.late.Worst(c.begun); late > 100*time.Millisecond {
+		text += fmt.Sprintf("\n\tthis machine was late by up to %v", late)
 	}
 	c.tb.Error(text)
 	if c.b.failOnce {
