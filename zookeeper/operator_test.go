@@ -34,6 +34,11 @@ func console(t testing.TB, addr string) operator {
 // has a data race when it sets watches again on a server that answers at once.
 func (o operator) queue(name string, right func(children []string) bool) (children []string) {
 	o.t.Helper()
+	defer func() {
+		if o.t.Failed() {
+			o.t.Logf("queue: %q", children)
+		}
+	}()
 	eventually.Within(o.t, 20*time.Second, "the queue for "+name+" as it is to be", func() bool {
 		var err error
 		if children, _, err = o.Children(queuePath(folder, name)); err != nil && err != zk.ErrNoNode {
