@@ -109,7 +109,7 @@ func (p pen) dot(at vg.Point, c color.Color) {
 	p.DrawGlyph(draw.GlyphStyle{Color: c, Radius: 3, Shape: draw.CircleGlyph{}}, at)
 }
 
-// line draws a thin line, which ends where the words at its end begin.
+// line draws a thin line to words, which ends above or below them.
 func (p pen) line(from, to vg.Point) {
 	if to.Y > from.Y {
 		to.Y -= 4
