@@ -43,9 +43,9 @@ var answers = []error{
 }
 
 // noAnswer reports whether err may only say that no server answered for long, on a machine that was late by
-// so much that its servers were, too.
+// so much: a request over a new connection waits for a dozen answers, and a release for as long as five seconds.
 func (c *C) noAnswer(err error) bool {
-	if err == nil || c.ctx.Err() != nil || c.late.Worst(c.begun) < 500*time.Millisecond {
+	if err == nil || c.ctx.Err() != nil || c.late.Worst(c.begun) < 250*time.Millisecond {
 		return false
 	}
 	return !slices.ContainsFunc(answers, func(a error) bool { return errors.Is(err, a) })

@@ -1,6 +1,10 @@
 package lateness
 
 import (
+	"io"
+	"net"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +55,61 @@ func TestNeverLate(t *testing.T) {
 			t.Errorf("late by %v", got)
 		}
 	})
+}
+
+// In a process that has more to do than it can, who waits for an answer is woken later than who waits for a timer.
+func TestMeterIsAsLateAsAnswers(t *testing.T) {
+	m := Start(Step)
+	defer m.Stop()
+	server, client := connection(t)
+	go func() { _, _ = io.Copy(server, server) }()
+
+	begin := time.Now()
+	var busy sync.WaitGroup
+	for range 3000 {
+		busy.Go(func() {
+			for time.Since(begin) < 2*time.Second {
+				for turn := time.Now(); time.Since(turn) < 50*time.Microsecond; {
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	slowest := time.Duration(0)
+	for buf := make([]byte, 1); time.Since(begin) < 2*time.Second; {
+		asked := time.Now()
+		if _, err := client.Write(buf); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(client, buf); err != nil {
+			t.Fatal(err)
+		}
+		slowest = max(slowest, time.Since(asked))
+	}
+	late := m.Worst(begin)
+	busy.Wait()
+	if t.Logf("an answer took up to %v, late by %v", slowest, late); late < slowest/6 {
+		t.Errorf("late by %v at most, and an answer took %v", late, slowest)
+	}
+}
+
+// connection returns both ends of a connection over the loopback.
+func connection(t *testing.T) (server, client net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	if server, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	return server, client
 }
 
 // All have the same Meter, which ends with the last.
