@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -191,13 +192,19 @@ func (r *renewer) expire(now driver.Instant) driver.Instant {
 	return now.Add(lookInterval)
 }
 
-// renewable returns the claims that are to be renewed or confirmed; r.mu is held.
+// renewable returns the claims that are to be renewed or confirmed, those with the least time left first: where the
+// servers do not get through with all of them, these do not lose their locks. r.mu is held.
 func (r *renewer) renewable() []*driver.Claim {
-	claims := make([]*driver.Claim, 0, len(r.held))
-	for claim, le := range r.held {
+	leases := make([]*lease, 0, len(r.held))
+	for _, le := range r.held {
 		if le.renewable() || r.core.traits.Check > 0 {
-			claims = append(claims, claim)
+			leases = append(leases, le)
 		}
+	}
+	slices.SortFunc(leases, func(a, b *lease) int { return cmp.Compare(a.until(), b.until()) })
+	claims := make([]*driver.Claim, len(leases))
+	for i, le := range leases {
+		claims[i] = &le.claim
 	}
 	return claims
 }

@@ -98,9 +98,9 @@ type Driver interface {
 	Acquire(ctx context.Context, c *Claim) (Grant, error)
 
 	// Renew confirms and, where the backend has leases, extends the holdings
-	// given, with as few requests as the server allows. It calls report at most
-	// once for each claim, as soon as its outcome is known, from any one
-	// goroutine at a time:
+	// given, those with the least time left first, with as few requests as the
+	// server allows. It calls report at most once for each claim, as soon as its
+	// outcome is known, from any one goroutine at a time:
 	//
 	//	report(c, until, nil)   held; until as in [Grant.Until]
 	//	report(c, 0, ErrGone)   the server said that c does not hold its name;
