@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/sqlqueue"
@@ -14,6 +15,9 @@ import (
 
 // asleep is how long the statement sleeps in which a Locker is told news.
 const asleep = 20 * time.Second
+
+// begun is how long after it was sent that statement may have begun, mostly and surely.
+var begun = [...]time.Duration{50 * time.Millisecond, time.Second}
 
 // Listen keeps a connection and takes what the server says there, until there is an error. The connection is not
 // used for anything else afterwards: it may have been woken just now.
@@ -33,11 +37,34 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 	defer discard(conn)
 	l.Listens(number)
 	for {
+		waiting := l.Waiting()
 		ctx, cancel := context.WithTimeout(life, asleep+sqlqueue.Fresh)
-		err := s.hear(ctx, conn, l, int(asleep.Seconds()), false)
+		var missed sync.WaitGroup
+		missed.Go(func() { s.pollMissed(ctx, l, waiting) })
+		err := s.hear(ctx, conn, l, waiting, asleep, false)
 		cancel()
+		missed.Wait()
 		if err != nil && !among(interruptions, err) {
 			return err
+		}
+	}
+}
+
+// pollMissed polls, if others wait than those for whom the statement that sleeps was sent. One who was granted the
+// name before the statement began would be told when it ends: the server forgets that it was to be killed.
+func (s *server) pollMissed(ctx context.Context, l *sqlqueue.Listener, sentFor map[string]bool) {
+	sent := time.Now()
+	for _, d := range begun {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(sent.Add(d))):
+		}
+		for id := range l.Waiting() {
+			if _, ok := sentFor[id]; !ok {
+				s.Poll(ctx, l)
+				break
+			}
 		}
 	}
 }
@@ -70,15 +97,15 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 // Poll asks what is new of those who wait, and tells them.
 func (s *server) Poll(ctx context.Context, l *sqlqueue.Listener) {
 	_, _ = s.request(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		return s.hear(ctx, conn, l, 0, true)
+		return s.hear(ctx, conn, l, l.Waiting(), 0, true)
 	}) // those who wait look by themselves, too
 }
 
 // hear asks what is new of the claims that wait, see hear in schema.sql, and tells them. The server answers
 // "granted id token spare since" or "look id" for each of which there is something, and a comma.
-func (s *server) hear(ctx context.Context, conn *sql.Conn, l *sqlqueue.Listener, seconds int, alone bool) error {
+func (s *server) hear(ctx context.Context, conn *sql.Conn, l *sqlqueue.Listener, waiting map[string]bool, sleep time.Duration, alone bool) error {
 	var list strings.Builder
-	for id, queued := range l.Waiting() {
+	for id, queued := range waiting {
 		list.WriteString(id)
 		if queued {
 			list.WriteString("01")
@@ -87,7 +114,7 @@ func (s *server) hear(ctx context.Context, conn *sql.Conn, l *sqlqueue.Listener,
 		}
 	}
 	var answer string
-	if err := conn.QueryRowContext(ctx, s.call("hear", id(list.String()), seconds, alone)).Scan(&answer); err != nil {
+	if err := conn.QueryRowContext(ctx, s.call("hear", id(list.String()), int(sleep.Seconds()), alone)).Scan(&answer); err != nil {
 		return err
 	}
 	for one := range strings.SplitSeq(answer, ",") {
