@@ -182,7 +182,7 @@ func accused(t *testing.T, l lane, kind string, run func(t testing.TB, s *Server
 	b := Redis1
 	b.Name = kind
 	s := StartOn(t, b)
-	s.Access.Kind = kind
+	s.Access.Kind, s.Pictures = kind, t.TempDir()
 	j := &jury{TB: t}
 	done := make(chan struct{})
 	go func() {

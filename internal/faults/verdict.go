@@ -119,7 +119,7 @@ func (x *Exam) judge() *history.History {
 	if x.Backend.Offers.Lost {
 		x.some("history", swept.Bad())
 	}
-	v, err := h.Check(x.Backend.Death+2*time.Second, time.Minute, cmp.Or(os.Getenv("LOCKER_FAULTS_DIR"), os.TempDir())) // pictures outlive the test
+	v, err := h.Check(x.Backend.Death+2*time.Second, time.Minute, cmp.Or(x.Pictures, os.Getenv("LOCKER_FAULTS_DIR"), os.TempDir()))
 	x.Must(err)
 	if !v.Legal && x.Backend.Offers.Lost {
 		x.Errorf("porcupine refuses the history; see %s", v.Picture)
