@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -195,5 +196,35 @@ func TestTTL(t *testing.T) {
 		if d := g.Until.Sub(before); d < granted || d >= granted+time.Second {
 			t.Errorf("TTL %v: granted for %v, want %v", asked, d, granted)
 		}
+	}
+}
+
+// Renewals on connections of their own do not get in the way of the client's, also where it logs in: in 3.5.4 and before
+// the client gave itself another token with each connection, while others read it.
+func TestOwnConnectionsLogIn(t *testing.T) {
+	t.Parallel()
+	e := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret"})
+	b := driverOf(t, dialWith(t, clientv3.Config{Endpoints: []string{e.Addr()}, Username: "root", Password: "secret"}))
+	held := hold(t, b, t.Name())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := b.live(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 10 {
+				s.silent.Store(1)
+				if err := b.renewSession(ctx, s); err != nil && err != errSilence {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := b.Release(ctx, held); err != nil {
+		t.Error(err)
 	}
 }
