@@ -9,7 +9,7 @@ import (
 )
 
 // grpcFloor is the oldest gRPC that a program with this module may have. Who raises it in go.mod raises it for all.
-const grpcFloor = "v1.38.0"
+const grpcFloor = "v1.41.0"
 
 // consumer is a module that imports package redis and requires some gRPC.
 type consumer struct{ dir string }
