@@ -3,7 +3,6 @@ package locker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -76,9 +75,7 @@ func TestCloseWithoutServer(t *testing.T) {
 			close:   func(context.Context) error { time.Sleep(time.Minute); return nil },
 		}
 		l := open(t, s)
-		for i := range 1000 {
-			acquire(t, l, fmt.Sprint(i))
-		}
+		acquireMany(t, l, 1000)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		begin := time.Now()

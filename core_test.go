@@ -3,6 +3,7 @@ package locker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -124,6 +125,15 @@ func closeAll(t *testing.T, l Locker) {
 	if err := l.Close(context.Background()); err != nil {
 		t.Error("Close:", err)
 	}
+}
+
+// acquireMany acquires n names.
+func acquireMany(t *testing.T, l Locker, n int) (locks []*Lock) {
+	t.Helper()
+	for i := range n {
+		locks = append(locks, acquire(t, l, fmt.Sprint(i)))
+	}
+	return locks
 }
 
 func acquire(t *testing.T, l Locker, name string, opts ...AcquireOption) *Lock {

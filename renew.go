@@ -192,8 +192,8 @@ func (r *renewer) expire(now driver.Instant) driver.Instant {
 	return now.Add(lookInterval)
 }
 
-// renewable returns the claims that are to be renewed or confirmed, those with the least time left first: where the
-// servers do not get through with all of them, these do not lose their locks. r.mu is held.
+// renewable returns the claims that are to be renewed or confirmed, those with the least time left first: they would be
+// lost first where the servers do not get through with all. r.mu is held.
 func (r *renewer) renewable() []*driver.Claim {
 	leases := make([]*lease, 0, len(r.held))
 	for _, le := range r.held {

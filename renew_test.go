@@ -50,10 +50,7 @@ func TestRenewsManyInOneCall(t *testing.T) {
 			}
 		}}
 		l := open(t, s, WithTTL(3*time.Second))
-		var locks []*Lock
-		for i := range 100 {
-			locks = append(locks, acquire(t, l, fmt.Sprint(i)))
-		}
+		locks := acquireMany(t, l, 100)
 		time.Sleep(time.Minute)
 		synctest.Wait() // a renewal may be due at this very moment
 		for _, lock := range locks {
@@ -91,10 +88,7 @@ func TestLeastTimeLeftIsRenewedFirst(t *testing.T) {
 			}
 		}}
 		l := open(t, s, WithTTL(3*time.Second))
-		var locks []*Lock
-		for i := range 100 {
-			locks = append(locks, acquire(t, l, fmt.Sprint(i)))
-		}
+		locks := acquireMany(t, l, 100)
 		time.Sleep(time.Minute)
 		for _, lock := range locks {
 			if lock.Context().Err() != nil {
@@ -149,9 +143,7 @@ func TestSlowGrantIsRenewedSoon(t *testing.T) {
 				},
 			}
 			l := open(t, s, WithTTL(3*time.Second))
-			for i := range among {
-				acquire(t, l, fmt.Sprint(i))
-			}
+			acquireMany(t, l, among)
 			slow = true
 			lock := acquire(t, l, "x")
 			time.Sleep(10 * time.Second)

@@ -42,8 +42,8 @@ var answers = []error{
 	locker.ErrUnsupported, locker.ErrInvalidName, locker.ErrInvalidOption,
 }
 
-// noAnswer reports whether err may only say that no server answered for long, on a machine that was late by
-// so much: a request over a new connection waits for a dozen answers, and a release for as long as five seconds.
+// noAnswer reports whether err may say no more than that a server did not answer in time, on a machine that was late.
+// A release is tried for five seconds, in which one request over a new connection waits for a dozen answers.
 func (c *C) noAnswer(err error) bool {
 	if err == nil || c.ctx.Err() != nil || c.late.Worst(c.begun) < 250*time.Millisecond {
 		return false

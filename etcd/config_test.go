@@ -199,9 +199,9 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-// Renewals on connections of their own do not get in the way of the client's, also where it logs in: in 3.5.4 and before
-// the client gave itself another token with each connection, while others read it.
-func TestOwnConnectionsLogIn(t *testing.T) {
+// TestOwnConnectionWithPassword: a renewal that takes a connection of its own does not get in the way of the client's
+// other requests. Until 3.5.4 the client gave itself another token with each connection, while they read it.
+func TestOwnConnectionWithPassword(t *testing.T) {
 	t.Parallel()
 	e := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret"})
 	b := driverOf(t, dialWith(t, clientv3.Config{Endpoints: []string{e.Addr()}, Username: "root", Password: "secret"}))

@@ -140,9 +140,9 @@ func TestKilledListener(t *testing.T) {
 	}
 }
 
-// A waiter for whom it was rung before the statement began in which its Locker sleeps is told soon: the server forgets
-// to kill that statement.
-func TestForgottenRing(t *testing.T) {
+// A waiter that was granted the name before the statement began in which its Locker sleeps is told soon, although the
+// server forgets to kill that statement.
+func TestForgottenKill(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())

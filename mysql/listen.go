@@ -16,8 +16,9 @@ import (
 // asleep is how long the statement sleeps in which a Locker is told news.
 const asleep = 20 * time.Second
 
-// begun is how long after it was sent that statement may have begun, mostly and surely.
-var begun = [...]time.Duration{50 * time.Millisecond, time.Second}
+// pollAfter is when, after that statement was sent, a Locker polls for claims that it was not sent for. By the first
+// time it has mostly begun, by the second surely.
+var pollAfter = [...]time.Duration{50 * time.Millisecond, time.Second}
 
 // Listen keeps a connection and takes what the server says there, until there is an error. The connection is not
 // used for anything else afterwards: it may have been woken just now.
@@ -50,11 +51,11 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 	}
 }
 
-// pollMissed polls, if others wait than those for whom the statement that sleeps was sent. One who was granted the
-// name before the statement began would be told when it ends: the server forgets that it was to be killed.
+// pollMissed polls if claims wait that the sleeping statement was not sent for. A server forgets a KILL QUERY that comes
+// before the statement has begun: a claim that was granted its name by then would be told only when the statement ends.
 func (s *server) pollMissed(ctx context.Context, l *sqlqueue.Listener, sentFor map[string]bool) {
 	sent := time.Now()
-	for _, d := range begun {
+	for _, d := range pollAfter {
 		select {
 		case <-ctx.Done():
 			return

@@ -55,8 +55,8 @@ type Servers struct {
 	Addrs []string
 	// Keeps: after a restart the servers know what they knew before.
 	Keeps bool
-	// Pictures is the folder for pictures of histories that no lock can have, if it is not what LOCKER_FAULTS_DIR
-	// names, or that for temporary files: they outlive the test.
+	// Pictures is the folder for pictures of histories that no lock can have. Without it that is the one that
+	// LOCKER_FAULTS_DIR names, or that for temporary files, so that they outlive the test.
 	Pictures string
 
 	// Destroy takes name from its holder at the server, as an operator would by hand.

@@ -11,8 +11,8 @@ import (
 // Meter measures all the while, from Start to Stop.
 type Meter struct {
 	step time.Duration
-	in   *os.File // a pipe
-	out  *os.File
+	in   *os.File // the end of a pipe that is read
+	out  *os.File // the other
 	quit chan struct{}
 	done chan struct{}
 
@@ -29,7 +29,7 @@ type sample struct {
 // track is how many samples are kept: of a minute or more.
 const track = 30000
 
-// Start returns a Meter that looks every step. What is late by less does not count.
+// Start returns a Meter that looks every step. What is late by less does not count. It panics if it can open no pipe.
 func Start(step time.Duration) *Meter {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -56,8 +56,9 @@ func Start(step time.Duration) *Meter {
 	return m
 }
 
-// pass returns when a byte has gone through the pipe: in a process that has much to do, a goroutine that waits for
-// a server is woken after those that wait for a timer or another goroutine, twenty times as late.
+// pass sends a byte through the pipe; it returns when that has arrived. In a process that has much to do, a goroutine
+// that waits for a server is woken after those that wait for a timer or for another goroutine, up to twenty times as
+// late: to measure those would say too little.
 func (m *Meter) pass() {
 	go m.out.WriteString("x")
 	_, _ = m.in.Read(make([]byte, 1))
