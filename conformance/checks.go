@@ -45,7 +45,7 @@ var answers = []error{
 // noAnswer reports whether err may say no more than that a server did not answer in time, on a machine that was late.
 // A release is tried for five seconds, in which one request over a new connection waits for a dozen answers.
 func (c *C) noAnswer(err error) bool {
-	if err == nil || c.ctx.Err() != nil || c.late.Worst(c.begun) < 250*time.Millisecond {
+	if err == nil || c.ctx.Err() != nil || c.late.Worst(c.begun) < 500*time.Millisecond {
 		return false
 	}
 	return !slices.ContainsFunc(answers, func(a error) bool { return errors.Is(err, a) })

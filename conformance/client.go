@@ -96,11 +96,14 @@ func (cl *client) free(name string, d time.Duration) {
 	defer cancel()
 	start := time.Now()
 	h, err := cl.Acquire(ctx, name)
-	if err != nil {
+	switch {
+	case err == nil:
+		c.release(h)
+	case c.noAnswer(err):
+		c.tooSlow()
+	default:
 		c.errorf("%q is not free after %v: %v", name, time.Since(start).Round(time.Millisecond), err)
-		return
 	}
-	c.release(h)
 }
 
 // close closes the client, which must succeed.

@@ -40,7 +40,7 @@ func TestManySharedHolders(t *testing.T) {
 		if len(granted) > 0 || len(lateGranted) > 0 {
 			t.Fatal("somebody was granted among the readers")
 		}
-		must(t, b.Release(t.Context(), r))
+		release(t, b, r)
 	}
 	must(t, soon(t, "the writer's grant", granted))
 	if len(lateGranted) > 0 {
@@ -72,9 +72,7 @@ func TestPermits(t *testing.T) {
 					}
 					time.Sleep(rand.N(2 * time.Millisecond))
 					inside.Add(-int64(weight))
-					if err := b.Release(t.Context(), cl); err != nil {
-						t.Error(err)
-					}
+					release(t, b, cl)
 				}
 			})
 		}
@@ -100,7 +98,8 @@ func TestNoPermitIsIdle(t *testing.T) {
 		queueHas(t, c, t.Name(), 6+i)
 	}
 	for i, which := range []int{3, 0, 4, 1, 2} {
-		must(t, b.Release(t.Context(), holders[which]), soon(t, "the grant", granted[i]))
+		release(t, b, holders[which])
+		must(t, soon(t, "the grant", granted[i]))
 		for _, g := range granted[i+1:] {
 			if len(g) > 0 {
 				t.Fatal("one behind was granted, too")
@@ -150,7 +149,8 @@ func TestPermitsWakeOne(t *testing.T) {
 			t.Errorf("waiter %d watches %q, want %q", i, v.watches, want)
 		}
 	}
-	must(t, holder.Release(t.Context(), held), soon(t, "the first", granted[0]))
+	release(t, holder, held)
+	must(t, soon(t, "the first", granted[0]))
 	told := read(t, c, keys[2:3])[0]
 	if told.CreateRevision != all[2].CreateRevision || told.ModRevision == told.CreateRevision || !bytes.Equal(told.Value, all[2].Value) {
 		t.Errorf("%v says %v when it is granted", all[2], told)
@@ -160,8 +160,10 @@ func TestPermitsWakeOne(t *testing.T) {
 	if !v.apply(cs, []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: told}}) {
 		t.Error("who waits behind does not look when it is told")
 	}
-	must(t, holder.Release(t.Context(), second), soon(t, "the second", granted[1]))
-	must(t, waiter.Release(t.Context(), waiting[0]), soon(t, "the third", granted[2]))
+	release(t, holder, second)
+	must(t, soon(t, "the second", granted[1]))
+	release(t, waiter, waiting[0])
+	must(t, soon(t, "the third", granted[2]))
 }
 
 // TestTryOfKinds: a try is granted exactly if it would be at the end of the queue.
@@ -207,11 +209,13 @@ func TestLighten(t *testing.T) {
 	if err != nil || len(ps) != 4 || ps[0].Token != g.Token || ps[0].Weight != 1 || !ps[1].Held || ps[3].Held {
 		t.Errorf("%+v %v", ps, err)
 	}
-	must(t, b.Release(t.Context(), held), other.Release(t.Context(), reader))
+	release(t, b, held)
+	release(t, other, reader)
 	if len(writer) > 0 {
 		t.Error("the writer was granted beside a reader")
 	}
-	must(t, other.Release(t.Context(), second), soon(t, "the writer", writer))
+	release(t, other, second)
+	must(t, soon(t, "the writer", writer))
 	if err := b.Lighten(t.Context(), held, 1); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("downgrade after the release: %v", err)
 	}

@@ -226,7 +226,7 @@ func TestRestored(t *testing.T) {
 	t.Parallel()
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	c := dial(t, e.Addr())
-	b, other := driverOf(t, c, locker.WithTTL(6*time.Second)), driverOf(t, c, locker.WithTTL(6*time.Second))
+	b, other := driverOf(t, c, locker.WithTTL(time.Minute)), driverOf(t, c, locker.WithTTL(time.Minute))
 	older := hold(t, b, "older")
 	waited := hold(t, b, "waited")
 	granted := begin(t, other, claim("waited", true))

@@ -287,7 +287,7 @@ func TestSpareTokens(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	a, b := newDriver(t, nodes), newDriver(t, nodes)
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 5*time.Minute)
 	last, spare := int64(0), 0
 	for i := range 60 {
 		a, b = b, a
