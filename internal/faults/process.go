@@ -143,7 +143,7 @@ func (r *Remote) do(op string, within time.Duration) error {
 }
 
 // Stop stops the process in its tracks, Continue lets it go on.
-func (p *Process) Stop() error     { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *Process) Stop() error     { return child.Stop(p.cmd.Process.Pid) }
 func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Kill ends the process with SIGKILL and returns when it is gone.

@@ -102,11 +102,13 @@ func (p *process) signal(sig syscall.Signal) error {
 	if p.exitedLocked() {
 		return ErrNotRunning
 	}
-	if !p.family || sig == syscall.SIGTERM || sig == syscall.SIGINT {
-		return syscall.Kill(p.pid, sig) // it ends its children itself
+	switch {
+	case !p.family && sig == syscall.SIGSTOP:
+		return child.Stop(p.pid)
+	case !p.family, sig == syscall.SIGTERM, sig == syscall.SIGINT: // it ends its children itself
+		return syscall.Kill(p.pid, sig)
 	}
-	// One that is stopped makes no more children.
-	err := syscall.Kill(p.pid, syscall.SIGSTOP)
+	err := child.Stop(p.pid) // one that is stopped makes no more children
 	children := childrenOf(p.pid)
 	for _, child := range children {
 		_ = syscall.Kill(child, sig)
