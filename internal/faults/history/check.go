@@ -40,6 +40,7 @@ type input struct {
 	token int64
 	share Share
 	place bool // it has the place of a holding that was passed on to it
+	maybe bool // a downgrade that may never have taken effect
 	who   string
 	how   string // in which way the holding ended, or the acquisition failed
 }
@@ -112,7 +113,7 @@ func (st state) room(op input) bool {
 func (st state) change(op input) (bool, state) {
 	i := slices.IndexFunc(st.holders, func(h holder) bool { return h.id == op.id })
 	if i < 0 {
-		return false, st
+		return op.maybe, st
 	}
 	next := state{slices.Clone(st.holders), st.tokens}
 	if op.act == shares {
@@ -288,14 +289,14 @@ func (h *History) operations(slack time.Duration, likely bool) map[string][]porc
 			add(s.l.Proc, in, s.call, s.grant)
 			// One that began after the end, and was refused, changed nothing.
 			if void := s.l.Downs > s.ended && s.l.Downed == 0; s.l.Downs != 0 && !void {
-				in.act = shares
+				in.act, in.maybe = shares, s.l.Downed == 0
 				done := s.l.Downed
-				if done == 0 { // it may have taken effect at any time, or never, which is the same as at the end
+				if in.maybe { // it may have taken effect at any time, or never, which is the same as at the end
 					done = s.ended
 				}
 				add(s.l.Proc, in, s.l.Downs, max(s.l.Downs, done))
 			}
-			in.act, in.how = ends, s.how
+			in.act, in.maybe, in.how = ends, false, s.how
 			add(s.l.Proc+" ends", in, s.end, s.ended)
 		}
 	}
@@ -355,7 +356,7 @@ func narrow(all []*span) {
 			}
 		}
 		if s.l.Downs != 0 {
-			latest[s.l.Share] = max(latest[s.l.Share], s.l.Downs)
+			latest[s.l.Share] = max(latest[s.l.Share], min(s.l.Downs, s.end))
 			latest[Shared] = max(latest[Shared], s.end)
 			continue
 		}
