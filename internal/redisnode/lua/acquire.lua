@@ -58,6 +58,15 @@ if not own then
     local token, more = hold(c, proposed)
     return { 1, now, token, more }
   end
+  -- It may have a greater limit than some who wait.
+  local last = not own and not empty and among and parse(value('LINDEX', queue, -1))
+  if last and (mixed() or c.limit > last.limit) and not redis.call('LPOS', queue, ARGV[1]) then
+    asking = c.id
+    join()
+    grant_mixed(proposed)
+    own = held(c.id)
+    if how == 'try' and not own then take_out(c.id) end
+  end
 end
 if own then
   local more = 0

@@ -3,9 +3,11 @@
 -- since 1970.
 --
 --   KEYS[1]  lock   who holds the name: a string for an exclusive holder; for others a hash of their
---                   records by id, and in its field "weight" the sum of their weights, or more than that
+--                   records by id, and in its field "weight" the sum of their weights, or more than that. It
+--                   has a field "mixed" while somebody who waits has a greater limit than one ahead of him
 --                     1 <id> <ends> <weight> <limit> <ttl> <since> <token> <owner>
---   KEYS[2]  queue  list of those who wait, the first to be granted the name first
+--   KEYS[2]  queue  list of those who wait, in their order, and of holders who were granted the name before
+--                   others who are ahead of them
 --                     1 <id> <spare> <weight> <limit> <ttl> <since> <channel> <owner>
 --   KEYS[3]  clock  string, the last token given to any name of the bucket
 --
@@ -43,12 +45,14 @@ local function holder(record)
   return parse(record) or { text = record, weight = ALL, ends = math.huge, ttl = math.huge }
 end
 
--- Who holds the name: the exclusive holder, or else whether others do.
-local alone, among
+-- Who holds the name: the exclusive holder, or else whether others do. What they say of the queue, whether it is mixed, is
+-- certain while nobody leaves who was in the way of all behind him.
+local alone, among, certain
 local function read()
   local record, other = value('GET', lock)
-  alone, among = record and holder(record), other
+  alone, among, certain = record and holder(record), other, other
 end
+local function mixed() return among and redis.call('HGET', lock, 'mixed') end
 
 -- Returns a holder by its id; nil if it holds nothing, or no longer.
 local function held(id)
@@ -74,7 +78,19 @@ local function put(h, more)
   if redis.call('PTTL', lock) < left then redis.call('PEXPIRE', lock, left) end
 end
 
--- Ends a holding. (A script that has deleted something may then write although there is no memory.)
+-- Takes a claim out of the queue; returns it if it stood there.
+local function take_out(id)
+  for _, entry in ipairs(value('LRANGE', queue, 0, -1) or {}) do
+    local c = string.find(entry, id, 3, true) == 3 and parse(entry)
+    if c then
+      redis.call('LREM', queue, 0, entry)
+      certain = certain and c.limit < ALL
+      return c
+    end
+  end
+end
+
+-- Removes the record of a holder. (A script that has deleted something may then write although there is no memory.)
 local function remove(h)
   if among then
     redis.call('HDEL', lock, h.id)
@@ -84,34 +100,47 @@ local function remove(h)
   alone, among = nil, false
 end
 
+-- Ends a holding.
+local function finish(h)
+  if mixed() then take_out(h.id) end
+  remove(h)
+end
+
 -- Returns all holders.
 local function holders()
   local all, fields = { alone }, among and redis.call('HGETALL', lock) or {} -- fails if it is of a type that no lock is
   for i = 1, #fields, 2 do
-    if fields[i] ~= 'weight' then table.insert(all, holder(fields[i + 1])) end
+    if fields[i] ~= 'weight' and fields[i] ~= 'mixed' then table.insert(all, holder(fields[i + 1])) end
   end
   return all
 end
 
--- Reports whether a claim may hold the name beside those who do. Before it says no it removes those whose time is over, and
--- remembers when the first of the others will end. Nobody may stay for longer than its ttl from now on, as it would
--- after the server's clock was set back.
+-- Returns all holders but those whose time is over, whom it removes, and remembers when the first of them will end. Nobody
+-- may stay for longer than its ttl from now on, as it would after the server's clock was set back.
 local first_end = math.huge
-local function fits(c)
-  local sum = among and tonumber((value('HGET', lock, 'weight')))
-  if sum and sum + c.weight <= c.limit then return true end
-  sum = c.weight
+local function present()
+  local all = {}
   for _, h in ipairs(holders()) do
     if h.ends <= now then
-      remove(h)
+      finish(h)
     else
       if h.ends > now + h.ttl * 1000 then
         h.ends = now + h.ttl * 1000
         put(h, 0)
       end
-      sum, first_end = sum + h.weight, math.min(first_end, h.ends)
+      first_end = math.min(first_end, h.ends)
+      table.insert(all, h)
     end
   end
+  return all
+end
+
+-- Reports whether a claim may hold the name beside those who do.
+local function fits(c)
+  local sum = among and tonumber((value('HGET', lock, 'weight')))
+  if sum and sum + c.weight <= c.limit then return true end
+  sum = c.weight
+  for _, h in ipairs(present()) do sum = sum + h.weight end
   return sum <= c.limit
 end
 
@@ -143,26 +172,77 @@ end
 -- Tells those who listen to a channel. Whether the user may do so is found out by listening.lua.
 local function tell(channel, news) redis.pcall(PUBLISH, channel, news) end
 
--- Grants the name to as many from the head of the queue as fit, and tells each: "granted <id> <token>
--- <spare> <now> <lock>". One to whom nobody listens (those who listen to a pattern do not count) is gone
--- and passed over, as is what is no record of any version. What cannot be granted, because there is no
--- memory, stays in the queue: its waiter is told when it looks. Reports whether the queue is empty.
+-- Grants the name to a claim of the queue, and tells it: "granted <id> <token> <spare> <now> <lock>". One to whom nobody
+-- listens (those who listen to a pattern do not count) is gone. The claim that asks is told by the answer. Returns whether it
+-- holds the name; nil if there is no memory for that: its waiter is told when it looks.
+local asking
+local function grant(c, proposed)
+  local asks = c.id == asking
+  if not asks and redis.call('PUBSUB', LISTENERS, c.channel)[2] == 0 then return false end
+  local ok, token, more = pcall(hold, c, proposed)
+  if not ok then return nil end
+  if not asks then tell(c.channel, string.format('granted %s %.0f %.0f %.0f ', c.id, token, more, now) .. lock) end
+  return true
+end
+
+-- Grants the name to all in the queue who fit beside all that are ahead of them. One who is granted it before others who are
+-- ahead of him stays in the queue, so that he is not in their way. Returns nothing.
+local function grant_mixed(proposed)
+  local weights, ahead = {}, 0
+  for _, h in ipairs(present()) do
+    weights[h.id or ''], ahead = h.weight, ahead + h.weight
+  end
+  local entries = value('LRANGE', queue, 0, -1) or {}
+  for _, entry in ipairs(entries) do
+    local c = parse(entry)
+    ahead = ahead - (c and weights[c.id] or 0)
+  end
+  local least, is_mixed = nil, false -- the least limit of those who wait
+  for _, entry in ipairs(entries) do
+    local c = parse(entry)
+    local weight = c and weights[c.id]
+    local holds = weight ~= nil
+    if not c then
+      weight = string.find(entry, '^%d+ ') and ALL or 0
+    elseif not holds and ahead + c.weight <= c.limit then
+      holds = grant(c, proposed)
+      if holds == nil then return end
+      weight = holds and c.weight or 0
+    elseif not holds then
+      weight = c.weight
+    end
+    if least and (holds or c and weight > 0 and c.limit > least) then is_mixed = true end
+    if weight == 0 or holds and not least then
+      redis.call('LREM', queue, 1, entry)
+    elseif c and not holds then
+      least = math.min(least or ALL, c.limit)
+    end
+    ahead = ahead + weight
+    if ahead >= ALL then break end
+  end
+  if is_mixed then redis.call('HSET', lock, 'mixed', 1) elseif among then redis.call('HDEL', lock, 'mixed') end
+end
+
+-- Grants the name to as many from the head of the queue as fit, which are all who fit unless the queue is mixed. What is gone is
+-- passed over, as is what is no record of any version. Reports whether the queue is empty.
 local function grant_waiting(proposed)
-  while true do
+  while not mixed() do
     local entry = value('LINDEX', queue, 0)
     if not entry then return true end
     local c = parse(entry)
     if c then
-      if not fits(c) then return false end
-      if redis.call('PUBSUB', LISTENERS, c.channel)[2] > 0 then
-        local ok, token, more = pcall(hold, c, proposed)
-        if not ok then return false end
-        tell(c.channel, string.format('granted %s %.0f %.0f %.0f ', c.id, token, more, now) .. lock)
+      if not fits(c) then
+        if certain or c.limit == ALL then return false end
+        break
       end
+      local granted = grant(c, proposed)
+      if granted == nil then return false end
+      certain = certain and (granted or c.limit < ALL)
     elseif string.find(entry, '^%d+ ') then
       return false
     end
     redis.call('LPOP', queue)
   end
+  grant_mixed(proposed)
+  return redis.call('EXISTS', queue) == 0
 end
-

@@ -5,9 +5,16 @@
 -- Answers {now, the records of the holders, those in the queue}.
 
 read()
-local all, records = holders(), {}
+local all, records, waiting, holds = holders(), {}, {}, {}
 table.sort(all, function(a, b) return (a.token or 0) < (b.token or 0) end)
 for _, h in ipairs(all) do
-  if h.ends > now then table.insert(records, h.text) end
+  if h.ends > now then
+    table.insert(records, h.text)
+    holds[h.id or ''] = true
+  end
 end
-return { now, records, value('LRANGE', queue, 0, -1) or {} }
+for _, entry in ipairs(value('LRANGE', queue, 0, -1) or {}) do
+  local c = parse(entry)
+  if not (c and holds[c.id]) then table.insert(waiting, entry) end
+end
+return { now, records, waiting }

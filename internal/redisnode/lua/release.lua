@@ -15,27 +15,15 @@ local id, answer = ARGV[1], 0
 local how, amount = string.match(ARGV[2], '^(%a+) ?(%d*)$')
 amount = tonumber(amount)
 
--- Removes the claim from the queue, and tells it: it may have been somebody else who did. Returns whether it stood there.
-local function leave()
-  for _, entry in ipairs(value('LRANGE', queue, 0, -1) or {}) do
-    local c = string.find(entry, id, 3, true) == 3 and parse(entry)
-    if c then
-      redis.call('LREM', queue, 0, entry)
-      tell(c.channel, 'evicted ' .. id)
-      return true
-    end
-  end
-end
-
 read()
 local h = held(id)
-if h then answer = 1 elseif how ~= 'keep' and leave() then answer = 2 end
 if h and how == 'free' then
-  remove(h)
+  finish(h)
 elseif h and how == 'keep' and amount < h.weight then
   remove(h)
   h.weight = amount
   put(h, amount)
+  certain = false
 elseif h and how == 'linger' then
   h.ends, h.ttl = now + amount * 1000, amount -- the ttl, too, so that nobody cuts it short
   put(h, 0)
@@ -44,6 +32,15 @@ elseif h and how == 'linger' then
   if last < math.huge then redis.call('PEXPIRE', lock, math.ceil((last - now) / 1000)) end -- not after all are over
   local first = parse(value('LINDEX', queue, 0))
   if first then tell(first.channel, 'look ' .. first.id) end
+end
+if h then
+  answer = 1
+elseif how ~= 'keep' then
+  local c = take_out(id)
+  if c then
+    answer = 2
+    tell(c.channel, 'evicted ' .. id) -- it may have been somebody else who took it out
+  end
 end
 local late = math.ceil((ARGV[4] - now) / 1000) + 1
 if late > 0 then redis.call('SET', KEYS[4], '', 'PX', late) end
