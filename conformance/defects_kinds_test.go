@@ -49,6 +49,33 @@ var kindDefects = []defect{
 		driver: overtaken,
 	},
 	{
+		name:  "a name is granted from the head of its queue only",
+		cases: "Mixed/BehindPermits",
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			all, err := next.Look(ctx, c.Name)
+			if err == nil && slices.ContainsFunc(all, func(p driver.Position) bool { return !p.Held }) && !c.Wait {
+				return driver.Grant{}, driver.ErrTaken
+			}
+			return next.Acquire(ctx, c)
+		}}),
+	},
+	{
+		name:  "readers who came later are waited for",
+		cases: "Mixed/BehindPermits",
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			g, err := next.Acquire(ctx, c)
+			reads := func(p driver.Position) bool { return p.Held && p.Weight == 1 && p.Limit == driver.All }
+			for err == nil && isPermits(c) {
+				all, err := next.Look(ctx, c.Name)
+				if err != nil || !slices.ContainsFunc(all, reads) {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			return g, err
+		}}),
+	},
+	{
 		name:  "only exclusive claims are abandoned",
 		cases: "Ghosts/CancelledWaiter/shared Ghosts/CancelledWaiter/permits Litter/Contention/shared Litter/Contention/permits",
 		driver: bend(bent{

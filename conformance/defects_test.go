@@ -14,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/lateness"
+	"github.com/seed80cd6120/locker/internal/underway"
 )
 
 // A test that cannot fail is worth nothing. Here every case of the suite is shown
@@ -31,7 +32,9 @@ func TestDefects(t *testing.T) {
 	}
 	late, giveBack := lateness.Share()
 	defer giveBack()
-	var all, together sync.WaitGroup
+	var all sync.WaitGroup
+	var together underway.Group
+	begun := make(chan struct{}) // closed when all have begun
 	var alone sync.Mutex
 	slots := make(chan struct{}, 64) // most of them wait
 	covered := make(map[string]bool)
@@ -41,10 +44,10 @@ func TestDefects(t *testing.T) {
 			covered[cs.name] = true
 			late.Calm(func() bool { return len(slots) > 0 })
 			slots <- struct{}{}
-			together.Add(1)
+			together.Begin()
 			leave := sync.OnceFunc(func() {
 				<-slots
-				together.Done()
+				together.End()
 			})
 			all.Go(func() {
 				defer leave()
@@ -55,17 +58,18 @@ func TestDefects(t *testing.T) {
 					// On a machine under load the suite gives more time, to be fair, and may
 					// miss a defect of time. It is looked for again without company.
 					leave()
-					together.Wait()
+					<-begun
+					<-together.None()
 					alone.Lock()
 					defer alone.Unlock()
 					for try := range tries {
 						end := time.Now().Add(5 * time.Second)
 						late.Calm(func() bool { return time.Now().Before(end) })
-						begun := time.Now()
+						start := time.Now()
 						if finds(t, &d, cs, k, late, time.Duration(12+5*try)*time.Second) {
 							return
 						}
-						if by := late.Worst(begun); try > 0 && by <= tooLate || try == tries-1 {
+						if by := late.Worst(start); try > 0 && by <= tooLate || try == tries-1 {
 							t.Errorf("%s passes although: %s (this machine was late by %v)", cs.name, d.name, by)
 							return
 						}
@@ -74,6 +78,7 @@ func TestDefects(t *testing.T) {
 			})
 		}
 	}
+	close(begun)
 	all.Wait()
 	for _, cs := range cases {
 		if !covered[cs.name] {
