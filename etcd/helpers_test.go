@@ -9,14 +9,15 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/names"
-	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 )
 
 // dial makes a client that is closed with the test.
@@ -40,16 +41,7 @@ func newClient(cfg clientv3.Config) (*clientv3.Client, error) {
 	return clientv3.New(cfg)
 }
 
-// front puts a proxy before a server.
-func front(t testing.TB, addr string) *proxy.Proxy {
-	t.Helper()
-	p, err := proxy.New(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
-	return p
-}
+var front = locktest.Front
 
 // newLocker makes a Locker that is closed with the test.
 func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.Locker {
@@ -58,11 +50,7 @@ func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.L
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = l.Close(ctx)
-	})
+	locktest.CloseAfter(t, l.Close)
 	return l
 }
 
@@ -73,11 +61,7 @@ func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = b.Close(ctx)
-	})
+	locktest.CloseAfter(t, b.Close)
 	return b
 }
 

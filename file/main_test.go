@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 // childEnv says what a process does that a test has started: one of children, by name.
@@ -138,17 +139,10 @@ func newLocker(t testing.TB, dir string, opts ...locker.Option) locker.Locker {
 	return l
 }
 
-// acquire takes the name, and gives up after a minute.
-func acquire(t testing.TB, l locker.Locker, name string, opts ...locker.AcquireOption) *locker.Lock {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	lock, err := l.Acquire(ctx, name, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lock
-}
+var (
+	acquire = locktest.Acquire
+	release = locktest.Release
+)
 
 // begin takes the name in the background, and returns when the claim stands in the queue as the n-th.
 func begin(t testing.TB, l locker.Locker, name string, n int, opts ...locker.AcquireOption) chan *locker.Lock {
@@ -193,12 +187,5 @@ func granted(t testing.TB, got chan *locker.Lock) *locker.Lock {
 	case <-time.After(time.Minute):
 		t.Fatal("not granted")
 		return nil
-	}
-}
-
-func release(t testing.TB, lock *locker.Lock) {
-	t.Helper()
-	if err := lock.Release(context.Background()); err != nil {
-		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"context"
 	"database/sql"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/faults"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -24,12 +24,11 @@ func TestMain(m *testing.M) {
 // slack is what a machine that does other things too may add to a time.
 const slack = 5 * time.Second
 
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
+var (
+	within  = locktest.Within
+	acquire = locktest.Acquire
+	release = locktest.Release
+)
 
 // newPool makes a pool as most users have it.
 func newPool(t testing.TB, dsn string) *sql.DB {
@@ -54,34 +53,14 @@ func openOn(t testing.TB, db *sql.DB, opts ...locker.Option) locker.Locker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close(within(t, slack)) })
+	locktest.CloseAfter(t, l.Close)
 	return l
-}
-
-func acquire(t testing.TB, l locker.Locker, name string, opts ...locker.AcquireOption) *locker.Lock {
-	t.Helper()
-	lock, err := l.Acquire(within(t, 30*time.Second), name, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lock
-}
-
-func release(t testing.TB, lock *locker.Lock) {
-	t.Helper()
-	if err := lock.Release(within(t, 30*time.Second)); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // front puts a proxy before a server, and returns what a client connects with.
 func front(t testing.TB, server *servers.MariaDB) (*proxy.Proxy, string) {
 	t.Helper()
-	p, err := proxy.New(server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
+	p := locktest.Front(t, server.Addr())
 	return p, strings.Replace(server.DSN(), server.Addr(), p.Addr(), 1)
 }
 

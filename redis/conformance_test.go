@@ -288,15 +288,6 @@ func ofTheDead(ctx context.Context, admin goredis.UniversalClient, key string) b
 	return len(waiters) > 0 && left > 0
 }
 
-func front(t testing.TB, addr string) *proxy.Proxy {
-	t.Helper()
-	p, err := proxy.New(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return closing(t, p)
-}
-
 func linkTo(all ...*proxy.Proxy) conformance.Link {
 	each := func(do func(p *proxy.Proxy)) func() {
 		return func() {

@@ -57,22 +57,6 @@ func claim(name string, ttl time.Duration, wait bool) *driver.Claim {
 	return &driver.Claim{ID: hex.EncodeToString(id[:]), Name: name, Owner: "test", Weight: driver.All, Limit: driver.All, TTL: ttl, Wait: wait, Lost: func(error) {}}
 }
 
-func acquire(t testing.TB, l locker.Locker, name string, opts ...locker.AcquireOption) *locker.Lock {
-	t.Helper()
-	lock, err := l.Acquire(within(t, 20*time.Second), name, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lock
-}
-
-func release(t testing.TB, lock *locker.Lock) {
-	t.Helper()
-	if err := lock.Release(within(t, 20*time.Second)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // waiting is an Acquire under way.
 type waiting struct {
 	lock *locker.Lock

@@ -1,17 +1,16 @@
 package redis
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -19,6 +18,13 @@ func TestMain(m *testing.M) {
 	logging.Disable() // go-redis tells of every connection that fails
 	servers.Main(m)
 }
+
+var (
+	within  = locktest.Within
+	acquire = locktest.Acquire
+	release = locktest.Release
+	front   = locktest.Front
+)
 
 // options are those of a client as most users have it, but for what servers
 // before version 8 do not know.
@@ -48,22 +54,8 @@ func open(t testing.TB, client goredis.UniversalClient, opts ...locker.Option) l
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := l.Close(ctx); err != nil {
-			t.Logf("close: %v", err)
-		}
-	})
+	locktest.CloseAfter(t, l.Close)
 	return l
-}
-
-// within returns a context for the length of a test, bounded.
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 var used atomic.Int64

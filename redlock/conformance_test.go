@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -51,11 +52,7 @@ func TestConformanceWithOneBlackHole(t *testing.T) {
 	t.Parallel()
 	suite(t, []int{2}, func(set []*servers.Redis) []string {
 		list := addrs(set)
-		p, err := proxy.New(list[2])
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = p.Close() })
+		p := locktest.Front(t, list[2])
 		p.BlackHole()
 		list[2] = p.Addr()
 		return list

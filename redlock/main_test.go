@@ -17,6 +17,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -27,6 +28,8 @@ func TestMain(m *testing.M) {
 	logging.Disable()
 	servers.Main(m)
 }
+
+var within = locktest.Within
 
 // options are those of a client as most users have it, but for what servers
 // before version 8 do not know.
@@ -55,13 +58,7 @@ func open(t testing.TB, addrs []string, opts ...locker.Option) locker.Locker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := l.Close(ctx); err != nil {
-			t.Logf("close: %v", err)
-		}
-	})
+	locktest.CloseAfter(t, l.Close)
 	return l
 }
 
@@ -82,11 +79,7 @@ func five(t testing.TB) []string {
 func proxies(t testing.TB, addrs []string) (list []*proxy.Proxy, fronts []string) {
 	t.Helper()
 	for _, addr := range addrs {
-		p, err := proxy.New(addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = p.Close() })
+		p := locktest.Front(t, addr)
 		list = append(list, p)
 		fronts = append(fronts, p.Addr())
 	}
@@ -99,13 +92,6 @@ func requests(t testing.TB, set []*servers.Redis) int64 {
 	sum, err := servers.SumRequests(within(t, 30*time.Second), set)
 	must(t, err)
 	return sum
-}
-
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // newDriver makes the driver without the core.
@@ -125,11 +111,7 @@ func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...lock
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = b.Close(ctx)
-	})
+	locktest.CloseAfter(t, b.Close)
 	return b
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -53,7 +54,7 @@ func TestLingerOfOneThatIsGone(t *testing.T) {
 		if err := a.Linger(within(t, time.Minute), c, d); err != nil {
 			t.Fatal(err)
 		}
-		closing(t, a.Close)
+		locktest.Close(t, a.Close)
 		op.length(n, 1)
 	}
 	n := name(t)
@@ -80,7 +81,7 @@ func TestLingerOfOneThatIsGone(t *testing.T) {
 
 func TestLingerWhoseReplyIsLost(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
-	op, p := console(t, z.Addr()), inFront(t, z.Addr())
+	op, p := console(t, z.Addr()), front(t, z.Addr())
 	d := raw(t, []string{p.Addr()})
 	c := exclusive(t, name(t))
 	take(t, d, c)

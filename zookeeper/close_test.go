@@ -12,7 +12,7 @@ import (
 func TestCloseWhileDialling(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for i := range 30 {

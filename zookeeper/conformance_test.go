@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/names"
@@ -189,7 +190,7 @@ func openLink(ctx context.Context, t testing.TB, addrs []string, opts []locker.O
 	var proxies []*proxy.Proxy
 	var fronts []string
 	for _, addr := range addrs {
-		p := inFront(t, addr)
+		p := front(t, addr)
 		proxies = append(proxies, p)
 		fronts = append(fronts, p.Addr())
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -87,7 +88,7 @@ func TestUnknownScheme(t *testing.T) {
 func TestConnectionsThatBreakWhileAuthenticating(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	l := open(t, []string{p.Addr()}, WithDigest("ann", strings.Repeat("x", 64<<10)))
 	for range 10 {
 		before := p.Stats()

@@ -70,7 +70,7 @@ func TestLightenPermits(t *testing.T) {
 // The answer to a request to become lighter is lost: whatever is asked for next finds out what came of it.
 func TestLightenWhoseReplyIsLost(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
-	op, p := console(t, z.Addr()), inFront(t, z.Addr())
+	op, p := console(t, z.Addr()), front(t, z.Addr())
 	d, other := raw(t, []string{p.Addr()}), raw(t, []string{z.Addr()})
 	ctx := within(t, time.Minute)
 	for what, end := range map[string]func(c *driver.Claim) error{

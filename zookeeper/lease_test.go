@@ -37,7 +37,7 @@ func TestLeases(t *testing.T) {
 func TestLeaseOverFrozenConnection(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	l := open(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
 	n := name(t)
 	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(time.Hour))

@@ -34,7 +34,7 @@ func TestLogHandlerThatCallsTheLocker(t *testing.T) {
 			}
 		},
 	} {
-		p := inFront(t, z.Addr())
+		p := front(t, z.Addr())
 		l = open(t, []string{p.Addr()}, locker.WithLogger(slog.New(hook{discard.Handler(), do})))
 		if what == "calls" {
 			close(ready)

@@ -25,7 +25,7 @@ func small(t *testing.T) *servers.ZooKeeper {
 func TestManyLongNamesOnServerWithSmallBuffer(t *testing.T) {
 	beside(t)
 	z := small(t)
-	p, op := inFront(t, z.Addr()), console(t, z.Addr())
+	p, op := front(t, z.Addr()), console(t, z.Addr())
 	l := open(t, []string{p.Addr()}, locker.WithTTL(30*time.Second))
 	const n = 60
 	long := func(i int) string { return fmt.Sprint(i, strings.Repeat("\xff", 1000)) }

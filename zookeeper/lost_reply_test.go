@@ -16,7 +16,7 @@ import (
 func TestCreateWhoseReplyIsLost(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	d := raw(t, []string{p.Addr()})
 	n := name(t)
 	warm := claim(t, n)
@@ -48,7 +48,7 @@ func TestCreateWhoseReplyIsLost(t *testing.T) {
 func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	m := newProtocolProxy(t, p.Addr())
 	d := raw(t, []string{m.addr()})
 	first := claim(t, name(t))
@@ -97,7 +97,7 @@ func TestCreateWhoseReplyIsLostAndCleaningFails(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	l := open(t, []string{p.Addr()})
 	n := name(t)
 	if lock, err := l.Acquire(within(t, time.Minute), n); err != nil || lock.Release(context.Background()) != nil {
@@ -131,7 +131,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	p, q := inFront(t, z.Addr()), inFront(t, z.Addr())
+	p, q := front(t, z.Addr()), front(t, z.Addr())
 	first, second := newProtocolProxy(t, p.Addr()), newProtocolProxy(t, q.Addr())
 	d := raw(t, []string{first.addr(), second.addr()})
 	used, connection := p, first
@@ -164,7 +164,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 // wanted.
 func TestDeleteWhoseReplyIsLost(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	l := open(t, []string{p.Addr()})
 	lock, err := l.Acquire(within(t, time.Minute), name(t))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/leaks"
-	"github.com/seed80cd6120/locker/internal/proxy"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -80,13 +80,10 @@ const folder = "/locker"
 
 func queuePath(base, name string) string { return (&backend{base: base}).queuePath(name) }
 
-// within is a context for one test.
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
+var (
+	within = locktest.Within
+	front  = locktest.Front
+)
 
 // raw connects and returns the driver.
 func raw(t testing.TB, addrs []string, opts ...locker.Option) *backend {
@@ -95,7 +92,7 @@ func raw(t testing.TB, addrs []string, opts ...locker.Option) *backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closing(t, d.Close) })
+	locktest.CloseAfter(t, d.Close)
 	return d
 }
 
@@ -117,26 +114,8 @@ func both(t testing.TB, addrs []string, opts ...locker.Option) (locker.Locker, *
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closing(t, l.Close) })
+	locktest.CloseAfter(t, l.Close)
 	return l, d
-}
-
-func closing(t testing.TB, end func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := end(ctx); err != nil {
-		t.Logf("close: %v", err)
-	}
-}
-
-func inFront(t testing.TB, addr string) *proxy.Proxy {
-	t.Helper()
-	p, err := proxy.New(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p
 }
 
 var counter atomic.Int64

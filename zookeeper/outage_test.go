@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/proxy"
@@ -26,7 +27,7 @@ func TestPartitionIsToldBeforeTheNextHolder(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			p := inFront(t, z.Addr())
+			p := front(t, z.Addr())
 			a := open(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
 			b := open(t, []string{z.Addr()})
 			n := name(t)
@@ -74,7 +75,7 @@ func TestPartitionIsToldBeforeTheNextHolder(t *testing.T) {
 func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	p, q := inFront(t, z.Addr()), inFront(t, z.Addr())
+	p, q := front(t, z.Addr()), front(t, z.Addr())
 	l := open(t, []string{p.Addr(), q.Addr()}, locker.WithTTL(20*time.Second))
 	lock, err := l.Acquire(within(t, time.Minute), name(t))
 	if err != nil {
@@ -189,7 +190,7 @@ func TestRestartWithHolderAndWaiter(t *testing.T) {
 func TestManyDisconnects(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	l := open(t, []string{p.Addr()}, locker.WithTTL(time.Minute)) // how long it takes is no matter
 	n := name(t)
 	held, err := l.Acquire(within(t, time.Minute), n)
@@ -223,7 +224,7 @@ func TestManyDisconnects(t *testing.T) {
 func TestCallsComeBackWithoutServer(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	d := raw(t, []string{p.Addr()}, locker.WithTTL(time.Second))
 	p.Refuse()
 	p.Cut()

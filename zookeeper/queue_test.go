@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -27,7 +28,7 @@ func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
 	for how, leave := range map[string]func(*client, context.CancelFunc){
-		"session":  func(c *client, _ context.CancelFunc) { closing(t, c.Close) },
+		"session":  func(c *client, _ context.CancelFunc) { locktest.Close(t, c.Close) },
 		"operator": func(c *client, _ context.CancelFunc) { op.delete(c.node) },
 		"cancelled": func(c *client, cancel context.CancelFunc) {
 			cancel()
@@ -69,7 +70,7 @@ func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 				middle.holds()
 			}
 			cancel()
-			closing(t, middle.Close)
+			locktest.Close(t, middle.Close)
 			op.length(n, 0)
 		})
 	}
@@ -81,7 +82,7 @@ func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	l := open(t, []string{p.Addr()})
 	ctx := within(t, time.Minute)
 	n := name(t)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
@@ -152,7 +153,7 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 func TestTimeCountsFromTheSending(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	p := inFront(t, z.Addr())
+	p := front(t, z.Addr())
 	d := raw(t, []string{p.Addr()})
 	timeout := d.granted()
 	const late = 500 * time.Millisecond
@@ -202,7 +203,7 @@ func TestNobodyHoldsInASessionThatHasEnded(t *testing.T) {
 func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	op, p := console(t, z.Addr()), inFront(t, z.Addr())
+	op, p := console(t, z.Addr()), front(t, z.Addr())
 	d := raw(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
 	c := claim(t, name(t))
 	take(t, d, c) // makes the queue

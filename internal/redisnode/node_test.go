@@ -14,8 +14,11 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
+
+var within = locktest.Within
 
 func connect(t testing.TB, addr string) *goredis.Client {
 	t.Helper()
@@ -48,13 +51,6 @@ func (n *Node) exclusive(name string) *Claim {
 	})
 	c.State = c
 	return c
-}
-
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // ask sends a request to acquire as the network may deliver it late: one that is meant until latest.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 func TestGivenServers(t *testing.T) {
@@ -17,7 +19,7 @@ func TestGivenServers(t *testing.T) {
 	t.Setenv(EnvRedis, r.Addr()+" , "+r.Addr())
 	t.Setenv(EnvZooKeeper, z.Addr())
 	t.Setenv(EnvEtcd, e.Addr())
-	ctx := within(t, 30*time.Second)
+	ctx := locktest.Within(t, 30*time.Second)
 
 	given := NewRedis(t, RedisOptions{})
 	all := []*Server{given.Server, NewZooKeeper(t, ZooKeeperOptions{}).Server, NewEtcd(t, EtcdOptions{}).Server}

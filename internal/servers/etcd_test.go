@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 func (e *Etcd) put(ctx context.Context, token, key, value string) error {
@@ -40,7 +42,7 @@ func TestEtcdLife(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		t.Run(map[bool]string{false: EtcdVersion, true: "installed"}[old], func(t *testing.T) {
 			e := NewEtcd(t, EtcdOptions{Old: old})
-			ctx := within(t, time.Minute)
+			ctx := locktest.Within(t, time.Minute)
 			countsRequests(ctx, t, e)
 			if err := e.put(ctx, "", "kept", "v"); err != nil {
 				t.Fatal(err)
@@ -100,7 +102,7 @@ func countsRequests(ctx context.Context, t *testing.T, e *Etcd) {
 func TestEtcdSecrets(t *testing.T) {
 	t.Parallel()
 	e := NewEtcd(t, EtcdOptions{TLS: true, RootPassword: "secret"})
-	ctx := within(t, 30*time.Second)
+	ctx := locktest.Within(t, 30*time.Second)
 	if err := e.put(ctx, "", "k", "v"); err == nil {
 		t.Error("a client without a user was let in")
 	}
@@ -121,7 +123,7 @@ func TestEtcdClientCert(t *testing.T) {
 	e := NewEtcd(t, EtcdOptions{TLS: true, ClientCert: true})
 	conf := e.TLSConfig()
 	conf.Certificates = nil
-	conn, err := dialRESP(within(t, 5*time.Second), e.Addr(), conf)
+	conn, err := dialRESP(locktest.Within(t, 5*time.Second), e.Addr(), conf)
 	if err == nil {
 		defer conn.Close()
 		if _, err = conn.do("x"); err == nil {
@@ -133,7 +135,7 @@ func TestEtcdClientCert(t *testing.T) {
 func TestEtcdQuota(t *testing.T) {
 	t.Parallel()
 	e := NewEtcd(t, EtcdOptions{Args: []string{"--quota-backend-bytes", "1048576"}})
-	ctx := within(t, 60*time.Second)
+	ctx := locktest.Within(t, 60*time.Second)
 	value := strings.Repeat("x", 100<<10)
 	for i := range 100 {
 		if err := e.put(ctx, "", "k"+strings.Repeat("k", i), value); err != nil {
@@ -149,7 +151,7 @@ func TestEtcdQuota(t *testing.T) {
 func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
 	c := NewEtcdCluster(t, 3, EtcdOptions{})
-	ctx := within(t, time.Minute)
+	ctx := locktest.Within(t, time.Minute)
 	leader, err := c.Leader(ctx)
 	if err != nil {
 		t.Fatal(err)

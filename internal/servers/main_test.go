@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 const childEnv = "LOCKER_SERVERS_TEST_CHILD"
@@ -123,7 +125,7 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	killed = true
-	err = Poll(within(t, 10*time.Second), func(context.Context) error {
+	err = Poll(locktest.Within(t, 10*time.Second), func(context.Context) error {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()
@@ -173,7 +175,7 @@ func TestSweepSparesTheLiving(t *testing.T) {
 
 func TestStartSaysWhyItFailed(t *testing.T) {
 	Need(t)
-	_, err := StartRedis(within(t, 20*time.Second), RedisOptions{Args: []string{"--no-such-option", "1"}})
+	_, err := StartRedis(locktest.Within(t, 20*time.Second), RedisOptions{Args: []string{"--no-such-option", "1"}})
 	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
 		t.Errorf("error: %v", err)
 	}

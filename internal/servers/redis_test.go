@@ -6,19 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// within is the time that a test gives one step.
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
+	"github.com/seed80cd6120/locker/internal/locktest"
+)
 
 func mustDo(t testing.TB, r *Redis, args ...string) any {
 	t.Helper()
-	v, err := r.Do(within(t, 10*time.Second), args...)
+	v, err := r.Do(locktest.Within(t, 10*time.Second), args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +30,13 @@ func TestRedisLife(t *testing.T) {
 	if r.PID() != 0 {
 		t.Error("a killed server has a pid")
 	}
-	if _, err := r.Do(within(t, time.Second), "PING"); err == nil {
+	if _, err := r.Do(locktest.Within(t, time.Second), "PING"); err == nil {
 		t.Error("a killed server answers")
 	}
 	if err := r.Pause(); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("Pause of a killed server: %v", err)
 	}
-	if err := r.Restart(within(t, 20*time.Second)); err != nil {
+	if err := r.Restart(locktest.Within(t, 20*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if r.Addr() != addr || r.PID() == pid || r.PID() == 0 {
@@ -51,7 +45,7 @@ func TestRedisLife(t *testing.T) {
 	if v := mustDo(t, r, "GET", "k"); v != "v" {
 		t.Errorf("after Restart: %v", v)
 	}
-	if err := r.RestartEmpty(within(t, 20*time.Second)); err != nil {
+	if err := r.RestartEmpty(locktest.Within(t, 20*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if v := mustDo(t, r, "DBSIZE"); v != int64(0) {
@@ -64,7 +58,7 @@ func TestRedisPause(t *testing.T) {
 	if err := r.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Do(within(t, 100*time.Millisecond), "PING"); err == nil {
+	if _, err := r.Do(locktest.Within(t, 100*time.Millisecond), "PING"); err == nil {
 		t.Error("a paused server answers")
 	}
 	if err := r.Resume(); err != nil {
@@ -90,7 +84,7 @@ func TestRedisPause(t *testing.T) {
 
 func TestRedisRequests(t *testing.T) {
 	r := NewRedis(t, RedisOptions{})
-	ctx := within(t, 20*time.Second)
+	ctx := locktest.Within(t, 20*time.Second)
 	before, err := r.Requests(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +132,7 @@ func TestRedisRequests(t *testing.T) {
 func TestRedisSecrets(t *testing.T) {
 	r := NewRedis(t, RedisOptions{Password: "secret", TLS: true, ClientCert: true})
 	mustDo(t, r, "PING")
-	ctx := within(t, time.Minute)
+	ctx := locktest.Within(t, time.Minute)
 
 	without := r.TLSConfig()
 	without.Certificates = nil
@@ -174,7 +168,7 @@ func TestRedisSet(t *testing.T) {
 			}
 		}
 	}
-	ctx := within(t, 10*time.Second)
+	ctx := locktest.Within(t, 10*time.Second)
 	one, err := all[0].Requests(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +192,7 @@ func TestReplicatedRedis(t *testing.T) {
 		if v := mustDo(t, r, "GET", "k"); v != "v" {
 			t.Errorf("replica: %v", v)
 		}
-		if _, err := r.Do(within(t, time.Second), "SET", "k", "w"); err == nil || !strings.Contains(err.Error(), "READONLY") {
+		if _, err := r.Do(locktest.Within(t, time.Second), "SET", "k", "w"); err == nil || !strings.Contains(err.Error(), "READONLY") {
 			t.Errorf("write to a replica: %v", err)
 		}
 	}
@@ -212,7 +206,7 @@ func TestReplicatedRedisTLS(t *testing.T) {
 func TestRedisSentinel(t *testing.T) {
 	t.Parallel()
 	g := NewRedisSentinel(t, RedisOptions{})
-	ctx := within(t, 30*time.Second)
+	ctx := locktest.Within(t, 30*time.Second)
 	m, err := g.CurrentMaster(ctx)
 	if err != nil || m != g.Master {
 		t.Fatalf("master: %v, %v", m, err)
@@ -242,7 +236,7 @@ func TestRedisSentinel(t *testing.T) {
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	c := NewRedisCluster(t, 3, RedisOptions{})
-	ctx := within(t, 20*time.Second)
+	ctx := locktest.Within(t, 20*time.Second)
 	used := map[*Redis]bool{}
 	for _, key := range []string{"a", "b", "c", "d", "{a}b"} {
 		r, err := c.NodeOf(ctx, key)

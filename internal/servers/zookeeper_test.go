@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 // connectZK returns a session of the client library, the only way to send a request
@@ -20,7 +21,7 @@ func connectZK(t *testing.T, addrs ...string) *zk.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	ctx := within(t, 20*time.Second)
+	ctx := locktest.Within(t, 20*time.Second)
 	for {
 		select {
 		case e := <-events:
@@ -41,7 +42,7 @@ func TestZooKeeperLife(t *testing.T) {
 	if _, err := conn.Create("/kept", nil, 0, acl); err != nil {
 		t.Fatal(err)
 	}
-	ctx := within(t, 5*time.Minute)
+	ctx := locktest.Within(t, 5*time.Minute)
 	if err := z.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestZooKeeperLife(t *testing.T) {
 
 func TestZooKeeperRequests(t *testing.T) {
 	z := SharedZooKeeper(t)
-	ctx := within(t, 20*time.Second)
+	ctx := locktest.Within(t, 20*time.Second)
 	conn := connectZK(t, z.Addr())
 	before, err := z.Requests(ctx)
 	if err != nil {
@@ -127,7 +128,7 @@ func TestZooKeeperContainers(t *testing.T) {
 func TestZooKeeperEnsemble(t *testing.T) {
 	t.Parallel()
 	e := NewZooKeeperEnsemble(t, 3, ZooKeeperOptions{})
-	ctx := within(t, 90*time.Second)
+	ctx := locktest.Within(t, 90*time.Second)
 	leader, err := e.Leader(ctx)
 	if err != nil {
 		t.Fatal(err)

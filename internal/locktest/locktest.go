@@ -1,0 +1,71 @@
+// Package locktest has what the tests of every backend do with a Locker.
+package locktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/proxy"
+)
+
+// patience is how long a call may take on a machine that does other things too.
+const patience = 30 * time.Second
+
+// Within returns a context that ends after d, and with the test.
+func Within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Acquire acquires the name, and ends the test if it cannot.
+func Acquire(t testing.TB, l locker.Locker, name string, opts ...locker.AcquireOption) *locker.Lock {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	lock, err := l.Acquire(ctx, name, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+// Release releases the lock, and ends the test if that fails.
+func Release(t testing.TB, lock *locker.Lock) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := lock.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CloseAfter has Close called when the test ends.
+func CloseAfter(t testing.TB, end func(context.Context) error) {
+	t.Helper()
+	t.Cleanup(func() { Close(t, end) })
+}
+
+// Close calls a Locker's Close. That this fails is no failure of the test, which may have taken the servers away.
+func Close(t testing.TB, end func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := end(ctx); err != nil {
+		t.Logf("close: %v", err)
+	}
+}
+
+// Front puts a proxy before the server at addr, until the test ends.
+func Front(t testing.TB, addr string) *proxy.Proxy {
+	t.Helper()
+	p, err := proxy.New(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
