@@ -206,7 +206,10 @@ local function grant_mixed(proposed)
       weight = string.find(entry, '^%d+ ') and ALL or 0
     elseif not holds and ahead + c.weight <= c.limit then
       holds = grant(c, proposed)
-      if holds == nil then return end
+      if holds == nil then
+        is_mixed = is_mixed or mixed() -- the rest is as it was
+        break
+      end
       weight = holds and c.weight or 0
     elseif not holds then
       weight = c.weight
@@ -220,7 +223,7 @@ local function grant_mixed(proposed)
     ahead = ahead + weight
     if ahead >= ALL then break end
   end
-  if is_mixed then redis.call('HSET', lock, 'mixed', 1) elseif among then redis.call('HDEL', lock, 'mixed') end
+  if is_mixed then redis.pcall('HSET', lock, 'mixed', 1) elseif among then redis.call('HDEL', lock, 'mixed') end
 end
 
 -- Grants the name to as many from the head of the queue as fit, which are all who fit unless the queue is mixed. What is gone is
