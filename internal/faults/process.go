@@ -142,7 +142,7 @@ func (r *Remote) do(op string, within time.Duration) error {
 	return err
 }
 
-// Stop stops the process in its tracks, Continue lets it go on.
+// Stop stops the process, and returns when it has stopped; Continue lets it go on.
 func (p *Process) Stop() error     { return child.Stop(p.cmd.Process.Pid) }
 func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 

@@ -58,7 +58,7 @@ if not own then
     local token, more = hold(c, proposed)
     return { 1, now, token, more }
   end
-  -- It may have a greater limit than some who wait.
+  -- Its limit may be greater than that of a claim that waits.
   local last = not own and not empty and among and parse(value('LINDEX', queue, -1))
   if last and (mixed() or c.limit > last.limit) and not redis.call('LPOS', queue, ARGV[1]) then
     asking = c.id

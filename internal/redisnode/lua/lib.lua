@@ -4,10 +4,10 @@
 --
 --   KEYS[1]  lock   who holds the name: a string for an exclusive holder; for others a hash of their
 --                   records by id, and in its field "weight" the sum of their weights, or more than that. It
---                   has a field "mixed" while somebody who waits has a greater limit than one ahead of him
+--                   has a field "mixed" while a claim that waits has a greater limit than one that waits ahead of it
 --                     1 <id> <ends> <weight> <limit> <ttl> <since> <token> <owner>
---   KEYS[2]  queue  list of those who wait, in their order, and of holders who were granted the name before
---                   others who are ahead of them
+--   KEYS[2]  queue  list of the claims that wait, in their order, and of those that were granted the name before
+--                   others that are ahead of them
 --                     1 <id> <spare> <weight> <limit> <ttl> <since> <channel> <owner>
 --   KEYS[3]  clock  string, the last token given to any name of the bucket
 --
@@ -45,13 +45,15 @@ local function holder(record)
   return parse(record) or { text = record, weight = ALL, ends = math.huge, ttl = math.huge }
 end
 
--- Who holds the name: the exclusive holder, or else whether others do. What they say of the queue, whether it is mixed, is
--- certain while nobody leaves who was in the way of all behind him.
+-- Who holds the name: the exclusive holder, or else whether others do. The field "mixed" of those is certain until a claim with
+-- the limit ALL leaves the queue: what stands behind such a claim need not be known, as it cannot be granted.
 local alone, among, certain
 local function read()
   local record, other = value('GET', lock)
   alone, among, certain = record and holder(record), other, other
 end
+
+-- Reports whether the queue is known to be mixed.
 local function mixed() return among and redis.call('HGET', lock, 'mixed') end
 
 -- Returns a holder by its id; nil if it holds nothing, or no longer.
@@ -100,7 +102,7 @@ local function remove(h)
   alone, among = nil, false
 end
 
--- Ends a holding.
+-- Ends a holding, and its place in a mixed queue.
 local function finish(h)
   if mixed() then take_out(h.id) end
   remove(h)
@@ -172,10 +174,12 @@ end
 -- Tells those who listen to a channel. Whether the user may do so is found out by listening.lua.
 local function tell(channel, news) redis.pcall(PUBLISH, channel, news) end
 
--- Grants the name to a claim of the queue, and tells it: "granted <id> <token> <spare> <now> <lock>". One to whom nobody
--- listens (those who listen to a pattern do not count) is gone. The claim that asks is told by the answer. Returns whether it
--- holds the name; nil if there is no memory for that: its waiter is told when it looks.
+-- The id of the claim of which this request is, if it may be granted the name from the queue: it is told by the answer.
 local asking
+
+-- Grants the name to a claim of the queue, and tells it: "granted <id> <token> <spare> <now> <lock>". Returns true when it
+-- holds the name; false when it is gone, because nobody listens to its channel (those who listen to a pattern do not count);
+-- nil when there is no memory: it stays in the queue, and is told when it looks.
 local function grant(c, proposed)
   local asks = c.id == asking
   if not asks and redis.call('PUBSUB', LISTENERS, c.channel)[2] == 0 then return false end
@@ -185,8 +189,8 @@ local function grant(c, proposed)
   return true
 end
 
--- Grants the name to all in the queue who fit beside all that are ahead of them. One who is granted it before others who are
--- ahead of him stays in the queue, so that he is not in their way. Returns nothing.
+-- Grants the name to all claims in the queue that fit beside all that are ahead of them. One that is granted it before others
+-- that are ahead of it stays in the queue, so that it does not count as ahead of them. Notes whether the queue is mixed.
 local function grant_mixed(proposed)
   local weights, ahead = {}, 0
   for _, h in ipairs(present()) do
@@ -226,10 +230,11 @@ local function grant_mixed(proposed)
   if is_mixed then redis.pcall('HSET', lock, 'mixed', 1) elseif among then redis.call('HDEL', lock, 'mixed') end
 end
 
--- Grants the name to as many from the head of the queue as fit, which are all who fit unless the queue is mixed. What is gone is
--- passed over, as is what is no record of any version. Reports whether the queue is empty.
+-- Grants the name to all claims in the queue that fit. Unless it is mixed these stand at its head. What is gone is passed over,
+-- as is what is no record of any version. Reports whether the queue is empty.
 local function grant_waiting(proposed)
-  while not mixed() do
+  local at_head = not mixed()
+  while at_head do
     local entry = value('LINDEX', queue, 0)
     if not entry then return true end
     local c = parse(entry)
