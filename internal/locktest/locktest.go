@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/lateness"
 	"github.com/seed80cd6120/locker/internal/proxy"
 )
 
@@ -56,6 +57,21 @@ func Close(t testing.TB, end func(context.Context) error) {
 	defer cancel()
 	if err := end(ctx); err != nil {
 		t.Logf("close: %v", err)
+	}
+}
+
+// Limit returns a function that fails the test, and says what was too slow, if it is called more than d after Limit was, and after
+// what this machine was late by meanwhile.
+func Limit(t testing.TB, d time.Duration) (check func(what string)) {
+	t.Helper()
+	late, giveBack := lateness.Share()
+	t.Cleanup(giveBack)
+	start := time.Now()
+	return func(what string) {
+		t.Helper()
+		if took, slack := time.Since(start), late.Slack(start); took > d+slack {
+			t.Errorf("%s took %v, more than %v and %v for a late machine", what, took, d, slack)
+		}
 	}
 }
 
