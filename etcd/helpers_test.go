@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +40,11 @@ func newClient(cfg clientv3.Config) (*clientv3.Client, error) {
 	return clientv3.New(cfg)
 }
 
-var front = locktest.Front
+var (
+	front = locktest.Front
+	must  = locktest.Must
+	take  = locktest.Take
+)
 
 // newLocker makes a Locker that is closed with the test.
 func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.Locker {
@@ -105,18 +108,11 @@ func renewing(t testing.TB, b *backend, claims ...*driver.Claim) (gone <-chan *d
 	return told
 }
 
-var claims struct {
-	sync.Mutex
-	n int
-}
-
 // claim makes an exclusive claim.
 func claim(name string, wait bool) *driver.Claim {
-	claims.Lock()
-	defer claims.Unlock()
-	claims.n++
-	return &driver.Claim{Name: name, ID: fmt.Sprintf("%032x", claims.n), Owner: "test", TTL: locker.DefaultTTL, Wait: wait,
-		Weight: driver.All, Limit: driver.All, Spare: 5000}
+	c := locktest.Claim(name, locker.DefaultTTL, wait)
+	c.Spare = 5000
+	return c
 }
 
 // claimOf makes a claim of weight and limit that waits.
@@ -124,16 +120,6 @@ func claimOf(name string, weight, limit int32) *driver.Claim {
 	c := claim(name, true)
 	c.Weight, c.Limit = weight, limit
 	return c
-}
-
-// take acquires what c asks for, which is free.
-func take(t testing.TB, b *backend, c *driver.Claim) driver.Grant {
-	t.Helper()
-	g, err := b.Acquire(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
 }
 
 // hold acquires a name that is free.
@@ -151,24 +137,10 @@ func begin(t testing.TB, b *backend, c *driver.Claim) (granted <-chan error) {
 	return outcome
 }
 
-// soon receives from a channel, or fails the test.
-func soon[T any](t testing.TB, what string, c <-chan T) (v T) {
+// soon receives from a channel, or ends the test.
+func soon[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("%s: nothing came", what)
-	}
-	return v
-}
-
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	return locktest.Receive(t, what, c, 30*time.Second)
 }
 
 // release releases a claim as the core does: again while no server answers, and then its key may be gone.

@@ -178,14 +178,9 @@ func queued(t testing.TB, l locker.Locker, name string, n int) {
 // granted waits for what begin returned.
 func granted(t testing.TB, got chan *locker.Lock) *locker.Lock {
 	t.Helper()
-	select {
-	case lock := <-got:
-		if lock == nil {
-			t.Fatal("not acquired")
-		}
-		return lock
-	case <-time.After(time.Minute):
-		t.Fatal("not granted")
-		return nil
+	lock := locktest.Receive(t, "the grant", got, time.Minute)
+	if lock == nil {
+		t.Fatal("not acquired")
 	}
+	return lock
 }

@@ -5,7 +5,6 @@ package file
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 func newBackend(t *testing.T, dir string) (*backend, locker.Locker) {
@@ -27,16 +27,8 @@ func newBackend(t *testing.T, dir string) (*backend, locker.Locker) {
 	return d, l
 }
 
-var claims int
-
 // exclusive returns a claim of x that only tries.
-func exclusive() *driver.Claim {
-	claims++
-	return &driver.Claim{
-		Name: "x", ID: fmt.Sprintf("%032x", claims), Owner: "test",
-		Weight: driver.All, Limit: driver.All, TTL: 15 * time.Second,
-	}
-}
+func exclusive() *driver.Claim { return locktest.Claim("x", 15*time.Second, false) }
 
 // ticketFor makes a ticket that does not stand in its queue yet.
 func ticketFor(t *testing.T, d *backend, c *driver.Claim) *ticket {
@@ -156,11 +148,9 @@ func TestStaysIsNotExtended(t *testing.T) {
 	if err := d.Linger(t.Context(), c, 200*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	d.Renew(t.Context(), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) {
-		if !errors.Is(err, driver.ErrGone) {
-			t.Errorf("renewed: %v", err)
-		}
-	})
+	if _, err := locktest.Renewed(t, d, c); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("renewed: %v", err)
+	}
 	for what, do := range map[string]func() error{
 		"release again": func() error { return d.Release(t.Context(), c) },
 		"linger again":  func() error { return d.Linger(t.Context(), c, time.Hour) },
@@ -316,11 +306,7 @@ func TestDirectoryRemoved(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-lock.Context().Done():
-	case <-time.After(time.Minute):
-		t.Fatal("the holder is not told")
-	}
+	locktest.Lost(t, lock, time.Minute)
 	if err := lock.Release(t.Context()); !errors.Is(err, locker.ErrLost) {
 		t.Error(err)
 	}

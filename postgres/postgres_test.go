@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/look"
 	"github.com/seed80cd6120/locker/internal/servers"
 	"github.com/seed80cd6120/locker/internal/sqlqueue"
@@ -311,13 +312,8 @@ func TestHooksThatHang(t *testing.T) {
 	} {
 		returned := make(chan error, 1)
 		go func() { returned <- call(within(t, 100*time.Millisecond)) }()
-		select {
-		case err := <-returned:
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v", name, err)
-			}
-		case <-time.After(20 * time.Second):
-			t.Errorf("%s hangs", name)
+		if err := locktest.Receive(t, name, returned, 20*time.Second); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

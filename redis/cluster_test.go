@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -27,7 +28,7 @@ func TestOneSlotPerName(t *testing.T) {
 		w := wants(within(t, 20*time.Second), b, name)
 		eventually.Is(t, "a waiter", func() bool { return client.LLen(context.Background(), queueKey(name)).Val() == 1 })
 		release(t, lock)
-		release(t, w.holds(t, slack))
+		release(t, w.Granted(t, slack))
 	}
 	nodes := map[string]bool{}
 	for i := range 100 {
@@ -53,7 +54,7 @@ func TestSlotMovesWhileWaiting(t *testing.T) {
 	a, b, d := open3(), open3(), open3()
 	name := freshName(t)
 	lock := acquire(t, a, name)
-	first, second := wants(ctx, b, name), (*waiting)(nil)
+	first, second := wants(ctx, b, name), (*locktest.Begun[*locker.Lock])(nil)
 	onNode := func(args ...string) func() bool {
 		return func() bool {
 			node, err := c.NodeOf(ctx, lockKey(name))
@@ -87,12 +88,12 @@ func TestSlotMovesWhileWaiting(t *testing.T) {
 		t.Fatal(context.Cause(lock.Context()))
 	}
 	release(t, lock)
-	next := first.holds(t, 3*time.Second+slack)
+	next := first.Granted(t, 3*time.Second+slack)
 	if next.Token() <= lock.Token() {
 		t.Errorf("token %d after %d", next.Token(), lock.Token())
 	}
 	release(t, next)
-	release(t, second.holds(t, 3*time.Second+slack))
+	release(t, second.Granted(t, 3*time.Second+slack))
 }
 
 // While a slot is on its way commands of several keys are refused. Holders renew all
@@ -113,7 +114,7 @@ func TestSlotIsMovingForLong(t *testing.T) {
 	w := wants(ctx, l, name)
 	m.finish(ctx, t)
 	release(t, lock)
-	release(t, w.holds(t, 3*time.Second+slack))
+	release(t, w.Granted(t, 3*time.Second+slack))
 	release(t, other)
 }
 
@@ -229,5 +230,5 @@ func TestClusterDown(t *testing.T) {
 	if err := c.Nodes[0].Restart(ctx); err != nil {
 		t.Fatal(err)
 	}
-	release(t, w.holds(t, 20*time.Second))
+	release(t, w.Granted(t, 20*time.Second))
 }

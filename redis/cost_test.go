@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -56,7 +57,7 @@ func TestOneSubscription(t *testing.T) {
 	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
 	ctx := within(t, 60*time.Second)
 	var held []*locker.Lock
-	var waiters []*waiting
+	var waiters []*locktest.Begun[*locker.Lock]
 	for range 20 {
 		name := freshName(t)
 		held = append(held, acquire(t, a, name))
@@ -69,7 +70,7 @@ func TestOneSubscription(t *testing.T) {
 	}
 	for i, lock := range held {
 		release(t, lock)
-		release(t, waiters[i].holds(t, slack))
+		release(t, waiters[i].Granted(t, slack))
 	}
 }
 
@@ -168,11 +169,7 @@ func TestTenThousandHeld(t *testing.T) {
 	})
 	deleted := long / 2
 	connect(t, r.Addr()).Del(ctx, lockKey(held[deleted].Name()))
-	select {
-	case <-held[deleted].Context().Done():
-	case <-time.After(time.Second + slack):
-		t.Error("the deletion was not told")
-	}
+	lost(t, held[deleted], time.Second+slack)
 	for i, lock := range held {
 		if i != deleted && lock.Context().Err() != nil {
 			t.Fatalf("%d: %v", i, context.Cause(lock.Context()))
@@ -195,9 +192,9 @@ func TestNothingLeftOnTheClient(t *testing.T) {
 		gaveUp, cancel := context.WithCancel(context.Background())
 		other := wants(gaveUp, b, name)
 		cancel()
-		<-other.done
+		<-other.Done
 		release(t, lock)
-		release(t, w.holds(t, slack))
+		release(t, w.Granted(t, slack))
 	}
 	channels := func() int {
 		all, _ := client.PubSubChannels(context.Background(), DefaultPrefix+":wake:*").Result()

@@ -37,16 +37,12 @@ func TestRestartEmpty(t *testing.T) {
 	if err := r.Restart(within(t, 60*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	next := w.holds(t, 10*time.Second+slack)
+	next := w.Granted(t, 10*time.Second+slack)
 	if next.Token() <= lock.Token() {
 		t.Errorf("token %d after %d", next.Token(), lock.Token())
 	}
 	// Exclusion is lost with the data; the holder learns of it within a second.
-	select {
-	case <-lock.Context().Done():
-	case <-time.After(2*time.Second + slack):
-		t.Error("the holder was not told that its lock is gone")
-	}
+	lost(t, lock, 2*time.Second+slack)
 	release(t, next)
 	stranger := acquire(t, open(t, connect(t, r.Addr())), name)
 	if stranger.Token() <= next.Token() {
@@ -72,7 +68,7 @@ func TestClockDeletedUnderRelease(t *testing.T) {
 	if err := b.Release(within(t, 20*time.Second), c); err != nil {
 		t.Fatal(err)
 	}
-	lock := w.holds(t, slack)
+	lock := w.Granted(t, slack)
 	if lock.Token() <= g.Token {
 		t.Errorf("token %d after %d", lock.Token(), g.Token)
 	}
@@ -119,17 +115,13 @@ func TestFailoverToReplicaThatLagged(t *testing.T) {
 	p.SetTarget(replica.Addr())
 	p.Cut()
 
-	next := w.holds(t, 10*time.Second+slack)
+	next := w.Granted(t, 10*time.Second+slack)
 	if next.Token() <= lock.Token() {
 		t.Errorf("token %d after %d", next.Token(), lock.Token())
 	}
-	select {
-	case <-lock.Context().Done():
-		if err := lock.Release(ctx); !errors.Is(err, locker.ErrLost) {
-			t.Errorf("release after the loss: %v", err)
-		}
-	case <-time.After(3*time.Second + slack):
-		t.Error("the first holder was not told")
+	lost(t, lock, 3*time.Second+slack)
+	if err := lock.Release(ctx); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("release after the loss: %v", err)
 	}
 	release(t, next)
 }
@@ -142,11 +134,7 @@ func TestRenewDoesNotBringBack(t *testing.T) {
 	b := opened(t, admin)
 	ctx := within(t, 20*time.Second)
 	c := claim(freshName(t), 5*time.Second, false)
-	renew := func() (until driver.Instant, err error) {
-		err = errors.New("no report")
-		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
-		return until, err
-	}
+	renew := func() (until driver.Instant, err error) { return renewed(t, b, c) }
 	if _, err := b.Acquire(ctx, c); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +162,7 @@ func TestRenewDoesNotBringBack(t *testing.T) {
 		t.Errorf("%d wait", n)
 	}
 	cancel()
-	<-w.done
+	<-w.Done
 	admin.Del(ctx, lockKey(c.Name))
 }
 
@@ -195,11 +183,9 @@ func TestRenewLengthensInTime(t *testing.T) {
 		lengthened bool
 	}{{ttl * 95 / 100, false}, {ttl * 80 / 100, true}} {
 		endsIn(t, admin, c.Name, row.left)
-		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) {
-			if err != nil {
-				t.Error(err)
-			}
-		})
+		if _, err := renewed(t, b, c); err != nil {
+			t.Error(err)
+		}
 		if left := admin.PTTL(ctx, lockKey(c.Name)).Val(); (left > row.left) != row.lengthened {
 			t.Errorf("%v of %v was left, after a look it is %v", row.left, ttl, left)
 		}
@@ -221,7 +207,7 @@ func TestDeletedByHand(t *testing.T) {
 	w := wants(within(t, 60*time.Second), b, name)
 	queued(t, admin, name, 1)
 	admin.Del(context.Background(), lockKey(name))
-	release(t, w.holds(t, time.Second+slack))
+	release(t, w.Granted(t, time.Second+slack))
 	<-lock.Context().Done()
 }
 
@@ -241,11 +227,7 @@ func TestEviction(t *testing.T) {
 	if n, _ := admin.Exists(ctx, lockKey(lock.Name())).Result(); n != 0 {
 		t.Fatal("nothing was evicted: the test shows nothing")
 	}
-	select {
-	case <-lock.Context().Done():
-	case <-time.After(2*time.Second + slack):
-		t.Error("the holder was not told that its lock was evicted")
-	}
+	lost(t, lock, 2*time.Second+slack)
 	if n, _ := admin.Exists(ctx, clockKey(lock.Name())).Result(); n != 1 {
 		t.Error("the clock was evicted, too")
 	}
@@ -283,7 +265,7 @@ func TestOutOfMemory(t *testing.T) {
 		}
 	}
 	cancel()
-	<-late.done
+	<-late.Done
 	queued(t, admin, name, 1)
 	eventually.Is(t, "readers renewed", renewal(t, readers...))
 	for _, reader := range readers {
@@ -292,7 +274,7 @@ func TestOutOfMemory(t *testing.T) {
 	nothingLeft(t, admin, readers[0].Name())
 	release(t, alone)
 	release(t, lock)
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 	nothingLeft(t, admin, name)
 	nothingLeft(t, admin, alone.Name())
 }

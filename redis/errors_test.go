@@ -104,7 +104,7 @@ func TestServerRefuses(t *testing.T) {
 			refuses(t, l, word, true)
 			w := wants(ctx, l, freshName(t))
 			c.finish(ctx, t, r)
-			release(t, w.holds(t, 3*time.Second+slack))
+			release(t, w.Granted(t, 3*time.Second+slack))
 			if lock.Context().Err() != nil {
 				t.Errorf("%v after a moment in which the server refused", context.Cause(lock.Context()))
 			}
@@ -166,7 +166,7 @@ func TestLoading(t *testing.T) {
 	if err := r.WaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
-	release(t, w.holds(t, 3*time.Second+slack))
+	release(t, w.Granted(t, 3*time.Second+slack))
 }
 
 // The server cannot write to its disk.
@@ -252,7 +252,7 @@ func TestReleaseWithoutPermission(t *testing.T) {
 	w := wants(ctx, b, name)
 	queued(t, admin, name, 1)
 	release(t, lock)
-	release(t, w.holds(t, ttl+time.Second+slack))
+	release(t, w.Granted(t, ttl+time.Second+slack))
 }
 
 // Nobody is there: refused connections are an outage, which a waiter waits out.
@@ -269,7 +269,7 @@ func TestNobodyThere(t *testing.T) {
 	if err := r.Restart(ctx); err != nil {
 		t.Fatal(err)
 	}
-	release(t, w.holds(t, 5*time.Second+slack))
+	release(t, w.Granted(t, 5*time.Second+slack))
 }
 
 // The client was closed: no waiting helps.
@@ -309,11 +309,11 @@ func TestLeastPermission(t *testing.T) {
 	w := wants(ctx, b, name)
 	queued(t, admin, name, 2)
 	cancel()
-	<-late.done
+	<-late.Done
 	queued(t, admin, name, 1)
 	eventually.Is(t, "renewed", renewal(t, lock))
 	release(t, lock)
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 	nothingLeft(t, admin, name)
 
 	d := opened(t, closing(t, goredis.NewClient(o)))
@@ -323,11 +323,9 @@ func TestLeastPermission(t *testing.T) {
 		if _, err := d.Acquire(ctx, c); err != nil {
 			t.Fatal(err)
 		}
-		d.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) {
-			if err != nil {
-				t.Error(err)
-			}
-		})
+		if _, err := renewed(t, d, c); err != nil {
+			t.Error(err)
+		}
 		if err := d.Lighten(ctx, c, 1); err != nil {
 			t.Error(err)
 		}
@@ -366,12 +364,12 @@ func TestDialThatTimesOutIsWaitedFor(t *testing.T) {
 	w := wants(within(t, time.Minute), l, freshName(t))
 	eventually.Is(t, "dialled again and again", func() bool { return dialled.Load() >= 5 })
 	select {
-	case <-w.done:
-		t.Fatalf("it did not wait: %v", w.err)
+	case <-w.Done:
+		t.Fatalf("it did not wait: %v", w.Err)
 	default:
 	}
 	away.Store(false)
-	release(t, w.holds(t, 30*time.Second))
+	release(t, w.Granted(t, 30*time.Second))
 }
 
 // leastCommands are those that the documentation of the package lists.

@@ -3,8 +3,6 @@ package redis
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -15,7 +13,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
@@ -49,46 +46,6 @@ func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option)
 		}
 	})
 	return b
-}
-
-func claim(name string, ttl time.Duration, wait bool) *driver.Claim {
-	var id [16]byte
-	_, _ = rand.Read(id[:])
-	return &driver.Claim{ID: hex.EncodeToString(id[:]), Name: name, Owner: "test", Weight: driver.All, Limit: driver.All, TTL: ttl, Wait: wait, Lost: func(error) {}}
-}
-
-// waiting is an Acquire under way.
-type waiting struct {
-	lock *locker.Lock
-	err  error
-	took time.Duration
-	done chan struct{}
-}
-
-func wants(ctx context.Context, l locker.Locker, name string) *waiting {
-	w := &waiting{done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		began := time.Now()
-		w.lock, w.err = l.Acquire(ctx, name)
-		w.took = time.Since(began)
-	}()
-	return w
-}
-
-// holds waits until the lock is there.
-func (w *waiting) holds(t testing.TB, d time.Duration) *locker.Lock {
-	t.Helper()
-	select {
-	case <-w.done:
-		if w.err != nil {
-			t.Fatal(w.err)
-		}
-		return w.lock
-	case <-time.After(d):
-		t.Fatalf("no lock after %v", d)
-		return nil
-	}
 }
 
 // renewal returns a function that tells whether the server has given all locks more time

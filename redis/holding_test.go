@@ -13,6 +13,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -25,53 +26,16 @@ func permits(name string, k, n int32) *driver.Claim {
 	return c
 }
 
-func must(t testing.TB, b *backend, c *driver.Claim) driver.Grant {
-	t.Helper()
-	g, err := b.Acquire(within(t, 20*time.Second), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-func taken(t testing.TB, b *backend, c *driver.Claim) {
-	t.Helper()
-	if g, err := b.Acquire(within(t, 20*time.Second), c); err != driver.ErrTaken {
-		t.Fatalf("%+v, %v, want ErrTaken", g, err)
-	}
-}
-
-func free(t testing.TB, b *backend, c *driver.Claim) {
-	t.Helper()
-	if err := b.Release(within(t, 20*time.Second), c); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// asked is an Acquire of a claim that waits.
-func asked(t testing.TB, b *backend, c *driver.Claim) <-chan driver.Grant {
+// asked has the claim wait for its name.
+func asked(t testing.TB, b *backend, c *driver.Claim) *locktest.Begun[driver.Grant] {
 	c.Wait = true
-	ctx := within(t, 60*time.Second)
-	granted := make(chan driver.Grant, 1)
-	go func() {
-		g, err := b.Acquire(ctx, c)
-		if err != nil {
-			t.Error(err)
-		}
-		granted <- g
-	}()
-	return granted
+	return locktest.BeginClaim(within(t, 60*time.Second), b, c)
 }
 
-func soon(t testing.TB, what string, granted <-chan driver.Grant) driver.Grant {
+// soon waits for the grant.
+func soon(t testing.TB, what string, asked *locktest.Begun[driver.Grant]) driver.Grant {
 	t.Helper()
-	select {
-	case g := <-granted:
-		return g
-	case <-time.After(time.Second + slack):
-		t.Fatal(what + ": not granted")
-		return driver.Grant{}
-	}
+	return asked.Granted(t, time.Second+slack)
 }
 
 // The lock of an exclusive holder is what everybody expects: a string with a time to live.
@@ -80,7 +44,7 @@ func TestExclusiveIsAString(t *testing.T) {
 	admin := connect(t, servers.SharedRedis(t).Addr())
 	b := opened(t, admin)
 	c := claim(freshName(t), 10*time.Second, false)
-	g := must(t, b, c)
+	g := take(t, b, c)
 	v := admin.Get(context.Background(), lockKey(c.Name)).Val()
 	want := fmt.Sprintf(`^1 %s \d{16} %d %d 10000 \d{16} %d test$`, c.ID, c.Weight, c.Limit, g.Token)
 	if !regexp.MustCompile(want).MatchString(v) {
@@ -100,8 +64,8 @@ func TestSharedAndExclusive(t *testing.T) {
 	b := opened(t, admin)
 	name := freshName(t)
 	r1, r2, r3, w := shared(name), shared(name), shared(name), claim(name, time.Minute, true)
-	must(t, b, r1)
-	must(t, b, r2)
+	take(t, b, r1)
+	take(t, b, r2)
 	writer := asked(t, b, w)
 	queued(t, admin, name, 1)
 	taken(t, b, shared(name)) // behind the writer
@@ -127,8 +91,8 @@ func TestPermits(t *testing.T) {
 	b := opened(t, admin)
 	name := freshName(t)
 	a, c := permits(name, 3, 5), permits(name, 2, 5)
-	must(t, b, a)
-	must(t, b, c)
+	take(t, b, a)
+	take(t, b, c)
 	taken(t, b, permits(name, 1, 5))
 	x, y, z := permits(name, 1, 5), permits(name, 2, 5), permits(name, 1, 5)
 	gx := asked(t, b, x)
@@ -145,7 +109,7 @@ func TestPermits(t *testing.T) {
 	free(t, b, c)
 	soon(t, "one of two", gz)
 	last := permits(name, 1, 5)
-	must(t, b, last)
+	take(t, b, last)
 	for _, held := range []*driver.Claim{x, y, z, last} {
 		free(t, b, held)
 	}
@@ -160,19 +124,15 @@ func TestDeadReader(t *testing.T) {
 	name := freshName(t)
 	dead, live := shared(name), shared(name)
 	dead.TTL = time.Second
-	must(t, b, dead)
-	must(t, b, live)
+	take(t, b, dead)
+	take(t, b, live)
 	w := claim(name, time.Minute, true)
 	began := time.Now()
 	writer := asked(t, b, w)
 	queued(t, admin, name, 1)
-	confirmed := func(c *driver.Claim) (held bool) {
-		b.Renew(within(t, 20*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) { held = err == nil })
-		return held
-	}
 	eventually.Is(t, "the dead one is gone", func() bool {
-		if !confirmed(live) {
-			t.Fatal("the live reader lost its lock")
+		if _, err := renewed(t, b, live); err != nil {
+			t.Fatalf("the live reader lost its lock: %v", err)
 		}
 		all, err := b.Look(within(t, 20*time.Second), name)
 		return err == nil && len(all) == 2
@@ -180,7 +140,7 @@ func TestDeadReader(t *testing.T) {
 	if took := time.Since(began); took > 2*time.Second+slack {
 		t.Errorf("it took %v", took)
 	}
-	if confirmed(dead) {
+	if _, err := renewed(t, b, dead); err == nil {
 		t.Error("the dead reader was renewed after its end")
 	}
 	free(t, b, live)
@@ -196,7 +156,7 @@ func TestDeadReaderBlocksNoWriter(t *testing.T) {
 	for range 3 {
 		dead := shared(name)
 		dead.TTL = time.Second
-		must(t, b, dead)
+		take(t, b, dead)
 	}
 	w := claim(name, time.Minute, true)
 	soon(t, "writer", asked(t, b, w))
@@ -210,7 +170,7 @@ func TestLighten(t *testing.T) {
 	b := opened(t, admin)
 	name := freshName(t)
 	w, r, late := claim(name, time.Minute, false), shared(name), claim(name, time.Minute, true)
-	g := must(t, b, w)
+	g := take(t, b, w)
 	reader := asked(t, b, r)
 	queued(t, admin, name, 1)
 	for range 2 {
@@ -241,7 +201,7 @@ func TestLinger(t *testing.T) {
 	admin := connect(t, servers.SharedRedis(t).Addr())
 	b := opened(t, admin)
 	for _, c := range []*driver.Claim{claim(freshName(t), time.Minute, false), shared(freshName(t))} {
-		must(t, b, c)
+		take(t, b, c)
 		w := claim(c.Name, time.Minute, true)
 		granted := asked(t, b, w)
 		queued(t, admin, c.Name, 1)
@@ -274,8 +234,8 @@ func TestLookAndNames(t *testing.T) {
 	name := freshName(t) + "*[?\\"
 	r1, r2, w := permits(name, 2, 7), permits(name, 3, 7), permits(name, 4, 7)
 	r2.Owner, w.Owner = "two words\nand a line", ""
-	must(t, b, r1)
-	g := must(t, b, r2)
+	take(t, b, r1)
+	g := take(t, b, r2)
 	granted := asked(t, b, w)
 	queued(t, admin, name, 1)
 	all, err := b.Look(within(t, 20*time.Second), name)
@@ -322,7 +282,7 @@ func TestEvict(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	name := freshName(t)
 	h, first, second := claim(name, time.Minute, false), claim(name, time.Minute, true), claim(name, time.Minute, true)
-	must(t, a, h)
+	take(t, a, h)
 	g1 := asked(t, a, first)
 	queued(t, admin, name, 1)
 	g2 := asked(t, b, second)
@@ -338,11 +298,9 @@ func TestEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon(t, "the second", g2)
-	a.Renew(ctx, []*driver.Claim{h}, func(_ *driver.Claim, _ driver.Instant, err error) {
-		if !errors.Is(err, driver.ErrGone) {
-			t.Errorf("the evicted holder: %v", err)
-		}
-	})
+	if _, err := renewed(t, a, h); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("the evicted holder: %v", err)
+	}
 	if err := b.Evict(ctx, name, h.ID); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("again: %v", err)
 	}
@@ -362,7 +320,7 @@ func TestSpareTokens(t *testing.T) {
 		c := claim(name, time.Minute, false)
 		c.Spare = 5000
 		before := time.Now().UnixMicro()
-		g := must(t, b, c)
+		g := take(t, b, c)
 		if g.Token <= last {
 			t.Errorf("token %d after %d", g.Token, last)
 		}
@@ -381,13 +339,11 @@ func TestWanted(t *testing.T) {
 	c, w := shared(freshName(t)), claim("", time.Minute, true)
 	wanted := 0
 	c.Wanted = func() { wanted++ }
-	must(t, b, c)
+	take(t, b, c)
 	renew := func() {
-		b.Renew(within(t, 20*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) {
-			if err != nil {
-				t.Error(err)
-			}
-		})
+		if _, err := renewed(t, b, c); err != nil {
+			t.Error(err)
+		}
 	}
 	renew()
 	if wanted != 0 {
@@ -412,22 +368,17 @@ func TestLeaseIsConfirmed(t *testing.T) {
 	b := opened(t, admin)
 	for _, c := range []*driver.Claim{claim(freshName(t), time.Minute, false), shared(freshName(t))} {
 		c.Lease = true
-		must(t, b, c)
+		take(t, b, c)
 		admin.PExpire(context.Background(), lockKey(c.Name), 10*time.Second)
-		var got error
-		renew := func() {
-			got = errors.New("no report")
-			b.Renew(within(t, 20*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, err error) { got = err })
-		}
-		if renew(); got != nil {
-			t.Error(got)
+		if _, err := renewed(t, b, c); err != nil {
+			t.Error(err)
 		}
 		if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > 10*time.Second {
 			t.Errorf("lengthened to %v", left)
 		}
 		admin.Del(context.Background(), lockKey(c.Name))
-		if renew(); !errors.Is(got, driver.ErrGone) {
-			t.Errorf("after its key was deleted: %v", got)
+		if _, err := renewed(t, b, c); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("after its key was deleted: %v", err)
 		}
 	}
 }
@@ -444,13 +395,12 @@ func TestKeyThatStaysTooLong(t *testing.T) {
 		"for ever": func(name string) { admin.Persist(ctx, lockKey(name)) },
 	} {
 		c := claim(freshName(t), time.Second, false)
-		must(t, b, c)
+		take(t, b, c)
 		change(c.Name)
-		b.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, until driver.Instant, err error) {
-			if left := until.Sub(b.clock.Now()); err != nil || left > c.TTL {
-				t.Errorf("%s: %v left, %v", what, left, err)
-			}
-		})
+		until, err := renewed(t, b, c)
+		if left := until.Sub(b.clock.Now()); err != nil || left > c.TTL {
+			t.Errorf("%s: %v left, %v", what, left, err)
+		}
 		change(c.Name) // and its holder is dead
 		w := claim(c.Name, time.Minute, true)
 		soon(t, what, asked(t, b, w))
@@ -460,8 +410,8 @@ func TestKeyThatStaysTooLong(t *testing.T) {
 	c, live := shared(freshName(t)), shared("")
 	c.TTL = time.Second
 	live.Name = c.Name
-	must(t, b, c)
-	must(t, b, live)
+	take(t, b, c)
+	take(t, b, live)
 	record := admin.HGet(ctx, lockKey(c.Name), c.ID).Val()
 	admin.HSet(ctx, lockKey(c.Name), c.ID, regexp.MustCompile(`^(1 \w+) \d+`).ReplaceAllString(record, fmt.Sprint("$1 ", time.Now().Add(time.Hour).UnixMicro())))
 	w := claim(c.Name, time.Minute, true)
@@ -513,12 +463,8 @@ func TestForeignLock(t *testing.T) {
 			if err := b.Abandon(ctx, claimAt(b, claim(name, time.Minute, false))); err != nil { // as anybody's release does
 				t.Error(err)
 			}
-			select {
-			case <-granted:
-				free(t, b, w)
-			case <-time.After(30 * time.Second):
-				t.Errorf("not granted")
-			}
+			granted.Granted(t, 30*time.Second)
+			free(t, b, w)
 		})
 	}
 }
@@ -538,7 +484,7 @@ func TestForeignKeyWhileHeld(t *testing.T) {
 	var claims []*driver.Claim
 	for range 3 {
 		c := claim(freshName(t), time.Minute, false)
-		must(t, b, c)
+		take(t, b, c)
 		claims = append(claims, c)
 	}
 	lost := lockKey(claims[1].Name)
@@ -584,7 +530,7 @@ func TestAbsurdClock(t *testing.T) {
 		t.Helper()
 		for range 2 {
 			c, w := claim(name, time.Minute, false), claim(name, time.Minute, true)
-			g := must(t, b, c)
+			g := take(t, b, c)
 			granted := asked(t, b, w)
 			queued(t, admin, name, 1)
 			free(t, b, c)
@@ -632,7 +578,7 @@ func TestReleaseRefused(t *testing.T) {
 	admin := connect(t, r.Addr())
 	b := opened(t, connectAs(t, admin, r.Addr(), "u"))
 	c := claim(freshName(t), time.Minute, false)
-	must(t, b, c)
+	take(t, b, c)
 	admin.ACLSetUser(context.Background(), "u", "-del")
 	for range 2 {
 		if err := b.Release(within(t, 20*time.Second), c); !errors.Is(err, driver.ErrRefused) {
@@ -660,18 +606,11 @@ func TestHolderIsToldOfDeletion(t *testing.T) {
 		w := wants(within(t, 60*time.Second), open(t, admin), lock.Name())
 		queued(t, admin, lock.Name(), 1)
 		admin.Del(context.Background(), lockKey(lock.Name()))
-		select {
-		case <-lock.Context().Done():
-			if !errors.Is(context.Cause(lock.Context()), locker.ErrLost) {
-				t.Errorf("%s: %v", what, context.Cause(lock.Context()))
-			}
-		case <-time.After(time.Second + slack):
-			t.Errorf("%s: not told", what)
-		}
-		if next := w.holds(t, time.Second+slack); next.Token() <= lock.Token() {
+		lost(t, lock, time.Second+slack)
+		if next := w.Granted(t, time.Second+slack); next.Token() <= lock.Token() {
 			t.Errorf("%s: token %d after %d", what, next.Token(), lock.Token())
 		}
-		release(t, w.lock)
+		release(t, w.Value)
 	}
 }
 
@@ -681,12 +620,12 @@ func TestRenewalDoesNotLengthenLingering(t *testing.T) {
 	admin := connect(t, servers.SharedRedis(t).Addr())
 	b := opened(t, admin)
 	c := claim(freshName(t), time.Minute, false)
-	must(t, b, c)
+	take(t, b, c)
 	if err := b.Linger(within(t, 20*time.Second), c, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	endsIn(t, admin, c.Name, 5*time.Second) // as if half of it were over
-	b.Renew(within(t, 20*time.Second), []*driver.Claim{c}, func(*driver.Claim, driver.Instant, error) {})
+	_, _ = renewed(t, b, c)
 	if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > 5*time.Second {
 		t.Errorf("it stays for %v", left)
 	}
@@ -698,7 +637,7 @@ func TestKeyThatEndsBeforeItsRecord(t *testing.T) {
 	admin := connect(t, servers.SharedRedis(t).Addr())
 	b := opened(t, admin)
 	c := claim(freshName(t), time.Minute, false)
-	must(t, b, c)
+	take(t, b, c)
 	admin.PExpire(context.Background(), lockKey(c.Name), 500*time.Millisecond)
 	w := claim(c.Name, time.Minute, true)
 	soon(t, "the waiter", asked(t, b, w))

@@ -24,6 +24,14 @@ var (
 	acquire = locktest.Acquire
 	release = locktest.Release
 	front   = locktest.Front
+	wants   = locktest.Begin
+	lost    = locktest.Lost
+
+	claim   = locktest.Claim
+	take    = locktest.Take
+	taken   = locktest.Taken
+	free    = locktest.Free
+	renewed = locktest.Renewed
 )
 
 // options are those of a client as most users have it, but for what servers

@@ -116,7 +116,7 @@ func TestLostReplyOfRelease(t *testing.T) {
 	queued(t, admin, lock.Name(), 1)
 	p.SwallowReply(releases, 0)
 	release(t, lock)
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 	if n := p.Stats().Swallowed; n != 2 {
 		t.Fatalf("%d replies were lost, want 2", n)
 	}
@@ -140,7 +140,7 @@ func TestLostReplyOfHandOver(t *testing.T) {
 	if n := p.Stats().Swallowed; n != 1 {
 		t.Fatalf("%d replies were lost, want 1", n)
 	}
-	next := w.holds(t, 3*time.Second+slack)
+	next := w.Granted(t, 3*time.Second+slack)
 	if next.Token() <= lock.Token() {
 		t.Fatalf("token %d after %d", next.Token(), lock.Token())
 	}
@@ -165,7 +165,7 @@ func TestMessageLost(t *testing.T) {
 	queued(t, admin, name, 0) // it is the waiter's now
 	p.Cut()
 	p.Heal()
-	next := w.holds(t, 3*time.Second+slack)
+	next := w.Granted(t, 3*time.Second+slack)
 	if next.Token() <= lock.Token() {
 		t.Fatalf("token %d after %d", next.Token(), lock.Token())
 	}
@@ -219,8 +219,8 @@ func TestSubscriptionsKilled(t *testing.T) {
 			queued(t, admin, name, 1)
 		}
 		release(t, lock)
-		last = max(last, next.holds(t, 20*time.Second).Token())
-		release(t, next.lock)
+		last = max(last, next.Granted(t, 20*time.Second).Token())
+		release(t, next.Value)
 		turns.Add(1)
 	}
 	close(stop)
@@ -252,7 +252,7 @@ func TestFloodedSubscription(t *testing.T) {
 		t.Fatal(err)
 	}
 	release(t, lock)
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 }
 
 // The server forgets the scripts: requests fall back to their text, also those
@@ -278,7 +278,7 @@ func TestScriptFlush(t *testing.T) {
 		return renewed()
 	})
 	release(t, lock)
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 }
 
 // A process that is gone is passed over, although its entry is still in the
@@ -303,7 +303,7 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	w := wants(within(t, 60*time.Second), b, name)
 	queued(t, admin, name, 4)
 	release(t, lock)
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 	nothingLeft(t, admin, name)
 }
 
@@ -324,7 +324,7 @@ func TestNonsenseInTheQueue(t *testing.T) {
 	if err := b.Release(within(t, 20*time.Second), c); err != nil {
 		t.Error(err)
 	}
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 	nothingLeft(t, admin, name)
 }
 
@@ -345,7 +345,7 @@ func TestHandOverToAClaimThatIsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	release(t, lock)
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 
 	lock = acquire(t, a, name)
 	if err := admin.RPush(context.Background(), queueKey(name), entry).Err(); err != nil {
@@ -355,7 +355,7 @@ func TestHandOverToAClaimThatIsOver(t *testing.T) {
 	w = wants(within(t, 60*time.Second), open(t, other), name)
 	queued(t, admin, name, 2)
 	release(t, lock)
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 }
 
 // A client whose maintenance notifications are left on, as they are by default, works with
@@ -373,7 +373,7 @@ func TestMaintenanceNotifications(t *testing.T) {
 	w := wants(within(t, 20*time.Second), b, name)
 	queued(t, admin, name, 1)
 	release(t, lock)
-	release(t, w.holds(t, slack))
+	release(t, w.Granted(t, slack))
 }
 
 // A Ring, and no client at all, are refused without asking anybody.

@@ -49,18 +49,18 @@ func TestSentinelFailover(t *testing.T) {
 	}
 	// Who listens at the new master first comes first.
 	select {
-	case <-first.done:
-	case <-second.done:
+	case <-first.Done:
+	case <-second.Done:
 		first, second = second, first
 	case <-time.After(20 * time.Second):
 		t.Fatal("no waiter went on")
 	}
-	next := first.holds(t, slack)
+	next := first.Granted(t, slack)
 	if next.Token() <= lock.Token() {
 		t.Errorf("token %d after %d", next.Token(), lock.Token())
 	}
 	release(t, next)
-	last := second.holds(t, 10*time.Second)
+	last := second.Granted(t, 10*time.Second)
 	if last.Token() <= next.Token() {
 		t.Errorf("token %d after %d", last.Token(), next.Token())
 	}

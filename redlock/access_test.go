@@ -43,7 +43,7 @@ func TestLeastPermission(t *testing.T) {
 		must(t, c.ACLSetUser(ctx, "locker", rules...).Err())
 	}
 	a, b := newDriverOver(t, asUser(t, nodes, "locker", "pw")), newDriverOver(t, asUser(t, nodes, "locker", "pw"))
-	c, next, last := newDriverClaim(t.Name(), 20*time.Second, false), newDriverClaim(t.Name(), 20*time.Second, true), sharedClaim(t.Name(), 20*time.Second, true)
+	c, next, last := driverClaim(t.Name(), 20*time.Second, false), driverClaim(t.Name(), 20*time.Second, true), sharedClaim(t.Name(), 20*time.Second, true)
 	take(t, a, c)
 	w := begin(ctx, b, next)
 	waits(t, admins, t.Name(), 1)
@@ -51,7 +51,7 @@ func TestLeastPermission(t *testing.T) {
 	late := begin(gaveUp, b, last)
 	waits(t, admins, t.Name(), 2)
 	cancel()
-	<-late.done
+	<-late.Done
 	must(t, b.Abandon(ctx, last))
 	if _, err := renewed(t, a, c); err != nil {
 		t.Error(err)
@@ -64,7 +64,7 @@ func TestLeastPermission(t *testing.T) {
 		must(t, err)
 	}
 	must(t, a.Release(ctx, c))
-	w.granted(t, 10*time.Second)
+	w.Granted(t, 10*time.Second)
 	must(t, a.Evict(ctx, t.Name(), next.ID))
 	must(t, b.Abandon(ctx, next))
 	nothingLeft(t, nodes)
@@ -80,7 +80,7 @@ func TestRefusalsAreToldAtOnce(t *testing.T) {
 	} {
 		b := newDriverOver(t, asUser(t, addrs(set), "", row.password))
 		for _, wait := range []bool{false, true} {
-			_, err := b.Acquire(within(t, 30*time.Second), newDriverClaim(t.Name(), 20*time.Second, wait))
+			_, err := b.Acquire(within(t, 30*time.Second), driverClaim(t.Name(), 20*time.Second, wait))
 			if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), row.word) {
 				t.Errorf("%s: got %v, want %s", what, err, row.word)
 			}
@@ -98,7 +98,7 @@ func TestMinorityThatRefuses(t *testing.T) {
 	must(t, clients[0].Set(ctx, lockKey(t.Name()), "somebody else's", 0).Err())
 	must(t, clients[1].Do(ctx, "acl", "setuser", "default", "-eval", "-evalsha").Err())
 	for _, wait := range []bool{false, true} {
-		c := newDriverClaim(t.Name(), 20*time.Second, wait)
+		c := driverClaim(t.Name(), 20*time.Second, wait)
 		take(t, b, c)
 		if _, err := renewed(t, b, c); err != nil {
 			t.Error(err)

@@ -171,13 +171,13 @@ func TestIdleWaitersCostLittle(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	holder := newDriver(t, nodes)
-	held := newDriverClaim(t.Name(), time.Minute, false)
+	held := driverClaim(t.Name(), time.Minute, false)
 	_, err := holder.Acquire(ctx, held)
 	must(t, err)
 	const waiters = 100
 	var wg sync.WaitGroup
 	for range waiters {
-		b, c := newDriver(t, nodes), newDriverClaim(t.Name(), time.Minute, true)
+		b, c := newDriver(t, nodes), driverClaim(t.Name(), time.Minute, true)
 		wg.Go(func() {
 			if _, err := b.Acquire(ctx, c); err == nil {
 				t.Error("somebody did not wait")

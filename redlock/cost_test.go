@@ -31,7 +31,7 @@ func requestsAlone(t *testing.T, opts ...locker.Option) {
 	b := newDriver(t, addrs(set), opts...)
 	ctx := within(t, 60*time.Second)
 	cycle := func() {
-		c := newDriverClaim(t.Name(), 30*time.Second, false)
+		c := driverClaim(t.Name(), 30*time.Second, false)
 		take(t, b, c)
 		must(t, b.Release(ctx, c))
 		<-b.working.None()
@@ -84,14 +84,14 @@ func TestRequestsOfHandOver(t *testing.T) {
 	nodes := addrs(set)
 	ctx := within(t, 60*time.Second)
 	a, b := newDriver(t, nodes), newDriver(t, nodes)
-	holder := newDriverClaim(t.Name(), 30*time.Second, false)
+	holder := driverClaim(t.Name(), 30*time.Second, false)
 	take(t, a, holder)
 	pass := func() {
-		next := newDriverClaim(t.Name(), 30*time.Second, true)
+		next := driverClaim(t.Name(), 30*time.Second, true)
 		w := begin(ctx, b, next)
 		waits(t, connect(t, nodes...), t.Name(), 1)
 		must(t, a.Release(ctx, holder))
-		w.granted(t, 10*time.Second)
+		w.Granted(t, 10*time.Second)
 		a, b, holder = b, a, next
 	}
 	pass()
@@ -109,13 +109,13 @@ func TestHeldLockReachesAllNodes(t *testing.T) {
 	nodes := five(t)
 	ctx := within(t, 60*time.Second)
 	b := newDriver(t, nodes)
-	c, next := newDriverClaim(t.Name(), 30*time.Second, false), newDriverClaim(t.Name(), 30*time.Second, true)
+	c, next := driverClaim(t.Name(), 30*time.Second, false), driverClaim(t.Name(), 30*time.Second, true)
 	take(t, b, c)
 	onAllFive(t, nodes)
 	w := begin(ctx, b, next)
 	waits(t, connect(t, nodes...), t.Name(), 1)
 	must(t, b.Release(ctx, c))
-	w.granted(t, 10*time.Second)
+	w.Granted(t, 10*time.Second)
 	onAllFive(t, nodes)
 	if _, err := renewed(t, b, next); err != nil {
 		t.Error(err)
@@ -130,7 +130,7 @@ func TestRenewalIsOneRequest(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	var claims []*driver.Claim
 	for i := range 60 {
-		c := newDriverClaim(t.Name()+string(rune('a'+i)), 30*time.Second, false)
+		c := driverClaim(t.Name()+string(rune('a'+i)), 30*time.Second, false)
 		take(t, b, c)
 		claims = append(claims, c)
 	}

@@ -67,7 +67,7 @@ func TestRenewalBringsNothingBack(t *testing.T) {
 	nodes := five(t)
 	b := newDriver(t, nodes)
 	ctx := within(t, 20*time.Second)
-	c := newDriverClaim(t.Name(), 10*time.Second, false)
+	c := driverClaim(t.Name(), 10*time.Second, false)
 	_, err := b.Acquire(ctx, c)
 	must(t, err)
 	clients := connect(t, nodes...)
@@ -192,17 +192,17 @@ func TestWaiterSurvivesLostSubscription(t *testing.T) {
 		}
 	}
 	for _, interrupt := range []func(){kill, func() {}, kill} {
-		held, waiting := newDriverClaim(t.Name(), time.Minute, false), newDriverClaim(t.Name(), time.Minute, true)
+		held, waiting := driverClaim(t.Name(), time.Minute, false), driverClaim(t.Name(), time.Minute, true)
 		take(t, a, held)
 		w := begin(ctx, b, waiting)
 		waits(t, clients, t.Name(), 1)
-		places := b.newClaim(newDriverClaim(t.Name(), time.Minute, true)).places // which share the subscriptions
+		places := b.newClaim(driverClaim(t.Name(), time.Minute, true)).places // which share the subscriptions
 		eventually.Is(t, "it is told news", func() bool {
 			return !slices.ContainsFunc(places, func(p *place) bool { return !p.Listening(p.at) })
 		})
 		interrupt()
 		must(t, a.Release(ctx, held))
-		w.granted(t, 10*time.Second) // by itself it looks every 20 s
+		w.Granted(t, 10*time.Second) // by itself it looks every 20 s
 		must(t, b.Release(ctx, waiting))
 	}
 }
@@ -256,21 +256,21 @@ func majorityAfterTheTTL(t *testing.T, opts ...locker.Option) {
 	list, fronts := proxies(t, nodes)
 	b := newDriver(t, fronts, append(opts, WithNodeTimeout(20*time.Second))...)
 	ctx := within(t, 60*time.Second)
-	c := newDriverClaim(t.Name(), time.Second, false)
+	c := driverClaim(t.Name(), time.Second, false)
 	take(t, b, c)
 	must(t, b.Release(ctx, c))
 	nothingLeft(t, nodes)
 	for _, p := range list {
 		p.FreezeDown()
 	}
-	c = newDriverClaim(t.Name(), time.Second, false)
+	c = driverClaim(t.Name(), time.Second, false)
 	w := begin(ctx, b, c)
 	time.Sleep(c.TTL + 500*time.Millisecond)
 	for _, p := range list {
 		p.Heal()
 	}
-	<-w.done
-	if w.err == nil && w.grant.Until <= b.clock.Now() {
+	<-w.Done
+	if w.Err == nil && w.Value.Until <= b.clock.Now() {
 		t.Error("granted when it was over")
 	}
 	must(t, b.Abandon(ctx, c))

@@ -33,7 +33,7 @@ func TestLook(t *testing.T) {
 	c := sharedClaim(t.Name(), 30*time.Second, false)
 	g := take(t, b, c)
 	onAllFive(t, nodes)
-	w, r := newDriverClaim(t.Name(), 30*time.Second, true), sharedClaim(t.Name(), 30*time.Second, true)
+	w, r := driverClaim(t.Name(), 30*time.Second, true), sharedClaim(t.Name(), 30*time.Second, true)
 	waitsW := begin(ctx, b, w)
 	waits(t, connect(t, nodes...), t.Name(), 1)
 	waitsR := begin(ctx, b, r)
@@ -65,9 +65,9 @@ func TestLook(t *testing.T) {
 		t.Errorf("names %q", names)
 	}
 	must(t, b.Release(ctx, c))
-	waitsW.granted(t, 10*time.Second)
+	waitsW.Granted(t, 10*time.Second)
 	must(t, b.Release(ctx, w))
-	waitsR.granted(t, 10*time.Second)
+	waitsR.Granted(t, 10*time.Second)
 	must(t, b.Release(ctx, r))
 	for _, p := range list[:3] {
 		p.Refuse()
@@ -80,15 +80,15 @@ func TestLook(t *testing.T) {
 }
 
 // heldAndWanted has one claim hold the test's name on all five nodes and two wait for it: holder and second by b, first by a.
-func heldAndWanted(ctx context.Context, t *testing.T, nodes []string, a, b *backend) (holder *driver.Claim, first, second *acquiring) {
+func heldAndWanted(ctx context.Context, t *testing.T, nodes []string, a, b *backend) (holder *driver.Claim, first, second *locktest.Begun[driver.Grant]) {
 	t.Helper()
 	clients := connect(t, nodes...)
-	holder = newDriverClaim(t.Name(), 30*time.Second, false)
+	holder = driverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, holder)
 	onAllFive(t, nodes)
-	first = begin(ctx, a, newDriverClaim(t.Name(), 30*time.Second, true))
+	first = begin(ctx, a, driverClaim(t.Name(), 30*time.Second, true))
 	waits(t, clients, t.Name(), 1)
-	second = begin(ctx, b, newDriverClaim(t.Name(), 30*time.Second, true))
+	second = begin(ctx, b, driverClaim(t.Name(), 30*time.Second, true))
 	waits(t, clients, t.Name(), 2)
 	return holder, first, second
 }
@@ -99,30 +99,30 @@ func TestEvict(t *testing.T) {
 	nodes := five(t)
 	b, ctx := newDriver(t, nodes), within(t, 60*time.Second)
 	holder, first, second := heldAndWanted(ctx, t, nodes, b, b)
-	must(t, b.Evict(ctx, t.Name(), first.claim.ID))
+	must(t, b.Evict(ctx, t.Name(), first.Claim.ID))
 	eventually.Is(t, "it waits at the end", func() bool {
 		all, err := b.Look(ctx, t.Name())
-		return err == nil && len(all) == 3 && all[1].ID == second.claim.ID && all[2].ID == first.claim.ID
+		return err == nil && len(all) == 3 && all[1].ID == second.Claim.ID && all[2].ID == first.Claim.ID
 	})
 	must(t, b.Evict(ctx, t.Name(), holder.ID))
 	if _, err := renewed(t, b, holder); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("the holder is told %v", err)
 	}
-	second.granted(t, 10*time.Second)
+	second.Granted(t, 10*time.Second)
 	if err := b.Evict(ctx, t.Name(), holder.ID); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("twice: %v", err)
 	}
 	must(t, b.Abandon(ctx, holder))
-	must(t, b.Release(ctx, second.claim))
-	first.granted(t, 10*time.Second)
-	must(t, b.Release(ctx, first.claim))
+	must(t, b.Release(ctx, second.Claim))
+	first.Granted(t, 10*time.Second)
+	must(t, b.Release(ctx, first.Claim))
 }
 
 // A holder that is on few nodes still, as one is whose release a majority has confirmed, is not there to be evicted.
 func TestEvictOfAFormerHolder(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
-	b, c := newDriver(t, nodes), newDriverClaim(t.Name(), 30*time.Second, false)
+	b, c := newDriver(t, nodes), driverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, c)
 	onAllFive(t, nodes)
 	ctx := within(t, 20*time.Second)
@@ -153,11 +153,11 @@ func TestEvictDuringRequest(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	holder, first, second := heldAndWanted(ctx, t, nodes, b, other)
 
-	c := stateOf(first.claim)
+	c := stateOf(first.Claim)
 	held.Store(1)
 	c.next.in(0, redisnode.Queue)
 	eventually.Is(t, "five requests are delayed", func() bool { return delayed.Load() == 5 })
-	must(t, other.Evict(ctx, t.Name(), first.claim.ID))
+	must(t, other.Evict(ctx, t.Name(), first.Claim.ID))
 	eventually.Is(t, "the waiter has heard of it", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -168,17 +168,17 @@ func TestEvictDuringRequest(t *testing.T) {
 	eventually.Is(t, "it waits at the end, once", func() bool {
 		for _, admin := range admins {
 			queue, err := admin.LRange(ctx, queueKey(t.Name()), 0, -1).Result()
-			if err != nil || len(queue) != 2 || !strings.Contains(queue[1], first.claim.ID) {
+			if err != nil || len(queue) != 2 || !strings.Contains(queue[1], first.Claim.ID) {
 				return false
 			}
 		}
 		return true
 	})
 	must(t, other.Release(ctx, holder))
-	second.granted(t, 10*time.Second)
-	must(t, other.Release(ctx, second.claim))
-	first.granted(t, 10*time.Second)
-	must(t, b.Release(ctx, first.claim))
+	second.Granted(t, 10*time.Second)
+	must(t, other.Release(ctx, second.Claim))
+	first.Granted(t, 10*time.Second)
+	must(t, b.Release(ctx, first.Claim))
 }
 
 // delays is a hook of a client that is called before each command.
@@ -203,16 +203,16 @@ func TestLighten(t *testing.T) {
 	nodes := five(t)
 	b, clients := newDriver(t, nodes), connect(t, nodes...)
 	ctx := within(t, 60*time.Second)
-	c := newDriverClaim(t.Name(), 30*time.Second, false)
+	c := driverClaim(t.Name(), 30*time.Second, false)
 	g := take(t, b, c)
-	r, w := sharedClaim(t.Name(), 30*time.Second, true), newDriverClaim(t.Name(), 30*time.Second, true)
+	r, w := sharedClaim(t.Name(), 30*time.Second, true), driverClaim(t.Name(), 30*time.Second, true)
 	reader := begin(ctx, b, r)
 	waits(t, clients, t.Name(), 1)
 	writer := begin(ctx, b, w)
 	waits(t, clients, t.Name(), 2)
 	must(t, b.Lighten(ctx, c, 1))
 	must(t, b.Lighten(ctx, c, 1))
-	reader.granted(t, 10*time.Second)
+	reader.Granted(t, 10*time.Second)
 	all, err := b.Look(ctx, t.Name())
 	must(t, err)
 	if len(all) != 3 || !all[0].Held || !all[1].Held || all[2].Held {
@@ -226,7 +226,7 @@ func TestLighten(t *testing.T) {
 	}
 	must(t, b.Release(ctx, c))
 	must(t, b.Release(ctx, r))
-	writer.granted(t, 10*time.Second)
+	writer.Granted(t, 10*time.Second)
 	if err := b.Lighten(ctx, c, 1); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("after its release: %v", err)
 	}
@@ -239,7 +239,7 @@ func TestLinger(t *testing.T) {
 	nodes := five(t)
 	b, other, clients := newDriver(t, nodes), newDriver(t, nodes), connect(t, nodes...)
 	ctx := within(t, 60*time.Second)
-	c, next := newDriverClaim(t.Name(), 30*time.Second, false), newDriverClaim(t.Name(), 30*time.Second, true)
+	c, next := driverClaim(t.Name(), 30*time.Second, false), driverClaim(t.Name(), 30*time.Second, true)
 	take(t, b, c)
 	w := begin(ctx, other, next)
 	waits(t, clients, t.Name(), 1)
@@ -249,7 +249,7 @@ func TestLinger(t *testing.T) {
 	if all, err := other.Look(ctx, t.Name()); err != nil || len(all) != 2 || all[0].ID != c.ID || !all[0].Held || all[0].Left > d {
 		t.Errorf("got %+v %v", all, err)
 	}
-	w.granted(t, 20*time.Second)
+	w.Granted(t, 20*time.Second)
 	inTime("passing the name on")
 	if took := time.Since(start); took < d-10*time.Millisecond {
 		t.Errorf("passed on after %v", took)
@@ -264,7 +264,7 @@ func TestWanted(t *testing.T) {
 	b := newDriver(t, nodes)
 	ctx, cancel := context.WithCancel(within(t, 60*time.Second))
 	wanted := make(chan struct{}, 100)
-	c := newDriverClaim(t.Name(), 30*time.Second, false)
+	c := driverClaim(t.Name(), 30*time.Second, false)
 	c.Wanted = func() { wanted <- struct{}{} }
 	take(t, b, c)
 	_, err := renewed(t, b, c)
@@ -272,14 +272,14 @@ func TestWanted(t *testing.T) {
 	if len(wanted) > 0 {
 		t.Error("told although nobody waits")
 	}
-	next := newDriverClaim(t.Name(), 30*time.Second, true)
+	next := driverClaim(t.Name(), 30*time.Second, true)
 	w := begin(ctx, b, next)
 	waits(t, connect(t, nodes...), t.Name(), 1)
 	_, err = renewed(t, b, c)
 	must(t, err)
 	eventually.Is(t, "told", func() bool { return len(wanted) > 0 })
 	cancel()
-	<-w.done
+	<-w.Done
 	must(t, b.Abandon(context.Background(), next))
 	must(t, b.Release(context.Background(), c))
 }
@@ -293,7 +293,7 @@ func TestSpareTokens(t *testing.T) {
 	last, spare := int64(0), 0
 	for i := range 60 {
 		a, b = b, a
-		c, next := newDriverClaim(t.Name(), 30*time.Second, false), newDriverClaim(t.Name(), 30*time.Second, true)
+		c, next := driverClaim(t.Name(), 30*time.Second, false), driverClaim(t.Name(), 30*time.Second, true)
 		c.Spare, next.Spare = 5000, 5000
 		g := take(t, a, c)
 		w := begin(ctx, b, next)
@@ -301,7 +301,7 @@ func TestSpareTokens(t *testing.T) {
 			waits(t, connect(t, nodes...), t.Name(), 1)
 		}
 		must(t, a.Release(ctx, c))
-		for _, g := range []driver.Grant{g, w.granted(t, 10*time.Second)} {
+		for _, g := range []driver.Grant{g, w.Granted(t, 10*time.Second)} {
 			if g.Token <= last || g.Spare < 0 || g.Spare > 5000 {
 				t.Fatalf("grant %+v after %d", g, last)
 			}
@@ -329,7 +329,7 @@ func TestReadersEndEachForItself(t *testing.T) {
 	dead, alive := sharedClaim(t.Name(), 2*time.Second, false), sharedClaim(t.Name(), 30*time.Second, false)
 	take(t, b, dead)
 	take(t, b, alive)
-	w := newDriverClaim(t.Name(), 30*time.Second, true)
+	w := driverClaim(t.Name(), 30*time.Second, true)
 	writer := begin(ctx, b, w)
 	waits(t, connect(t, nodes...), t.Name(), 1)
 	eventually.Within(t, 20*time.Second, "the dead one is gone", func() bool {
@@ -338,7 +338,7 @@ func TestReadersEndEachForItself(t *testing.T) {
 		return err == nil && rerr == nil && len(all) == 2
 	})
 	must(t, b.Release(ctx, alive))
-	writer.granted(t, 10*time.Second)
+	writer.Granted(t, 10*time.Second)
 	must(t, b.Release(ctx, w))
 }
 
@@ -346,7 +346,7 @@ func TestReadersEndEachForItself(t *testing.T) {
 func TestRenewalAsksSilentNodes(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
-	b, c := newDriver(t, nodes), newDriverClaim(t.Name(), 30*time.Second, false)
+	b, c := newDriver(t, nodes), driverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, c)
 	onAllFive(t, nodes)
 	<-b.working.None()

@@ -2,10 +2,7 @@ package redlock
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +26,14 @@ func TestMain(m *testing.M) {
 	servers.Main(m)
 }
 
-var within = locktest.Within
+var (
+	within      = locktest.Within
+	must        = locktest.Must
+	driverClaim = locktest.Claim
+	take        = locktest.Take
+	begin       = locktest.BeginClaim
+	renewed     = locktest.Renewed
+)
 
 // options are those of a client as most users have it, but for what servers
 // before version 8 do not know.
@@ -115,20 +119,6 @@ func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...lock
 	return b
 }
 
-func newDriverClaim(name string, ttl time.Duration, wait bool) *driver.Claim {
-	return &driver.Claim{
-		Name: name, ID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()),
-		Owner: "test", Weight: driver.All, Limit: driver.All, TTL: ttl, Wait: wait, Lost: func(error) {},
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // keys waits, for d, until there are n locks and queues on the nodes, all counted, whose names contain that of the test.
 func keys(t testing.TB, nodes []string, n int, d time.Duration) {
 	t.Helper()
@@ -185,53 +175,8 @@ func isRelease(request []byte) bool {
 	return bytes.HasPrefix(request, []byte("*11\r\n"))
 }
 
-// take has the claim take the name.
-func take(t testing.TB, b *backend, c *driver.Claim) driver.Grant {
-	t.Helper()
-	g, err := b.Acquire(within(t, 30*time.Second), c)
-	must(t, err)
-	return g
-}
-
-// acquiring is an Acquire under way.
-type acquiring struct {
-	claim *driver.Claim
-	grant driver.Grant
-	err   error
-	done  chan struct{}
-}
-
-func begin(ctx context.Context, b *backend, c *driver.Claim) *acquiring {
-	a := &acquiring{claim: c, done: make(chan struct{})}
-	go func() {
-		defer close(a.done)
-		a.grant, a.err = b.Acquire(ctx, c)
-	}()
-	return a
-}
-
-// granted waits until the claim holds its name.
-func (a *acquiring) granted(t testing.TB, d time.Duration) driver.Grant {
-	t.Helper()
-	select {
-	case <-a.done:
-		must(t, a.err)
-	case <-time.After(d):
-		t.Fatalf("not granted within %v", d)
-	}
-	return a.grant
-}
-
 func sharedClaim(name string, ttl time.Duration, wait bool) *driver.Claim {
-	c := newDriverClaim(name, ttl, wait)
+	c := driverClaim(name, ttl, wait)
 	c.Weight = 1
 	return c
-}
-
-// renewed says what Renew reports of a claim.
-func renewed(t testing.TB, b *backend, c *driver.Claim) (until driver.Instant, err error) {
-	t.Helper()
-	err = errors.New("not reported")
-	b.Renew(within(t, 10*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
-	return until, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -53,11 +54,7 @@ func TestManyLongNamesHeld(t *testing.T) {
 	})
 	gone := held[n/2]
 	must(t, destroy(ctx, connect(t, nodes...), gone.Name()))
-	select {
-	case <-gone.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Error("the deletion was not told")
-	}
+	locktest.Lost(t, gone, 10*time.Second)
 	for _, lock := range held {
 		if lock != gone && lock.Context().Err() != nil {
 			t.Fatalf("%s: %v", lock.Name()[1020:], context.Cause(lock.Context()))

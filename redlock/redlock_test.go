@@ -182,7 +182,7 @@ func TestManyAreRenewed(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	var claims []*driver.Claim
 	for i := range 200 {
-		c := newDriverClaim(fmt.Sprint(t.Name(), i), 20*time.Second, false)
+		c := driverClaim(fmt.Sprint(t.Name(), i), 20*time.Second, false)
 		_, err := b.Acquire(ctx, c)
 		must(t, err)
 		claims = append(claims, c)

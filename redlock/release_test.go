@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,8 +26,8 @@ func TestReleaseWhoseAnswersAreLost(t *testing.T) {
 			lock, err := l.Acquire(ctx, t.Name())
 			must(t, err)
 			onAllFive(t, nodes)
-			next := newDriverClaim(t.Name(), 30*time.Second, true)
-			var w *acquiring
+			next := driverClaim(t.Name(), 30*time.Second, true)
+			var w *locktest.Begun[driver.Grant]
 			if waiting {
 				w = begin(ctx, other, next)
 				waits(t, connect(t, nodes...), t.Name(), 1)
@@ -38,7 +37,7 @@ func TestReleaseWhoseAnswersAreLost(t *testing.T) {
 			}
 			must(t, lock.Release(ctx))
 			if waiting {
-				w.granted(t, 10*time.Second)
+				w.Granted(t, 10*time.Second)
 				must(t, other.Release(ctx, next))
 			}
 		})
@@ -52,7 +51,7 @@ func TestReleaseIsRepeated(t *testing.T) {
 	list, fronts := proxies(t, nodes)
 	b := newDriver(t, fronts)
 	ctx := within(t, 60*time.Second)
-	c := newDriverClaim(t.Name(), 30*time.Second, false)
+	c := driverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, c)
 	for _, p := range list {
 		p.SwallowReply(isRelease, 0)
@@ -75,7 +74,7 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 	list, fronts := proxies(t, nodes)
 	b := newDriver(t, fronts, WithNodeTimeout(20*time.Second))
 	ctx := within(t, 60*time.Second)
-	c := newDriverClaim(t.Name(), 30*time.Second, false)
+	c := driverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, c)
 	onAllFive(t, nodes)
 	list[1].Freeze()
@@ -104,14 +103,7 @@ func TestLeaseIsConfirmed(t *testing.T) {
 	}
 	next, err := other.Acquire(ctx, t.Name())
 	must(t, err)
-	select {
-	case <-lock.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Fatal("the holder was not told")
-	}
-	if cause := context.Cause(lock.Context()); !errors.Is(cause, locker.ErrLost) {
-		t.Errorf("cause %v", cause)
-	}
+	locktest.Lost(t, lock, 10*time.Second)
 	must(t, next.Release(ctx))
 }
 

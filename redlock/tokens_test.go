@@ -27,7 +27,7 @@ func TestNodeThatRestartsEmpty(t *testing.T) {
 	clients := connect(t, nodes...)
 	a, b := newDriver(t, nodes, WithNodeTimeout(10*time.Second)), newDriver(t, nodes, WithNodeTimeout(10*time.Second))
 	ctx := within(t, 60*time.Second)
-	first := newDriverClaim(t.Name(), 30*time.Second, false)
+	first := driverClaim(t.Name(), 30*time.Second, false)
 	g1, err := a.Acquire(ctx, first)
 	must(t, err)
 	// The first holds exactly three of five: what the others had not got in time.
@@ -38,7 +38,7 @@ func TestNodeThatRestartsEmpty(t *testing.T) {
 	must(t, set[2].Kill())
 	time.Sleep(1100 * time.Millisecond) // see docs/design/redlock.md, "Tokens"
 	must(t, set[2].RestartEmpty(ctx))
-	second := newDriverClaim(t.Name(), 30*time.Second, false)
+	second := driverClaim(t.Name(), 30*time.Second, false)
 	g2, err := b.Acquire(ctx, second)
 	must(t, err)
 	if g2.Token <= g1.Token {
@@ -59,13 +59,13 @@ func TestClocksThatJump(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	var last int64
 	for range 20 {
-		c := newDriverClaim(t.Name(), 30*time.Second, false)
+		c := driverClaim(t.Name(), 30*time.Second, false)
 		a, b = b, a
 		eventually.Within(t, 10*time.Second, "taken", func() bool {
 			g, err := a.Acquire(ctx, c)
 			if err != nil {
 				must(t, a.Abandon(ctx, c))
-				c = newDriverClaim(t.Name(), 30*time.Second, false)
+				c = driverClaim(t.Name(), 30*time.Second, false)
 				return false
 			}
 			if g.Token <= last {

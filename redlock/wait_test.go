@@ -43,7 +43,7 @@ func TestSplitVotesGoToTheOldest(t *testing.T) {
 	for range 10 {
 		must(t, clients[2].Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
 		a, b := newDriver(t, nodes), newDriver(t, nodes)
-		older, younger := newDriverClaim(t.Name(), 30*time.Second, true), newDriverClaim(t.Name(), 30*time.Second, true)
+		older, younger := driverClaim(t.Name(), 30*time.Second, true), driverClaim(t.Name(), 30*time.Second, true)
 		first := a.newClaim(older)
 		votesOf(t, a, first, 0, 1)
 		second := b.newClaim(younger)
@@ -79,7 +79,7 @@ func TestVoteOfNodeThatDies(t *testing.T) {
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
 	b := newDriver(t, fronts)
-	dc := newDriverClaim(t.Name(), 30*time.Second, true)
+	dc := driverClaim(t.Name(), 30*time.Second, true)
 	c := b.newClaim(dc)
 	votesOf(t, b, c, 0, 1, 2) // each with another token
 	list[2].Refuse()
@@ -130,7 +130,7 @@ func TestWaiterWithVotesSeesTheEndOfTheHolder(t *testing.T) {
 	for _, c := range connect(t, nodes...)[2:] {
 		must(t, c.Set(ctx, lockKey(t.Name()), dead, left).Err())
 	}
-	c := newDriverClaim(t.Name(), 30*time.Second, true)
+	c := driverClaim(t.Name(), 30*time.Second, true)
 	inTime := locktest.Limit(t, left+time.Second)
 	take(t, b, c)
 	inTime("the wait")
@@ -147,7 +147,7 @@ func TestKeyWithoutTTLIsWaitedForQuietly(t *testing.T) {
 	for _, c := range clients {
 		must(t, c.Set(ctx, lockKey(t.Name()), "not a lock", 0).Err())
 	}
-	c := newDriverClaim(t.Name(), 30*time.Second, true)
+	c := driverClaim(t.Name(), 30*time.Second, true)
 	w := begin(ctx, b, c)
 	waits(t, clients, t.Name(), 1)
 	time.Sleep(time.Second)
@@ -171,7 +171,7 @@ func TestDeniedMessages(t *testing.T) {
 			set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 			ctx := within(t, 60*time.Second)
 			holder := newDriver(t, addrs(set))
-			held := newDriverClaim(t.Name(), 30*time.Second, false)
+			held := driverClaim(t.Name(), 30*time.Second, false)
 			take(t, holder, held)
 			onAllFive(t, addrs(set))
 			for i := range silent {
@@ -179,18 +179,18 @@ func TestDeniedMessages(t *testing.T) {
 			}
 			var log lockedBuffer
 			b := newDriver(t, addrs(set), locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-			c := newDriverClaim(t.Name(), 30*time.Second, true)
+			c := driverClaim(t.Name(), 30*time.Second, true)
 			w := begin(ctx, b, c)
 			if silent == 5 {
-				<-w.done
-				if !errors.Is(w.err, driver.ErrRefused) {
-					t.Errorf("got %v", w.err)
+				<-w.Done
+				if !errors.Is(w.Err, driver.ErrRefused) {
+					t.Errorf("got %v", w.Err)
 				}
 				return
 			}
 			eventually.Is(t, "it is logged", func() bool { return strings.Contains(log.String(), "cannot tell") })
 			must(t, holder.Release(ctx, held))
-			w.granted(t, 10*time.Second)
+			w.Granted(t, 10*time.Second)
 			must(t, b.Release(ctx, c))
 		})
 	}
@@ -211,7 +211,7 @@ func TestReasonOutlivesTheNextLook(t *testing.T) {
 	b := newDriver(t, fronts)
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, ended := b.newClaim(newDriverClaim(t.Name(), 30*time.Second, true)), make(chan error, 1)
+	c, ended := b.newClaim(driverClaim(t.Name(), 30*time.Second, true)), make(chan error, 1)
 	go func() {
 		_, err := b.acquire(waiting, c)
 		ended <- err
@@ -261,18 +261,18 @@ func TestDialThatTimesOutIsWaitedFor(t *testing.T) {
 		clients = append(clients, c)
 	}
 	b := newDriverOver(t, clients)
-	c := newDriverClaim(t.Name(), 30*time.Second, true)
+	c := driverClaim(t.Name(), 30*time.Second, true)
 	w := begin(within(t, 60*time.Second), b, c)
 	select {
-	case <-w.done:
-		t.Fatalf("it did not wait: %v", w.err)
+	case <-w.Done:
+		t.Fatalf("it did not wait: %v", w.Err)
 	case <-time.After(2 * time.Second): // some looks, and some tries to subscribe
 	}
 	if n := dialled.Load(); n < 20 {
 		t.Errorf("dialled %d times", n)
 	}
 	away.Store(false)
-	w.granted(t, 30*time.Second)
+	w.Granted(t, 30*time.Second)
 	must(t, b.Release(within(t, 30*time.Second), c))
 }
 

@@ -13,11 +13,11 @@ import (
 func TestYieldAfterLostAnswer(t *testing.T) {
 	list, fronts := proxies(t, five(t))
 	b := newDriver(t, fronts)
-	warm := newDriverClaim(t.Name()+"/warm", 10*time.Second, false)
+	warm := driverClaim(t.Name()+"/warm", 10*time.Second, false)
 	take(t, b, warm)
 	must(t, b.Release(context.Background(), warm))
 
-	c := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, true))
+	c := b.newClaim(driverClaim(t.Name(), 10*time.Second, true))
 	v := c.places[0]
 	v.Join(v.at, func(redisnode.Answer) {})
 	defer v.Leave(v.at)
@@ -41,7 +41,7 @@ func TestYieldRefusedAfterLostAnswer(t *testing.T) {
 	b, ctx := newDriver(t, fronts), within(t, 30*time.Second)
 	other := connect(t, nodes[0])[0]
 	must(t, other.Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
-	c := b.newClaim(newDriverClaim(t.Name(), 10*time.Second, true))
+	c := b.newClaim(driverClaim(t.Name(), 10*time.Second, true))
 	p := c.places[0]
 	p.Join(p.at, func(redisnode.Answer) {})
 	defer p.Leave(p.at)

@@ -2,24 +2,29 @@ package zookeeper
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
-// claim makes a claim as the core does.
-func claim(t testing.TB, name string) *driver.Claim {
+var (
+	take    = locktest.Take
+	taken   = locktest.Taken
+	release = locktest.Free
+)
+
+// renewed returns the error that Renew reports of a claim.
+func renewed(t testing.TB, d *backend, c *driver.Claim) error {
 	t.Helper()
-	var id [16]byte
-	_, _ = rand.Read(id[:])
-	return &driver.Claim{
-		Name: name, ID: hex.EncodeToString(id[:]), Owner: "the owner", Weight: driver.All, Limit: driver.All,
-		TTL: 15 * time.Second, Wait: true,
-	}
+	_, err := locktest.Renewed(t, d, c)
+	return err
+}
+
+// claim makes a claim that waits.
+func claim(_ testing.TB, name string) *driver.Claim {
+	return locktest.Claim(name, 15*time.Second, true)
 }
 
 // kind makes a claim of that weight and limit.
@@ -38,37 +43,6 @@ func shared(t testing.TB, name string) *driver.Claim { return kind(t, name, 1, d
 func trying(c *driver.Claim) *driver.Claim {
 	c.Wait = false
 	return c
-}
-
-func take(t testing.TB, d *backend, c *driver.Claim) driver.Grant {
-	t.Helper()
-	g, err := d.Acquire(within(t, 30*time.Second), c)
-	if err != nil {
-		t.Fatalf("acquire: %v", err)
-	}
-	return g
-}
-
-func taken(t testing.TB, d *backend, c *driver.Claim) {
-	t.Helper()
-	if g, err := d.Acquire(within(t, 30*time.Second), trying(c)); !errors.Is(err, driver.ErrTaken) {
-		t.Fatalf("try: %+v, %v, want %v", g, err, driver.ErrTaken)
-	}
-}
-
-func release(t testing.TB, d *backend, c *driver.Claim) {
-	t.Helper()
-	if err := d.Release(within(t, 30*time.Second), c); err != nil {
-		t.Fatalf("release: %v", err)
-	}
-}
-
-// renewed returns what Renew reports of a claim.
-func renewed(t testing.TB, d *backend, c *driver.Claim) (err error) {
-	t.Helper()
-	err = errors.New("not reported")
-	d.Renew(within(t, 30*time.Second), []*driver.Claim{c}, func(_ *driver.Claim, _ driver.Instant, e error) { err = e })
-	return err
 }
 
 // outcome is what an Acquire that was begun came to.

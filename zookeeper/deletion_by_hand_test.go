@@ -12,6 +12,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -72,11 +73,7 @@ func TestHolderWhoseNodeIsDeletedIsTold(t *testing.T) {
 		}
 		path := queuePath(folder, n)
 		op.delete(path + "/" + op.length(n, 1)[0])
-		select {
-		case <-lock.Context().Done():
-		case <-time.After(5 * time.Second): // a second is promised
-			t.Fatalf("lease %v: not told", lease)
-		}
+		locktest.Lost(t, lock, 5*time.Second) // a second is promised
 		if err := lock.Release(context.Background()); !errors.Is(err, locker.ErrLost) {
 			t.Errorf("lease %v: release: %v", lease, err)
 		}

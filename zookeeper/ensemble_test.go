@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 // The leader is killed while a lock is held, others wait, and more come and go. The
@@ -151,11 +152,7 @@ func TestQuorumLost(t *testing.T) {
 		}
 		turn <- err
 	}()
-	select {
-	case <-held.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Error("held beyond the session timeout without a quorum")
-	}
+	locktest.Lost(t, held, 10*time.Second) // not beyond the session timeout
 	if err := startAgain(ctx, e.Members[:2]); err != nil {
 		t.Fatal(err)
 	}

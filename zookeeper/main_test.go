@@ -157,13 +157,7 @@ func uses(t testing.TB, l locker.Locker, name string) bool {
 // await waits for a value.
 func await[T any](t testing.TB, c <-chan T, what string) T {
 	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(20 * time.Second):
-		t.Fatalf("%s: not within 20 s", what)
-		panic("unreachable")
-	}
+	return locktest.Receive(t, what, c, 20*time.Second)
 }
 
 var discard = slog.New(slog.DiscardHandler)

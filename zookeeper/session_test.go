@@ -14,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -119,14 +120,7 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 	}()
 	op.length(m, 2)
 	end()
-	select {
-	case <-lock.Context().Done(): // and not when the session would have expired
-	case <-time.After(2 * time.Second):
-		t.Fatal("not told")
-	}
-	if !errors.Is(context.Cause(lock.Context()), locker.ErrLost) {
-		t.Errorf("cause: %v", context.Cause(lock.Context()))
-	}
+	locktest.Lost(t, lock, 2*time.Second) // and not when the session would have expired
 	if err := lock.Release(context.Background()); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("release: %v", err)
 	}
@@ -166,11 +160,10 @@ func TestTimeCountsFromTheSending(t *testing.T) {
 	if _, err := d.session.conn.Sync("/"); err != nil {
 		t.Fatal(err)
 	}
-	d.Renew(within(t, time.Minute), []*driver.Claim{c}, func(_ *driver.Claim, until driver.Instant, err error) {
-		if left := until.Sub(d.clock.Now()); err != nil || left > timeout-late {
-			t.Errorf("renewed: %v left, %v", left, err)
-		}
-	})
+	until, err := locktest.Renewed(t, d, c)
+	if left := until.Sub(d.clock.Now()); err != nil || left > timeout-late {
+		t.Errorf("renewed: %v left, %v", left, err)
+	}
 	p.Heal()
 	if err := d.Release(context.Background(), c); err != nil {
 		t.Error(err)

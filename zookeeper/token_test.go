@@ -47,7 +47,7 @@ func TestTokenIsCzxidAndDataIsOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g.Token != stat.Czxid<<10 || string(data) != "the owner" {
+	if g.Token != stat.Czxid<<10 || string(data) != c.Owner {
 		t.Errorf("token %d, czxid %d, data %q", g.Token, stat.Czxid, data)
 	}
 	if err := d.Release(context.Background(), c); err != nil {

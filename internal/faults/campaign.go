@@ -239,8 +239,8 @@ func (k *campaign) do(s Step) error {
 		if take == nil {
 			take = x.Destroy
 		}
-		// While servers are away it cannot be done, and need not.
-		_ = x.did(s.Fault, true, name, func() error { return take(x.Within(5*time.Second), name) })
+		// While servers are away it cannot be done, and need not. A server that is stopped may do it when it goes on: that is waited for.
+		_ = x.did(s.Fault, true, name, func() error { return take(x.Within(20*time.Second), name) })
 		return nil
 	}
 	return fmt.Errorf("nobody knows how to %s", s.Fault)

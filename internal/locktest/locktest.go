@@ -44,6 +44,16 @@ func Release(t testing.TB, lock *locker.Lock) {
 	}
 }
 
+// Must ends the test if one of errs is an error.
+func Must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // CloseAfter has Close called when the test ends.
 func CloseAfter(t testing.TB, end func(context.Context) error) {
 	t.Helper()
