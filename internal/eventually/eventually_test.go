@@ -21,8 +21,15 @@ func (f *fatal) Fatalf(format string, args ...any) {
 }
 
 func TestWithin(t *testing.T) {
-	looks := 0
+	var looks int
 	Is(t, "looked three times", func() bool { looks++; return looks == 3 })
+
+	looks = 0
+	Within(t, time.Millisecond, "one look takes longer than there is time", func() bool {
+		time.Sleep(5 * time.Millisecond)
+		looks++
+		return looks == 2
+	})
 
 	var f fatal
 	done := make(chan struct{})
