@@ -3,6 +3,7 @@ package locktest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,6 +33,16 @@ func Acquire(t testing.TB, l locker.Locker, name string, opts ...locker.AcquireO
 		t.Fatal(err)
 	}
 	return lock
+}
+
+// Pace returns about how long this machine takes to acquire n names.
+func Pace(t testing.TB, l locker.Locker, n int) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for i := range n / 50 {
+		Acquire(t, l, fmt.Sprint("pace ", i))
+	}
+	return 50 * time.Since(start)
 }
 
 // Release releases the lock, and ends the test if that fails.
