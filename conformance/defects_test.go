@@ -273,18 +273,20 @@ func TestUndecidedIsRunAgain(t *testing.T) {
 	}
 }
 
-// An error that no server answered is no verdict if this machine was late by much, and a failure if it was not, or if the
+// An error that no server answered, if only before the time of the case was over, is no verdict if this machine was late by much, and a failure if it was not, or if the
 // error says how it stands with the lock.
 func TestNoAnswerIsUndecided(t *testing.T) {
 	for _, x := range []struct {
-		late      bool
-		err       error
-		undecided bool
+		late, over bool
+		err        error
+		undecided  bool
 	}{
-		{false, errors.New("no answer"), false},
-		{true, errors.New("no answer"), true},
-		{true, locker.ErrLost, false},
-		{true, nil, false},
+		{false, false, errors.New("no answer"), false},
+		{true, false, errors.New("no answer"), true},
+		{false, true, context.Canceled, false},
+		{true, true, context.Canceled, true},
+		{true, false, locker.ErrLost, false},
+		{true, false, nil, false},
 	} {
 		b := Backend{New: memoryHarness}
 		b.check(t)
@@ -296,6 +298,9 @@ func TestNoAnswerIsUndecided(t *testing.T) {
 		}
 		rec := &recorder{TB: t}
 		r.run(rec, &testCase{name: "X/NoAnswer", promise: 7, says: "x", run: func(c *C) {
+			if x.over { // the time of the case is
+				c.cancel()
+			}
 			c.expect(x.err, locker.ErrNotAcquired, "TryAcquire")
 		}}, nil)
 		if undecided := len(r.again) > 0; undecided != x.undecided || rec.fail == x.undecided {

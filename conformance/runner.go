@@ -268,12 +268,16 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			defer c.recovered()
 			cs.run(c)
 		}()
-		watchdog := time.NewTimer(r.limit)
-		defer watchdog.Stop()
-		select {
-		case <-done:
-		case <-watchdog.C:
-			c.hangs(r.limit)
+		for ended := false; !ended; {
+			left := r.limit + r.late.Slack(c.begun) - time.Since(c.begun)
+			select {
+			case <-done:
+				ended = true
+			case <-time.After(left):
+				if ended = left <= 0; ended {
+					c.hangs(time.Since(c.begun))
+				}
+			}
 		}
 		switch {
 		case !c.over():
@@ -297,7 +301,7 @@ func (c *C) hangs(limit time.Duration) {
 	if !failed {
 		where = "Its goroutines:\n" + stacks(c.id)
 	}
-	c.errorf("the case hangs, after %v. %s", limit, where)
+	c.errorf("the case hangs, after %v. %s", limit.Round(time.Millisecond), where)
 }
 
 // recovered turns a panic of the case into a failure.

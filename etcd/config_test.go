@@ -204,9 +204,10 @@ func TestTTL(t *testing.T) {
 func TestOwnConnectionWithPassword(t *testing.T) {
 	t.Parallel()
 	e := servers.NewEtcd(t, servers.EtcdOptions{RootPassword: "secret"})
-	b := driverOf(t, dialWith(t, clientv3.Config{Endpoints: []string{e.Addr()}, Username: "root", Password: "secret"}))
+	client := dialWith(t, clientv3.Config{Endpoints: []string{e.Addr()}, Username: "root", Password: "secret"})
+	b := driverOf(t, client, locker.WithTTL(5*time.Minute)) // it is renewed without a pause, but not by its TTL
 	held := hold(t, b, t.Name())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	s, err := b.live(ctx)
 	if err != nil {

@@ -53,10 +53,8 @@ func TestCostAlone(t *testing.T) {
 
 // TestCostContended: 16 clients on one name, and 16 goroutines of one client.
 func TestCostContended(t *testing.T) {
-	t.Parallel()
 	for _, clients := range []int{16, 1} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) {
-			t.Parallel()
 			e := servers.NewEtcd(t, servers.EtcdOptions{})
 			var all []locker.Locker
 			for range clients {
@@ -111,7 +109,6 @@ func contend(t *testing.T, e *servers.Etcd, all []locker.Locker) (per float64, b
 // TestCostWaiting: a hundred who wait cost nothing but the renewals of their leases, and
 // when their turns come at most four requests each. A release wakes only the next.
 func TestCostWaiting(t *testing.T) {
-	t.Parallel()
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	admin := dial(t, e.Addr())
 	holder := newLocker(t, admin)
@@ -155,7 +152,6 @@ func TestCostWaiting(t *testing.T) {
 // TestCostHolding: a thousand locks held cost a request for each 128 of them, twice a second. A late machine asks some of
 // them apart.
 func TestCostHolding(t *testing.T) {
-	t.Parallel()
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	l := newLocker(t, dial(t, e.Addr()))
 	const locks = 1000

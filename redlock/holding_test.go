@@ -369,14 +369,14 @@ func TestLogHandlerThatHangs(t *testing.T) {
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
 	hang := make(chan struct{})
-	l := open(t, fronts, locker.WithLogger(slog.New(hangs{hang})), WithNodeTimeout(200*time.Millisecond))
+	l := open(t, fronts, locker.WithLogger(slog.New(hangs{hang})), WithNodeTimeout(time.Second))
 	t.Cleanup(func() { close(hang) }) // before the Locker is closed
-	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
+	lock, err := l.Acquire(within(t, time.Minute), t.Name())
 	must(t, err)
 	onAllFive(t, nodes)
 	list[0].Freeze()
 	deadline := lock.Deadline()
-	eventually.Within(t, 20*time.Second, "renewed", func() bool { return lock.Deadline().After(deadline.Add(3 * time.Second)) })
+	eventually.Is(t, "renewed", func() bool { return lock.Deadline().After(deadline.Add(3 * time.Second)) })
 	must(t, lock.Release(within(t, 10*time.Second)))
 }
 

@@ -44,7 +44,8 @@ func startOne(opts servers.ZooKeeperOptions) func(context.Context) (*servers.Zoo
 }
 
 var (
-	counted = lone[*servers.ZooKeeper]{start: startOne(servers.ZooKeeperOptions{})}
+	// counted allows sessions of an hour, which send no pings for minutes.
+	counted = lone[*servers.ZooKeeper]{start: startOne(servers.ZooKeeperOptions{Config: map[string]string{"maxSessionTimeout": "3600000"}})}
 
 	// reaped removes empty queues soon.
 	reaped = lone[*servers.ZooKeeper]{start: startOne(servers.ZooKeeperOptions{Properties: map[string]string{
