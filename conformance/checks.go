@@ -42,8 +42,8 @@ var answers = []error{
 	locker.ErrUnsupported, locker.ErrInvalidName, locker.ErrInvalidOption,
 }
 
-// noAnswer reports whether err may say no more than that a server did not answer in time, or in that of the case, on a machine
-// that was late. A release is tried for five seconds, in which one request over a new connection waits for a dozen answers.
+// noAnswer reports whether err may say no more than that a server did not answer in time, or before the time of the case was over,
+// on a machine that was late. A release is tried for five seconds, in which one request over a new connection waits for a dozen answers.
 func (c *C) noAnswer(err error) bool {
 	if err == nil || c.late.Worst(c.begun) < 500*time.Millisecond {
 		return false
@@ -201,11 +201,8 @@ func (c *C) whileLiving(broken func(ttl time.Duration) error) {
 		if err == nil {
 			return
 		}
-		if c.ctx.Err() != nil && c.noAnswer(err) {
-			break
-		}
 		if late := c.late.Worst(start.Add(-time.Second)); late <= ttl/32 || c.ctx.Err() != nil {
-			c.fatalf("TTL %v, this machine late by at most %v: %v", ttl, late, err)
+			c.must(err, "TTL %v, this machine late by at most %v", ttl, late)
 		}
 		c.mu.Lock()
 		opened := c.clients[before:]

@@ -273,8 +273,8 @@ func TestUndecidedIsRunAgain(t *testing.T) {
 	}
 }
 
-// An error that no server answered, if only before the time of the case was over, is no verdict if this machine was late by much, and a failure if it was not, or if the
-// error says how it stands with the lock.
+// An error that no server answered, also one that the time of the case was over, is no verdict if this machine was late by much. It is
+// a failure if the machine was not, or if the error says how it stands with the lock.
 func TestNoAnswerIsUndecided(t *testing.T) {
 	for _, x := range []struct {
 		late, over bool

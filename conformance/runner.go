@@ -268,16 +268,8 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			defer c.recovered()
 			cs.run(c)
 		}()
-		for ended := false; !ended; {
-			left := r.limit + r.late.Slack(c.begun) - time.Since(c.begun)
-			select {
-			case <-done:
-				ended = true
-			case <-time.After(left):
-				if ended = left <= 0; ended {
-					c.hangs(time.Since(c.begun))
-				}
-			}
+		if _, ended := lateness.Receive(r.late, done, r.limit); !ended {
+			c.hangs()
 		}
 		switch {
 		case !c.over():
@@ -293,15 +285,15 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 }
 
 // hangs reports that the case does not end, with its goroutines unless it has failed before.
-func (c *C) hangs(limit time.Duration) {
+func (c *C) hangs() {
 	c.mu.Lock()
 	failed := c.failures > 0
 	c.mu.Unlock()
-	where := "after it failed"
+	where := "After it failed."
 	if !failed {
 		where = "Its goroutines:\n" + stacks(c.id)
 	}
-	c.errorf("the case hangs, after %v. %s", limit.Round(time.Millisecond), where)
+	c.errorf("the case hangs, after %v. %s", time.Since(c.begun).Round(time.Millisecond), where)
 }
 
 // recovered turns a panic of the case into a failure.

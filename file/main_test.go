@@ -144,18 +144,12 @@ var (
 	release = locktest.Release
 )
 
-// begin takes the name in the background, and returns when the claim stands in the queue as the n-th.
-func begin(t testing.TB, l locker.Locker, name string, n int, opts ...locker.AcquireOption) chan *locker.Lock {
+// begin acquires the name in a goroutine; it returns when the claim stands in the queue as the n-th.
+func begin(t testing.TB, l locker.Locker, name string, n int) *locktest.Acquisition[*locker.Lock] {
 	t.Helper()
-	got := make(chan *locker.Lock, 1)
-	go func() {
-		defer close(got)
-		if lock, err := l.Acquire(t.Context(), name, opts...); err == nil {
-			got <- lock
-		}
-	}()
+	a := locktest.Begin(t.Context(), l, name)
 	queued(t, l, name, n)
-	return got
+	return a
 }
 
 // queued waits until there are n claims in the queue of name.
@@ -173,14 +167,4 @@ func queued(t testing.TB, l locker.Locker, name string, n int) {
 			t.Fatalf("%d in the queue of %q, want %d", len(found), name, n)
 		}
 	}
-}
-
-// granted waits for what begin returned.
-func granted(t testing.TB, got chan *locker.Lock) *locker.Lock {
-	t.Helper()
-	lock := locktest.Receive(t, "the grant", got, time.Minute)
-	if lock == nil {
-		t.Fatal("not acquired")
-	}
-	return lock
 }

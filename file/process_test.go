@@ -49,7 +49,7 @@ func TestKilledHolder(t *testing.T) {
 	next := begin(t, l, "x", 2)
 	died := time.Now()
 	_ = holder.cmd.Process.Kill()
-	lock := granted(t, next)
+	lock := next.Granted(t, time.Minute)
 	t.Logf("granted %v after kill -9", time.Since(died))
 	if lock.Token() <= token {
 		t.Errorf("token %d after %d", lock.Token(), token)
@@ -68,7 +68,7 @@ func TestKilledWaiter(t *testing.T) {
 	_ = waiter.cmd.Process.Kill()
 	queued(t, l, "x", 2)
 	release(t, first)
-	release(t, granted(t, last))
+	release(t, last.Granted(t, time.Minute))
 }
 
 // waitForever queues for x, with a short TTL.
@@ -146,7 +146,7 @@ func TestChildOfHolder(t *testing.T) {
 	defer child.Kill()
 	next := begin(t, l, "x", 2)
 	_ = holder.cmd.Process.Kill()
-	lock := granted(t, next)
+	lock := next.Granted(t, time.Minute)
 	if err := child.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the child is gone: %v", err)
 	}

@@ -182,7 +182,7 @@ func TestOtherVersion(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		release(t, granted(t, waiting))
+		release(t, waiting.Granted(t, time.Minute))
 
 		plant(t, d, name, nil)
 		if err := locker.Evict(t.Context(), l, found[0]); err != nil {

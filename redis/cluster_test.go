@@ -54,7 +54,7 @@ func TestSlotMovesWhileWaiting(t *testing.T) {
 	a, b, d := open3(), open3(), open3()
 	name := freshName(t)
 	lock := acquire(t, a, name)
-	first, second := wants(ctx, b, name), (*locktest.Begun[*locker.Lock])(nil)
+	first, second := wants(ctx, b, name), (*locktest.Acquisition[*locker.Lock])(nil)
 	onNode := func(args ...string) func() bool {
 		return func() bool {
 			node, err := c.NodeOf(ctx, lockKey(name))

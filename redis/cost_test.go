@@ -57,7 +57,7 @@ func TestOneSubscription(t *testing.T) {
 	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
 	ctx := within(t, 60*time.Second)
 	var held []*locker.Lock
-	var waiters []*locktest.Begun[*locker.Lock]
+	var waiters []*locktest.Acquisition[*locker.Lock]
 	for range 20 {
 		name := freshName(t)
 		held = append(held, acquire(t, a, name))

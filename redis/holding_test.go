@@ -27,13 +27,13 @@ func permits(name string, k, n int32) *driver.Claim {
 }
 
 // asked has the claim wait for its name.
-func asked(t testing.TB, b *backend, c *driver.Claim) *locktest.Begun[driver.Grant] {
+func asked(t testing.TB, b *backend, c *driver.Claim) *locktest.Acquisition[driver.Grant] {
 	c.Wait = true
 	return locktest.BeginClaim(within(t, 60*time.Second), b, c)
 }
 
 // soon waits for the grant.
-func soon(t testing.TB, what string, asked *locktest.Begun[driver.Grant]) driver.Grant {
+func soon(t testing.TB, asked *locktest.Acquisition[driver.Grant]) driver.Grant {
 	t.Helper()
 	return asked.Granted(t, time.Second+slack)
 }
@@ -74,10 +74,10 @@ func TestSharedAndExclusive(t *testing.T) {
 	free(t, b, r1)
 	queued(t, admin, name, 2)
 	free(t, b, r2)
-	g := soon(t, "writer", writer)
+	g := soon(t, writer)
 	queued(t, admin, name, 1)
 	free(t, b, w)
-	if after := soon(t, "reader", third); after.Token <= g.Token {
+	if after := soon(t, third); after.Token <= g.Token {
 		t.Errorf("token %d after %d", after.Token, g.Token)
 	}
 	free(t, b, r3)
@@ -102,12 +102,12 @@ func TestPermits(t *testing.T) {
 	gz := asked(t, b, z)
 	queued(t, admin, name, 3)
 	free(t, b, a)
-	soon(t, "one of three", gx)
-	soon(t, "two of three", gy)
+	soon(t, gx)
+	soon(t, gy)
 	queued(t, admin, name, 1)
 	taken(t, b, permits(name, 1, 5))
 	free(t, b, c)
-	soon(t, "one of two", gz)
+	soon(t, gz)
 	last := permits(name, 1, 5)
 	take(t, b, last)
 	for _, held := range []*driver.Claim{x, y, z, last} {
@@ -144,7 +144,7 @@ func TestDeadReader(t *testing.T) {
 		t.Error("the dead reader was renewed after its end")
 	}
 	free(t, b, live)
-	soon(t, "writer", writer)
+	soon(t, writer)
 	free(t, b, w)
 }
 
@@ -159,7 +159,7 @@ func TestDeadReaderBlocksNoWriter(t *testing.T) {
 		take(t, b, dead)
 	}
 	w := claim(name, time.Minute, true)
-	soon(t, "writer", asked(t, b, w))
+	soon(t, asked(t, b, w))
 	free(t, b, w)
 }
 
@@ -178,7 +178,7 @@ func TestLighten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	soon(t, "reader", reader)
+	soon(t, reader)
 	all, err := b.Look(within(t, 20*time.Second), name)
 	if err != nil || len(all) != 2 || all[0].ID != w.ID || all[0].Token != g.Token || all[0].Weight != 1 || !all[0].Held {
 		t.Errorf("%+v, %v", all, err)
@@ -187,7 +187,7 @@ func TestLighten(t *testing.T) {
 	queued(t, admin, name, 1)
 	free(t, b, w)
 	free(t, b, r)
-	soon(t, "writer", writer)
+	soon(t, writer)
 	free(t, b, late)
 	if err := b.Lighten(within(t, 20*time.Second), w, 1); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("a claim that holds nothing: %v", err)
@@ -217,7 +217,7 @@ func TestLinger(t *testing.T) {
 		if all, err := b.Look(within(t, 20*time.Second), c.Name); err != nil || len(all) != 2 || !all[0].Held || all[0].ID != c.ID {
 			t.Errorf("%+v, %v", all, err)
 		}
-		soon(t, "waiter", granted)
+		soon(t, granted)
 		if took := time.Since(began); took < 500*time.Millisecond {
 			t.Errorf("granted after %v", took)
 		}
@@ -266,7 +266,7 @@ func TestLookAndNames(t *testing.T) {
 		t.Errorf("names %v", found)
 	}
 	free(t, b, r1)
-	soon(t, "the third", granted)
+	soon(t, granted)
 	free(t, b, r2)
 	free(t, b, w)
 	if all, err := b.Look(within(t, 20*time.Second), name); err != nil || len(all) != 0 {
@@ -297,7 +297,7 @@ func TestEvict(t *testing.T) {
 	if err := b.Evict(ctx, name, h.ID); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the second", g2)
+	soon(t, g2)
 	if _, err := renewed(t, a, h); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("the evicted holder: %v", err)
 	}
@@ -305,7 +305,7 @@ func TestEvict(t *testing.T) {
 		t.Errorf("again: %v", err)
 	}
 	free(t, b, second)
-	soon(t, "the first", g1)
+	soon(t, g1)
 	free(t, a, first)
 	nothingLeft(t, admin, name)
 }
@@ -357,7 +357,7 @@ func TestWanted(t *testing.T) {
 		t.Errorf("told %d times", wanted)
 	}
 	free(t, b, c)
-	soon(t, "waiter", granted)
+	soon(t, granted)
 	free(t, b, w)
 }
 
@@ -403,7 +403,7 @@ func TestKeyThatStaysTooLong(t *testing.T) {
 		}
 		change(c.Name) // and its holder is dead
 		w := claim(c.Name, time.Minute, true)
-		soon(t, what, asked(t, b, w))
+		soon(t, asked(t, b, w))
 		free(t, b, w)
 	}
 	// The same for one of several.
@@ -419,7 +419,7 @@ func TestKeyThatStaysTooLong(t *testing.T) {
 	queued(t, admin, c.Name, 1)
 	eventually.Is(t, "only the live reader is left", func() bool { return admin.HLen(ctx, lockKey(c.Name)).Val() == 2 })
 	free(t, b, live)
-	soon(t, "writer", granted)
+	soon(t, granted)
 	free(t, b, w)
 }
 
@@ -534,7 +534,7 @@ func TestAbsurdClock(t *testing.T) {
 			granted := asked(t, b, w)
 			queued(t, admin, name, 1)
 			free(t, b, c)
-			h := soon(t, what, granted)
+			h := soon(t, granted)
 			free(t, b, w)
 			if g.Token <= last || h.Token <= g.Token {
 				t.Errorf("%s: tokens %d and %d after %d", what, g.Token, h.Token, last)
@@ -640,6 +640,6 @@ func TestKeyThatEndsBeforeItsRecord(t *testing.T) {
 	take(t, b, c)
 	admin.PExpire(context.Background(), lockKey(c.Name), 500*time.Millisecond)
 	w := claim(c.Name, time.Minute, true)
-	soon(t, "the waiter", asked(t, b, w))
+	soon(t, asked(t, b, w))
 	free(t, b, w)
 }

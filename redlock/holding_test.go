@@ -80,7 +80,7 @@ func TestLook(t *testing.T) {
 }
 
 // heldAndWanted has one claim hold the test's name on all five nodes and two wait for it: holder and second by b, first by a.
-func heldAndWanted(ctx context.Context, t *testing.T, nodes []string, a, b *backend) (holder *driver.Claim, first, second *locktest.Begun[driver.Grant]) {
+func heldAndWanted(ctx context.Context, t *testing.T, nodes []string, a, b *backend) (holder *driver.Claim, first, second *locktest.Acquisition[driver.Grant]) {
 	t.Helper()
 	clients := connect(t, nodes...)
 	holder = driverClaim(t.Name(), 30*time.Second, false)

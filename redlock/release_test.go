@@ -27,7 +27,7 @@ func TestReleaseWhoseAnswersAreLost(t *testing.T) {
 			must(t, err)
 			onAllFive(t, nodes)
 			next := driverClaim(t.Name(), 30*time.Second, true)
-			var w *locktest.Begun[driver.Grant]
+			var w *locktest.Acquisition[driver.Grant]
 			if waiting {
 				w = begin(ctx, other, next)
 				waits(t, connect(t, nodes...), t.Name(), 1)

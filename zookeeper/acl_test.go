@@ -158,7 +158,7 @@ func TestQueueMadeInVainIsRemoved(t *testing.T) {
 		}
 	}
 	d := raw(t, []string{z.Addr()}, WithChroot(chroot), WithACL(zk.WorldACL(zk.PermRead|zk.PermCreate)...))
-	c := claim(t, name(t))
+	c := claim(name(t))
 	if _, err := d.Acquire(within(t, time.Minute), c); !errors.Is(err, zk.ErrNoAuth) {
 		t.Fatalf("acquire: %v", err)
 	}

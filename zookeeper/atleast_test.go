@@ -15,15 +15,15 @@ func TestLinger(t *testing.T) {
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	const long = 1500 * time.Millisecond
 	n := name(t)
-	h := exclusive(t, n)
+	h := claim(n)
 	g := take(t, d, h)
-	c := exclusive(t, n)
+	c := claim(n)
 	turn := waiting(t, op, d, c)
 	asked := time.Now()
 	if err := d.Linger(within(t, time.Minute), h, long); err != nil {
 		t.Fatal(err)
 	}
-	taken(t, d, shared(t, n))
+	taken(t, d, shared(n))
 	all, err := d.Look(within(t, time.Minute), n)
 	if err != nil || len(all) != 2 || !all[0].Held || all[1].Held {
 		t.Fatalf("look: %+v, %v", all, err)
@@ -49,7 +49,7 @@ func TestLingerOfOneThatIsGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := exclusive(t, n)
+		c := claim(n)
 		take(t, a, c)
 		if err := a.Linger(within(t, time.Minute), c, d); err != nil {
 			t.Fatal(err)
@@ -59,21 +59,21 @@ func TestLingerOfOneThatIsGone(t *testing.T) {
 	}
 	n := name(t)
 	linger(n, time.Hour)
-	taken(t, raw(t, []string{z.Addr()}), exclusive(t, n)) // which finds nobody's time over
+	taken(t, raw(t, []string{z.Addr()}), claim(n)) // which finds nobody's time over
 	op.length(n, 1)
 
 	n = name(t)
 	linger(n, time.Second)
 	b := raw(t, []string{z.Addr()})
-	c := exclusive(t, n)
+	c := claim(n)
 	take(t, b, c)
 	release(t, b, c)
 
 	n = name(t)
 	linger(n, time.Millisecond)
-	c = exclusive(t, n)
+	c = claim(n)
 	eventually.Is(t, "a try to find the time over", func() bool {
-		c = trying(exclusive(t, n))
+		c = trying(claim(n))
 		_, err := raw(t, []string{z.Addr()}).Acquire(within(t, time.Minute), c)
 		return err == nil
 	})
@@ -83,7 +83,7 @@ func TestLingerWhoseReplyIsLost(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op, p := console(t, z.Addr()), front(t, z.Addr())
 	d := raw(t, []string{p.Addr()})
-	c := exclusive(t, name(t))
+	c := claim(name(t))
 	take(t, d, c)
 	p.SwallowReply(carries(opMulti), 0)
 	if err := d.Linger(within(t, time.Minute), c, time.Hour); err == nil {

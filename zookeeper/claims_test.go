@@ -22,22 +22,17 @@ func renewed(t testing.TB, d *backend, c *driver.Claim) error {
 	return err
 }
 
-// claim makes a claim that waits.
-func claim(_ testing.TB, name string) *driver.Claim {
-	return locktest.Claim(name, 15*time.Second, true)
-}
+// claim makes an exclusive claim that waits.
+func claim(name string) *driver.Claim { return locktest.Claim(name, 15*time.Second, true) }
 
 // kind makes a claim of that weight and limit.
-func kind(t testing.TB, name string, weight, limit int32) *driver.Claim {
-	t.Helper()
-	c := claim(t, name)
+func kind(name string, weight, limit int32) *driver.Claim {
+	c := claim(name)
 	c.Weight, c.Limit = weight, limit
 	return c
 }
 
-func exclusive(t testing.TB, name string) *driver.Claim { return kind(t, name, driver.All, driver.All) }
-
-func shared(t testing.TB, name string) *driver.Claim { return kind(t, name, 1, driver.All) }
+func shared(name string) *driver.Claim { return kind(name, 1, driver.All) }
 
 // trying makes a claim one that does not wait.
 func trying(c *driver.Claim) *driver.Claim {
@@ -105,7 +100,7 @@ type client struct {
 func queues(t testing.TB, op operator, addr, name string) *client {
 	t.Helper()
 	c := &client{backend: raw(t, []string{addr}), t: t}
-	c.claim = claim(t, name)
+	c.claim = claim(name)
 	c.turn = begin(within(t, time.Minute), c.backend, c.claim)
 	c.node = op.nodeOf(c.claim)
 	return c

@@ -100,7 +100,7 @@ func TestQueueDeletedInALoop(t *testing.T) {
 	}()
 	token := int64(0)
 	for range 200 {
-		c := claim(t, n)
+		c := claim(n)
 		if g := take(t, d, c); g.Token <= token {
 			t.Fatalf("token %d after %d", g.Token, token)
 		} else {
@@ -143,7 +143,7 @@ func TestWritingToNodesIsNoNews(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	n := name(t)
-	a, b := exclusive(t, n), exclusive(t, n)
+	a, b := claim(n), claim(n)
 	take(t, d, a)
 	turn := waiting(t, op, d, b)
 	for range 3 {

@@ -12,9 +12,9 @@ func TestLighten(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	n := name(t)
-	h := exclusive(t, n)
+	h := claim(n)
 	take(t, d, h)
-	r1, w, r2 := shared(t, n), exclusive(t, n), shared(t, n)
+	r1, w, r2 := shared(n), claim(n), shared(n)
 	one, two, three := waiting(t, op, d, r1), waiting(t, op, d, w), waiting(t, op, d, r2)
 	for range 2 { // again is harmless
 		if err := d.Lighten(within(t, time.Minute), h, 1); err != nil {
@@ -37,14 +37,14 @@ func TestLighten(t *testing.T) {
 	op.length(n, 0)
 
 	// Who comes when it is lighter already sees that.
-	h = exclusive(t, n)
+	h = claim(n)
 	take(t, d, h)
 	if err := d.Lighten(within(t, time.Minute), h, 1); err != nil {
 		t.Fatal(err)
 	}
-	r := shared(t, n)
+	r := shared(n)
 	take(t, d, trying(r))
-	taken(t, d, exclusive(t, n))
+	taken(t, d, claim(n))
 	release(t, d, h)
 	release(t, d, r)
 	op.length(n, 0)
@@ -55,10 +55,10 @@ func TestLightenPermits(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	n := name(t)
-	h, other := kind(t, n, 5, 10), kind(t, n, 4, 10)
+	h, other := kind(n, 5, 10), kind(n, 4, 10)
 	take(t, d, h)
 	take(t, d, other)
-	c := kind(t, n, 3, 10)
+	c := kind(n, 3, 10)
 	turn := waiting(t, op, d, c)
 	stillWaits(t, turn, d)
 	if err := d.Lighten(within(t, time.Minute), h, 3); err != nil {
@@ -79,7 +79,7 @@ func TestLightenWhoseReplyIsLost(t *testing.T) {
 		"linger":  func(c *driver.Claim) error { return d.Linger(ctx, c, time.Millisecond) },
 		"abandon": func(c *driver.Claim) error { return d.Abandon(ctx, c) },
 	} {
-		c := exclusive(t, name(t))
+		c := claim(name(t))
 		g := take(t, d, c)
 		p.SwallowReply(carries(opMulti), 0)
 		if err := d.Lighten(ctx, c, 1); err == nil {
@@ -92,7 +92,7 @@ func TestLightenWhoseReplyIsLost(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if what == "again" {
-			r := shared(t, c.Name)
+			r := shared(c.Name)
 			take(t, other, r)
 			all, err := d.Look(ctx, c.Name)
 			if err != nil || len(all) != 2 || !all[0].Held || all[0].Token != g.Token || all[0].Weight != 1 || all[0].Owner != c.Owner {

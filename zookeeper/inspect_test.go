@@ -17,7 +17,7 @@ func TestLookNamesEvict(t *testing.T) {
 	if all, err := d.Look(within(t, time.Minute), n); err != nil || len(all) != 0 {
 		t.Fatalf("look at a name never used: %v, %v", all, err)
 	}
-	h, w := kind(t, n, 2, 3), kind(t, n, 3, 3)
+	h, w := kind(n, 2, 3), kind(n, 3, 3)
 	start := time.Now().Add(-time.Minute)
 	g := take(t, d, h)
 	turn := waiting(t, op, d, w)

@@ -22,7 +22,7 @@ func TestQueuesAreReaped(t *testing.T) {
 	d := raw(t, []string{z.Addr()})
 	token := int64(0)
 	for range 3 {
-		c := claim(t, "a")
+		c := claim("a")
 		if g := take(t, d, c); g.Token <= token {
 			t.Errorf("token %d after %d", g.Token, token)
 		} else {
@@ -86,7 +86,7 @@ func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
 	z := counted.beside(t)
 	op := console(t, z.Addr())
 	d := raw(t, []string{z.Addr()})
-	h := claim(t, "a")
+	h := claim("a")
 	take(t, d, h)
 	for range 5 {
 		var cancels []context.CancelFunc
@@ -94,7 +94,7 @@ func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
 		var done []chan outcome
 		for i := range 3 {
 			ctx, cancel := context.WithCancel(context.Background())
-			c := claim(t, "a")
+			c := claim("a")
 			claims, cancels, done = append(claims, c), append(cancels, cancel), append(done, begin(ctx, d, c))
 			op.length("a", i+2)
 		}

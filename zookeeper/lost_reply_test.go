@@ -19,13 +19,13 @@ func TestCreateWhoseReplyIsLost(t *testing.T) {
 	p := front(t, z.Addr())
 	d := raw(t, []string{p.Addr()})
 	n := name(t)
-	warm := claim(t, n)
+	warm := claim(n)
 	take(t, d, warm) // makes the queue
 	if err := d.Release(context.Background(), warm); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		c := claim(t, n)
+		c := claim(n)
 		p.SwallowReply(carries(opMulti), 0)
 		g := take(t, d, c)
 		_, stat, err := op.Get(op.nodeOf(c))
@@ -51,7 +51,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	p := front(t, z.Addr())
 	m := newProtocolProxy(t, p.Addr())
 	d := raw(t, []string{m.addr()})
-	first := claim(t, name(t))
+	first := claim(name(t))
 	take(t, d, first) // makes the queue
 	if err := d.Release(context.Background(), first); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	m.mu.Lock()
 	m.ops = nil
 	m.mu.Unlock()
-	c := claim(t, first.Name)
+	c := claim(first.Name)
 	p.SwallowReply(carries(opMulti), 0)
 	take(t, d, c)
 	m.mu.Lock()
@@ -69,7 +69,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 		t.Errorf("asked for %v", ops)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	lost := claim(t, c.Name)
+	lost := claim(c.Name)
 	p.FreezeDown()
 	before := m.asked(opMulti)
 	done := begin(ctx, d, lost)
@@ -138,7 +138,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	if q.Stats().Open > 0 {
 		used, connection = q, second
 	}
-	c := claim(t, name(t))
+	c := claim(name(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	used.FreezeUp()
 	done := begin(ctx, d, c)

@@ -235,7 +235,7 @@ func TestCallsComeBackWithoutServer(t *testing.T) {
 		t.Errorf("read: %v", err)
 	}
 	p.Heal()
-	c := claim(t, name(t))
+	c := claim(name(t))
 	take(t, d, c)
 	release(t, d, c)
 }

@@ -16,7 +16,7 @@ func TestTryOfTakenNameLeavesNothing(t *testing.T) {
 	n := name(t)
 	a := queues(t, op, z.Addr(), n)
 	a.holds()
-	taken(t, raw(t, []string{z.Addr()}), exclusive(t, n))
+	taken(t, raw(t, []string{z.Addr()}), claim(n))
 	op.length(n, 1)
 	a.releases()
 }
@@ -48,7 +48,7 @@ func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(within(t, time.Minute))
-			middle.claim = claim(t, n)
+			middle.claim = claim(n)
 			middle.turn = begin(ctx, middle.backend, middle.claim)
 			middle.node = op.nodeOf(middle.claim)
 			last := queues(t, op, z.Addr(), n)

@@ -55,7 +55,7 @@ func TestAloneTakesTwoRequests(t *testing.T) {
 	z := counted.beside(t)
 	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute)) // no ping meanwhile
 	once := func() {
-		c := claim(t, "a")
+		c := claim("a")
 		take(t, d, c)
 		if err := d.Release(context.Background(), c); err != nil {
 			t.Fatal(err)
@@ -86,10 +86,10 @@ func waitersTakeFiveRequests(t *testing.T, z *servers.ZooKeeper, weight, limit i
 	var claims []*driver.Claim
 	var grants []chan outcome
 	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute))
-	first := kind(t, "a", weight, limit)
+	first := kind("a", weight, limit)
 	take(t, d, first)
 	for i := range n {
-		c := kind(t, "a", weight, limit)
+		c := kind("a", weight, limit)
 		claims = append(claims, c)
 		grants = append(grants, begin(within(t, time.Minute), d, c))
 		op.length("a", i+2)
@@ -126,7 +126,7 @@ func TestHundredIdleWaiters(t *testing.T) {
 	const n = 100
 	ctx := within(t, 2*time.Minute)
 	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Hour)) // and nobody who renews
-	held := claim(t, "a")
+	held := claim("a")
 	take(t, d, held)
 	var wg sync.WaitGroup
 	for range n {
@@ -159,13 +159,14 @@ func TestHundredIdleWaiters(t *testing.T) {
 		wg.Wait()
 	})
 	t.Logf("%.2f requests for each waiter's turn", float64(got)/n)
-	if got > n*3+looks(n, start) {
+	if got > n*3+askedAgain(n, start) {
 		t.Errorf("%d waiters had their turn with %d requests in %v", n, got, time.Since(start))
 	}
 }
 
-// looks is how many requests n waiters may make beyond those that are counted since start, on a machine that is late.
-func looks(n int64, start time.Time) int64 { return n * int64(time.Since(start)/(10*time.Second)) }
+// askedAgain returns how many requests n waiters may have made once more since start, on a machine that is late: one each in ten
+// seconds.
+func askedAgain(n int64, start time.Time) int64 { return n * int64(time.Since(start)/(10*time.Second)) }
 
 // A hundred clients share ten permits: never eleven hold, none is left idle while somebody waits, and what an
 // acquisition costs does not grow with those who wait.
@@ -195,7 +196,7 @@ func TestHundredClientsForTenPermits(t *testing.T) {
 		for i := range clients {
 			wg.Go(func() {
 				for range rounds {
-					d, c := drivers[i%len(drivers)], kind(t, "a", 1, permits)
+					d, c := drivers[i%len(drivers)], kind("a", 1, permits)
 					if _, err := d.Acquire(ctx, c); err != nil {
 						t.Error(err)
 						return
@@ -216,7 +217,7 @@ func TestHundredClientsForTenPermits(t *testing.T) {
 		}
 		wg.Wait()
 	})
-	each := float64(cost-looks(clients, start)) / (clients * rounds)
+	each := float64(cost-askedAgain(clients, start)) / (clients * rounds)
 	t.Logf("%.2f requests for each of %d acquisitions, at most %d held", each, clients*rounds, most)
 	if most != permits || each > 1.6*5 {
 		t.Errorf("%d held at once, want %d; %.2f requests each", most, permits, each)
@@ -228,11 +229,11 @@ func TestReleaseOfAllPermitsWakesNoHerd(t *testing.T) {
 	z := counted.beside(t)
 	const waiters, permits = 12, 3
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
-	h := kind(t, "a", permits, permits)
+	h := kind("a", permits, permits)
 	take(t, d, h)
 	var turns []chan outcome
 	for i := range waiters { // each in a session of its own, which the server counts watches by
-		turns = append(turns, begin(within(t, time.Minute), raw(t, []string{z.Addr()}), kind(t, "a", 1, permits)))
+		turns = append(turns, begin(within(t, time.Minute), raw(t, []string{z.Addr()}), kind("a", 1, permits)))
 		op.length("a", i+2)
 	}
 	var watched map[string]int

@@ -48,7 +48,7 @@ func TestNumbersThatAreUsedUp(t *testing.T) {
 	ctx := within(t, time.Minute)
 	for _, wait := range []bool{true, false} {
 		for _, seq := range []string{"2147483647", "-2147483648", "-2147483647", "-0000000001"} {
-			c := exclusive(t, n)
+			c := claim(n)
 			c.Wait = wait
 			if _, err := d.queue(ctx, plantAs(t, d, c, path, seq)); !errors.Is(err, zk.ErrNotEmpty) {
 				t.Errorf("%s: %v", seq, err)
@@ -56,7 +56,7 @@ func TestNumbersThatAreUsedUp(t *testing.T) {
 			op.length(n, 1)
 		}
 	}
-	first, second := plantAs(t, d, exclusive(t, n), path, "2147483647"), plantAs(t, d, exclusive(t, n), path, "2147483647")
+	first, second := plantAs(t, d, claim(n), path, "2147483647"), plantAs(t, d, claim(n), path, "2147483647")
 	op.delete(head)
 	if _, err := d.queue(ctx, first); !errors.Is(err, zk.ErrNotEmpty) {
 		t.Errorf("the first: %v", err)

@@ -19,7 +19,7 @@ func TestErrorsThatMayPass(t *testing.T) {
 			t.Run(fmt.Sprint(what, code), func(t *testing.T) {
 				n := name(t)
 				holder := raw(t, []string{z.Addr()})
-				h := exclusive(t, n)
+				h := claim(n)
 				take(t, holder, h)
 				m := newProtocolProxy(t, z.Addr())
 				d := raw(t, []string{m.addr()})
@@ -29,7 +29,7 @@ func TestErrorsThatMayPass(t *testing.T) {
 				m.mu.Lock()
 				m.refuse, m.code, m.times = []int32{op}, code, 3
 				m.mu.Unlock()
-				c := exclusive(t, n)
+				c := claim(n)
 				turn := begin(within(t, time.Minute), d, c)
 				console(t, z.Addr()).nodeOf(c)
 				eventually.Is(t, "three refusals", func() bool {

@@ -67,7 +67,7 @@ func TestNegotiatedTimeoutIsRead(t *testing.T) {
 		if got := d.granted(); got != want {
 			t.Errorf("asked for %v: %v, want %v", ask, got, want)
 		}
-		c := claim(t, name(t))
+		c := claim(name(t))
 		g := take(t, d, c)
 		if left := g.Until.Sub(d.clock.Now()); left > want || left < want/2 {
 			t.Errorf("session of %v: held for %v", want, left)
@@ -152,7 +152,7 @@ func TestTimeCountsFromTheSending(t *testing.T) {
 	timeout := d.granted()
 	const late = 500 * time.Millisecond
 	p.Delay(0, late)
-	c := claim(t, name(t))
+	c := claim(name(t))
 	g := take(t, d, c)
 	if left := g.Until.Sub(d.clock.Now()); left > timeout-late {
 		t.Errorf("%v left of %v after an answer that took %v", left, timeout, late)
@@ -174,7 +174,7 @@ func TestTimeCountsFromTheSending(t *testing.T) {
 func TestNobodyHoldsInASessionThatHasEnded(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	d := raw(t, []string{z.Addr()})
-	c := claim(t, name(t))
+	c := claim(name(t))
 	id := d.sessionID()
 	st := &claimState{claim: c, session: id + 1}
 	if _, err := d.grant(st); !errors.Is(err, errAgain) {
@@ -198,10 +198,10 @@ func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op, p := console(t, z.Addr()), front(t, z.Addr())
 	d := raw(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
-	c := claim(t, name(t))
+	c := claim(name(t))
 	take(t, d, c) // makes the queue
 	release(t, d, c)
-	c = claim(t, c.Name)
+	c = claim(c.Name)
 	before := p.Stats().Accepted
 	p.FreezeDown()
 	turn := begin(within(t, time.Minute), d, c)

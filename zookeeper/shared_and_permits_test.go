@@ -11,14 +11,14 @@ func TestReadersHoldTogetherAndNobodyIsOvertaken(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op, a, b := console(t, z.Addr()), raw(t, []string{z.Addr()}), raw(t, []string{z.Addr()})
 	n := name(t)
-	first, second := shared(t, n), shared(t, n)
+	first, second := shared(n), shared(n)
 	take(t, a, first)
 	take(t, b, second)
-	w := exclusive(t, n)
+	w := claim(n)
 	writer := waiting(t, op, a, w)
-	r := shared(t, n)
+	r := shared(n)
 	reader := waiting(t, op, b, r)
-	taken(t, b, shared(t, n))
+	taken(t, b, shared(n))
 	release(t, a, first)
 	stillWaits(t, writer, a)
 	stillWaits(t, reader, b)
@@ -39,19 +39,19 @@ func TestPermits(t *testing.T) {
 	n := name(t)
 	var held []*driver.Claim
 	for range 10 {
-		c := kind(t, n, 1, 10)
+		c := kind(n, 1, 10)
 		take(t, d, c)
 		held = append(held, c)
 	}
-	taken(t, d, kind(t, n, 1, 10))
+	taken(t, d, kind(n, 1, 10))
 	var queue []*driver.Claim
 	var turns []chan outcome
 	for range 6 {
-		c := kind(t, n, 1, 10)
+		c := kind(n, 1, 10)
 		queue = append(queue, c)
 		turns = append(turns, waiting(t, op, d, c))
 	}
-	big := kind(t, n, 9, 10)
+	big := kind(n, 9, 10)
 	last := waiting(t, op, d, big)
 	for i, j := range []int{3, 9, 0, 5, 7, 1} { // any order
 		release(t, d, held[j])
@@ -68,6 +68,6 @@ func TestPermits(t *testing.T) {
 	}
 	release(t, d, held[6])
 	await(t, last, "the turn of nine").ok(t) // beside one
-	take(t, d, trying(kind(t, n, 1, 100)))   // who allows more
-	taken(t, d, kind(t, n, 1, 10))
+	take(t, d, trying(kind(n, 1, 100)))      // who allows more
+	taken(t, d, kind(n, 1, 10))
 }

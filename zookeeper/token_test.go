@@ -13,7 +13,7 @@ func TestSpareTokens(t *testing.T) {
 	n := name(t)
 	last := int64(0)
 	for _, want := range []int32{0, 7, 1023, 5000} {
-		c := exclusive(t, n)
+		c := claim(n)
 		c.Spare = want
 		g := take(t, d, c)
 		if g.Spare != int64(min(want, 1023)) || g.Token <= last {
@@ -28,7 +28,7 @@ func TestSpareTokens(t *testing.T) {
 func TestTokensThatAreUsedUp(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	d := raw(t, []string{z.Addr()})
-	st := &claimState{claim: exclusive(t, name(t)), session: d.sessionID(), czxid: maxCzxid}
+	st := &claimState{claim: claim(name(t)), session: d.sessionID(), czxid: maxCzxid}
 	if g, err := d.grant(st); err != nil || g.Token+1<<spareBits-1 != 1<<63-1 {
 		t.Errorf("the last: %+v, %v", g, err)
 	}
@@ -41,7 +41,7 @@ func TestTokensThatAreUsedUp(t *testing.T) {
 func TestTokenIsCzxidAndDataIsOwner(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
-	c := claim(t, name(t))
+	c := claim(name(t))
 	g := take(t, d, c)
 	data, stat, err := op.Get(op.nodeOf(c))
 	if err != nil {

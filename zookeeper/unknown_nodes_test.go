@@ -19,13 +19,13 @@ func TestNodesOfUnknownFormStandInTheQueue(t *testing.T) {
 		id + "-1-1-10-x-0-0000000000", id + "-1-1-10-0-x-0000000000", id + "-lock-99999999999",
 	} {
 		n := name(t)
-		c := exclusive(t, n)
+		c := claim(n)
 		take(t, d, c)
 		release(t, d, c)
 		node := queuePath(folder, n) + "/" + child
 		op.plant(node)
-		taken(t, d, shared(t, n))
-		c = shared(t, n)
+		taken(t, d, shared(n))
+		c = shared(n)
 		turn := waiting(t, op, d, c)
 		stillWaits(t, turn, d)
 		all, err := d.Look(within(t, time.Minute), n)
@@ -40,10 +40,10 @@ func TestNodesOfUnknownFormStandInTheQueue(t *testing.T) {
 	}
 	// Behind, it is in nobody's way.
 	n := name(t)
-	c := exclusive(t, n)
+	c := claim(n)
 	take(t, d, c)
 	op.plant(queuePath(folder, n) + "/" + id + "-2-all-all-0000000009")
-	next := shared(t, n)
+	next := shared(n)
 	turn := waiting(t, op, d, next)
 	release(t, d, c)
 	await(t, turn, "the turn").ok(t)

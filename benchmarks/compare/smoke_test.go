@@ -173,8 +173,8 @@ func TestSmokeOfOtherServers(t *testing.T) {
 	}
 	got := figures(t, filepath.Join(dir, "report.json"))
 	for _, who := range []string{"zookeeper-1", "etcd-1"} {
-		// From and to: on a busy machine those who come 100 ms apart may change places, and a writer's request may come to the
-		// server after those of many readers that asked later, each of which has one turn while the writer waits.
+		// From and to: on a busy machine those who come 100 ms apart may change places, and readers may ask and hold again and again
+		// before a writer's request, which was made first, comes to the server.
 		for figure, want := range map[string][2]float64{
 			"alone||%s|requests":                             {2, 2.05},
 			"waiting|20 clients|%s|stuck":                    {0, 0},

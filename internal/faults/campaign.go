@@ -239,7 +239,8 @@ func (k *campaign) do(s Step) error {
 		if take == nil {
 			take = x.Destroy
 		}
-		// While servers are away it cannot be done, and need not. A server that is stopped may do it when it goes on: that is waited for.
+		// While servers are away it fails, which is no matter. A stopped server does it when it goes on, which has to be before the
+		// fault is recorded as over.
 		_ = x.did(s.Fault, true, name, func() error { return take(x.Within(20*time.Second), name) })
 		return nil
 	}

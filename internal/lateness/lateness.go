@@ -140,6 +140,21 @@ func (m *Meter) Slack(t time.Time) time.Duration {
 	return 3*m.Worst(t) + m.Sum(t) + 20*time.Millisecond
 }
 
+// Receive receives from c; it returns false if nothing comes in d and in what the machine is late by meanwhile.
+func Receive[T any](m *Meter, c <-chan T, d time.Duration) (v T, ok bool) {
+	for start := time.Now(); ; {
+		left := d + m.Slack(start) - time.Since(start)
+		select {
+		case v = <-c:
+			return v, true
+		case <-time.After(left):
+			if left <= 0 {
+				return v, false
+			}
+		}
+	}
+}
+
 // Limit is a delay with which a machine should not be given more to do, or be judged by.
 const Limit = 50 * time.Millisecond
 

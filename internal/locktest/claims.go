@@ -21,10 +21,10 @@ func Claim(name string, ttl time.Duration, wait bool) *driver.Claim {
 	}
 }
 
-// Take has the claim take its name; it ends the test if it cannot.
+// Take acquires the claim's name; it ends the test if it cannot.
 func Take(t testing.TB, d driver.Driver, c *driver.Claim) driver.Grant {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patient()
 	defer cancel()
 	g, err := d.Acquire(ctx, c)
 	if err != nil {
@@ -33,11 +33,11 @@ func Take(t testing.TB, d driver.Driver, c *driver.Claim) driver.Grant {
 	return g
 }
 
-// Taken asks for the name of the claim without waiting; it ends the test unless that is taken.
+// Taken asks for the claim's name without waiting; it ends the test unless others have it.
 func Taken(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	c.Wait = false
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patient()
 	defer cancel()
 	if g, err := d.Acquire(ctx, c); !errors.Is(err, driver.ErrTaken) {
 		t.Fatalf("try: %+v, %v, want %v", g, err, driver.ErrTaken)
@@ -47,7 +47,7 @@ func Taken(t testing.TB, d driver.Driver, c *driver.Claim) {
 // Free releases the claim; it ends the test if that fails.
 func Free(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patient()
 	defer cancel()
 	if err := d.Release(ctx, c); err != nil {
 		t.Fatalf("release: %v", err)
@@ -57,16 +57,16 @@ func Free(t testing.TB, d driver.Driver, c *driver.Claim) {
 // Renewed returns what Renew reports of the claim.
 func Renewed(t testing.TB, d driver.Driver, c *driver.Claim) (until driver.Instant, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patient()
 	defer cancel()
 	err = errors.New("not reported")
 	d.Renew(ctx, []*driver.Claim{c}, func(_ *driver.Claim, u driver.Instant, e error) { until, err = u, e })
 	return until, err
 }
 
-// BeginClaim has the claim acquired aside.
-func BeginClaim(ctx context.Context, d driver.Driver, c *driver.Claim) *Begun[driver.Grant] {
-	b := begin(func() (driver.Grant, error) { return d.Acquire(ctx, c) })
-	b.Claim = c
-	return b
+// BeginClaim acquires the claim's name in a goroutine; it returns at once.
+func BeginClaim(ctx context.Context, d driver.Driver, c *driver.Claim) *Acquisition[driver.Grant] {
+	a := begin(func() (driver.Grant, error) { return d.Acquire(ctx, c) })
+	a.Claim = c
+	return a
 }

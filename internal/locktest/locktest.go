@@ -15,6 +15,11 @@ import (
 // patience is how long a call may take on a machine that does other things too.
 const patience = 2 * time.Minute
 
+// patient returns the context of such a call.
+func patient() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), patience)
+}
+
 // Within returns a context that ends after d, and with the test.
 func Within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
@@ -26,7 +31,7 @@ func Within(t testing.TB, d time.Duration) context.Context {
 // Acquire acquires the name, and ends the test if it cannot.
 func Acquire(t testing.TB, l locker.Locker, name string, opts ...locker.AcquireOption) *locker.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patient()
 	defer cancel()
 	lock, err := l.Acquire(ctx, name, opts...)
 	if err != nil {
@@ -48,7 +53,7 @@ func Pace(t testing.TB, l locker.Locker, n int) time.Duration {
 // Release releases the lock, and ends the test if that fails.
 func Release(t testing.TB, lock *locker.Lock) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patient()
 	defer cancel()
 	if err := lock.Release(ctx); err != nil {
 		t.Fatal(err)
