@@ -47,7 +47,8 @@ var lossCases = []*testCase{
 			a, b := c.open(locker.WithTTL(c.b.TTL)), c.open()
 			w := c.watch(a.acquire(c.x, c.own...))
 			if err := c.h.Destroy(c.ctx, c.x); err != nil {
-				c.unlessLate(c.begun, c.lateFor(), "Destroy: %v", err) // what is lost already cannot be destroyed
+				// What is lost already cannot be destroyed.
+				c.unlessLate(c.begun, c.lateFor(), "Destroy: %v; how the lock ended before: %v", err, cause(w.lock))
 				return
 			}
 			w.lostWithin(told, "the lock was destroyed")
