@@ -54,7 +54,7 @@ func TestRestartEmpty(t *testing.T) {
 // The clock may be deleted at any time: also under a claim for which somebody waits.
 func TestClockDeletedUnderRelease(t *testing.T) {
 	t.Parallel()
-	r := servers.SharedRedis(t)
+	r := servers.NewRedis(t, servers.RedisOptions{}) // other names share the clock
 	admin := connect(t, r.Addr())
 	b := opened(t, connect(t, r.Addr()))
 	c := claim(freshName(t), time.Minute, false)

@@ -521,7 +521,7 @@ func TestForeignKeyWhileHeld(t *testing.T) {
 // A clock that cannot be one, put there by hand, lets no token go back and harms nobody later.
 func TestAbsurdClock(t *testing.T) {
 	t.Parallel()
-	admin := connect(t, servers.SharedRedis(t).Addr())
+	admin := connect(t, servers.NewRedis(t, servers.RedisOptions{}).Addr()) // other names share the clock
 	b := opened(t, admin)
 	ctx := context.Background()
 	name := freshName(t)
