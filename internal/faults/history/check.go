@@ -43,6 +43,8 @@ type input struct {
 	maybe bool // a downgrade that may never have taken effect
 	who   string
 	how   string // in which way the holding ended, or the acquisition failed
+	// Of an acquisition: when it was called, and when it had returned.
+	called, granted int64
 }
 
 // holder is one that holds a name, and greatest the greatest token that one with this share has had.
@@ -50,6 +52,7 @@ type (
 	holder struct {
 		id            int
 		weight, limit int32
+		granted       int64
 	}
 	greatest struct {
 		share Share
@@ -67,24 +70,22 @@ func (st state) equal(o state) bool {
 	return slices.Equal(st.holders, o.holders) && slices.Equal(st.tokens, o.tokens)
 }
 
-// acquire returns the state with one holder more, if the rule allows that: its weight and those of all who hold are no more
-// than its limit. Its token, if there are tokens, is greater than those of all before that it could not overlap with. Who has a
-// place that was passed on to it may be ahead of some who hold.
+// acquire returns the state with one holder more, if the rule allows that. Its token, if there are tokens, is greater than those
+// of all before that can never hold the name together with it.
 func (st state) acquire(op input, fenced bool) (bool, state) {
 	if !st.room(op) {
 		return false, st
 	}
 	known := -1
 	for i, g := range st.tokens {
-		apart := op.share.excludes(g.share) && (!op.place || g.share.excludes(op.share))
-		if fenced && apart && op.token <= g.token {
+		if fenced && op.share.apart(g.share) && op.token <= g.token {
 			return false, st
 		}
 		if g.share == op.share {
 			known = i
 		}
 	}
-	next := state{append(slices.Clone(st.holders), holder{op.id, op.share.weight(), op.share.limit()}), slices.Clone(st.tokens)}
+	next := state{append(slices.Clone(st.holders), holder{op.id, op.share.weight(), op.share.limit(), op.granted}), slices.Clone(st.tokens)}
 	slices.SortFunc(next.holders, func(a, b holder) int { return cmp.Compare(a.id, b.id) })
 	switch {
 	case known < 0:
@@ -98,15 +99,19 @@ func (st state) acquire(op input, fenced bool) (bool, state) {
 	return true, next
 }
 
-// room reports whether a claim may hold the name beside those who do.
+// room reports whether a claim may hold the name beside those who do: its weight and those of all ahead of it are no more than its
+// limit. Who held the name before it was asked for is ahead of it, unless its place was passed on to it. Others may be behind: a
+// reader is granted the name at once though permits wait. Then there has to be an order in which all of them have room.
 func (st state) room(op input) bool {
-	held := int64(0)
+	ahead := int64(0)
 	weights, limits := []int32{op.share.weight()}, []int32{op.share.limit()}
 	for _, h := range st.holders {
-		held += int64(h.weight)
+		if h.granted < op.called && !op.place {
+			ahead += int64(h.weight)
+		}
 		weights, limits = append(weights, h.weight), append(limits, h.limit)
 	}
-	return op.share.fits(held) || op.place && feasible(weights, limits)
+	return op.share.fits(ahead) && feasible(weights, limits)
 }
 
 // change returns the state after a holder ends, or becomes one that shares.
@@ -285,7 +290,10 @@ func (h *History) operations(slack time.Duration, likely bool) map[string][]porc
 			}
 		}
 		for _, s := range all {
-			in := input{act: acquires, id: s.id, name: name, token: s.l.Token, share: s.l.Share, place: passed[s.l], who: s.l.Proc}
+			in := input{
+				act: acquires, id: s.id, name: name, token: s.l.Token, share: s.l.Share, place: passed[s.l], who: s.l.Proc,
+				called: s.l.Call, granted: s.l.Grant,
+			}
 			add(s.l.Proc, in, s.call, s.grant)
 			// One that began after the end, and was refused, changed nothing.
 			if void := s.l.Downs > s.ended && s.l.Downed == 0; s.l.Downs != 0 && !void {
@@ -343,15 +351,15 @@ func inOrder(all []*span) {
 	}
 }
 
-// narrow cuts off what the tokens rule out. A holding begins after all with lower tokens that it excludes have ended, or
-// shared the name. So it leaves every order that the specification allows, and porcupine need not try the others, of which there are
+// narrow cuts off what the tokens rule out. A holding begins after all with lower tokens that can never hold the name together with
+// it have ended, or shared the name. So it leaves every order that the specification allows, and porcupine need not try the others, of which there are
 // very many where many wait at once. What is impossible is left as it is, to be refused.
 func narrow(all []*span) {
 	slices.SortStableFunc(all, func(a, b *span) int { return cmp.Compare(a.l.Token, b.l.Token) })
 	latest := make(map[Share]int64) // of the earliest moments at which holdings with lower tokens have ended
 	for _, s := range all {
 		for share, from := range latest {
-			if s.l.excludes(share) && from <= s.l.Grant {
+			if s.l.apart(share) && from <= s.l.Grant {
 				s.call = max(s.call, from)
 			}
 		}
@@ -369,7 +377,7 @@ func narrow(all []*span) {
 			share = Shared
 		}
 		for later, by := range earliest {
-			if later.excludes(share) && by >= s.end {
+			if later.apart(share) && by >= s.end {
 				s.ended = min(s.ended, by)
 			}
 		}

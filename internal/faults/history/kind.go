@@ -41,6 +41,9 @@ func (s Share) fits(held int64) bool { return driver.Fits(held, s.weight(), s.li
 // excludes reports whether a claim like s cannot hold the name together with one like earlier, which came before.
 func (s Share) excludes(earlier Share) bool { return !s.fits(int64(earlier.weight())) }
 
+// apart reports whether claims like s and o never hold the name together, whichever came first.
+func (s Share) apart(o Share) bool { return s.excludes(o) && o.excludes(s) }
+
 // suffix is what a picture says of s behind "acquire".
 func (s Share) suffix() string {
 	switch s {

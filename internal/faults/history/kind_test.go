@@ -132,7 +132,7 @@ func holds(share Share, token, grant, end int64) *Holding {
 
 // What the rule allows and what it does not, by the smallest histories of each.
 func TestKinds(t *testing.T) {
-	one, two := Permits(1, 3), Permits(2, 3)
+	one, two, three := Permits(1, 3), Permits(2, 3), Permits(3, 3)
 	down := func(l *Holding, at int64) *Holding {
 		l.Downs, l.Downed = at*ms, at*ms+1
 		return l
@@ -143,6 +143,10 @@ func TestKinds(t *testing.T) {
 	}
 	unsure := func(l *Holding) *Holding {
 		l.Downed = 0
+		return l
+	}
+	called := func(l *Holding, at int64) *Holding {
+		l.Call = at*ms + 1
 		return l
 	}
 	lost := func(l *Holding) *Holding {
@@ -173,6 +177,10 @@ func TestKinds(t *testing.T) {
 		"a downgrade that was carried out after the loss":           {false, []*Holding{down(lost(holds(Share{}, 1, 1, 3)), 6), holds(Share{}, 2, 5, 8)}},
 		"a permit passed on behind which others came":               {true, []*Holding{by("P", holds(two, 1, 1, 3)), holds(Shared, 4, 2, 9), holds(Shared, 5, 2, 9), by("P", holds(two, 2, 4, 9))}},
 		"a permit granted behind too many":                          {false, []*Holding{by("P", holds(two, 1, 1, 3)), holds(Shared, 4, 2, 9), holds(Shared, 5, 2, 9), by("P", holds(two, 6, 4, 9))}},
+		"permits that waited when readers came":                     {true, []*Holding{holds(two, 1, 1, 3), holds(Shared, 4, 2, 9), holds(Shared, 5, 2, 9), called(holds(two, 6, 4, 9), 1)}},
+		"such permits with a token of when they came":               {true, []*Holding{holds(two, 1, 1, 3), holds(Shared, 4, 2, 9), holds(Shared, 5, 2, 9), called(holds(two, 2, 4, 9), 1)}},
+		"all permits, which waited when a reader came":              {true, []*Holding{holds(three, 1, 1, 3), holds(Shared, 4, 2, 9), called(holds(three, 2, 4, 9), 1)}},
+		"too many permits, which waited when a reader came":         {false, []*Holding{holds(one, 1, 1, 3), holds(Shared, 3, 2, 9), holds(one, 4, 2, 9), called(holds(three, 5, 4, 9), 1)}},
 		"a name passed on under a reader":                           {false, []*Holding{by("P", holds(Share{}, 1, 1, 3)), holds(Shared, 4, 4, 9), by("P", holds(Share{}, 2, 5, 6))}},
 		"a writer after a downgrade":                                {false, []*Holding{down(holds(Share{}, 1, 1, 9), 3), holds(Share{}, 2, 4, 8)}},
 	} {

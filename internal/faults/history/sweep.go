@@ -178,7 +178,7 @@ func (s *Swept) inTurn(ls []*Holding, before, after func(*Holding) int64, first 
 			earlier = earlier[1:]
 		}
 		for share, o := range greatest {
-			apart := l.excludes(share) && (!first(l) || share.excludes(l.Share))
+			apart := l.apart(share) || l.excludes(share) && !first(l)
 			if apart && l.Token <= o.Token && !s.has(o, l) {
 				s.Disorders = append(s.Disorders, Disorder{o, l})
 			}
