@@ -31,7 +31,7 @@ func TestLinger(t *testing.T) {
 	if p := all[0]; p.ID != h.ID || p.Token != g.Token || p.Owner != h.Owner || p.Left <= 0 || p.Left > long {
 		t.Errorf("look: %+v", p)
 	}
-	next := await(t, turn, "the turn").ok(t)
+	next := turn.Granted(t, patience)
 	if took := time.Since(asked); took < long || next.Token <= g.Token {
 		t.Errorf("granted after %v, tokens %d %d", took, g.Token, next.Token)
 	}

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -13,7 +12,13 @@ var (
 	take    = locktest.Take
 	taken   = locktest.Taken
 	release = locktest.Free
+	begin   = locktest.BeginClaim
 )
+
+type acquisition = locktest.Acquisition[driver.Grant]
+
+// patience is how long a grant may take that nothing stands in the way of.
+const patience = 20 * time.Second
 
 // renewed returns the error that Renew reports of a claim.
 func renewed(t testing.TB, d *backend, c *driver.Claim) error {
@@ -40,32 +45,8 @@ func trying(c *driver.Claim) *driver.Claim {
 	return c
 }
 
-// outcome is what an Acquire that was begun came to.
-type outcome struct {
-	grant driver.Grant
-	err   error
-}
-
-func (o outcome) ok(t testing.TB) driver.Grant {
-	t.Helper()
-	if o.err != nil {
-		t.Fatalf("acquire: %v", o.err)
-	}
-	return o.grant
-}
-
-// begin acquires aside.
-func begin(ctx context.Context, d *backend, c *driver.Claim) chan outcome {
-	done := make(chan outcome, 1)
-	go func() {
-		g, err := d.Acquire(ctx, c)
-		done <- outcome{g, err}
-	}()
-	return done
-}
-
 // waiting begins to wait, and returns when the claim is in the queue.
-func waiting(t testing.TB, op operator, d *backend, c *driver.Claim) chan outcome {
+func waiting(t testing.TB, op operator, d *backend, c *driver.Claim) *acquisition {
 	t.Helper()
 	done := begin(within(t, time.Minute), d, c)
 	op.nodeOf(c)
@@ -73,7 +54,7 @@ func waiting(t testing.TB, op operator, d *backend, c *driver.Claim) chan outcom
 }
 
 // stillWaits asserts that a claim is not granted, as far as its client has heard.
-func stillWaits(t testing.TB, done chan outcome, d *backend) {
+func stillWaits(t testing.TB, done *acquisition, d *backend) {
 	t.Helper()
 	for range 3 { // what follows from the news has been answered after that
 		if _, err := d.session.conn.Sync("/"); err != nil {
@@ -81,8 +62,8 @@ func stillWaits(t testing.TB, done chan outcome, d *backend) {
 		}
 	}
 	select {
-	case o := <-done:
-		t.Fatalf("granted too early: %+v", o)
+	case <-done.Done:
+		t.Fatalf("granted too early: %+v, %v", done.Value, done.Err)
 	default:
 	}
 }
@@ -93,7 +74,7 @@ type client struct {
 	t     testing.TB
 	claim *driver.Claim
 	node  string
-	turn  chan outcome
+	turn  *acquisition
 }
 
 // queues has a new client queue for name, and returns when it is in the queue.
@@ -109,15 +90,15 @@ func queues(t testing.TB, op operator, addr, name string) *client {
 // holds waits for the client's turn.
 func (c *client) holds() driver.Grant {
 	c.t.Helper()
-	return await(c.t, c.turn, "grant").ok(c.t)
+	return c.turn.Granted(c.t, patience)
 }
 
 // waits asserts that it is not the client's turn, as far as it has been told.
 func (c *client) waits() {
 	c.t.Helper()
 	select {
-	case o := <-c.turn:
-		c.t.Fatalf("granted while another holds: %+v", o)
+	case <-c.turn.Done:
+		c.t.Fatalf("granted while another holds: %+v, %v", c.turn.Value, c.turn.Err)
 	default:
 	}
 }

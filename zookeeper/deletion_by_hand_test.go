@@ -158,7 +158,7 @@ func TestWritingToNodesIsNoNews(t *testing.T) {
 		}
 	}
 	release(t, d, a)
-	await(t, turn, "the turn").ok(t)
+	turn.Granted(t, patience)
 	op.delete(op.nodeOf(b))
 	if err := d.Release(within(t, time.Minute), b); err == nil {
 		t.Error("released a node that was deleted")

@@ -21,7 +21,7 @@ func TestLighten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(t, one, "the reader behind").ok(t)
+	one.Granted(t, patience)
 	stillWaits(t, two, d)
 	release(t, d, r1)
 	stillWaits(t, two, d)
@@ -29,10 +29,10 @@ func TestLighten(t *testing.T) {
 		t.Errorf("renew: %v", err)
 	}
 	release(t, d, h)
-	await(t, two, "the writer").ok(t)
+	two.Granted(t, patience)
 	stillWaits(t, three, d)
 	release(t, d, w)
-	await(t, three, "the reader behind it").ok(t)
+	three.Granted(t, patience)
 	release(t, d, r2)
 	op.length(n, 0)
 
@@ -64,7 +64,7 @@ func TestLightenPermits(t *testing.T) {
 	if err := d.Lighten(within(t, time.Minute), h, 3); err != nil {
 		t.Fatal(err)
 	}
-	await(t, turn, "the turn").ok(t)
+	turn.Granted(t, patience)
 }
 
 // The answer to a request to become lighter is lost: whatever is asked for next finds out what came of it.

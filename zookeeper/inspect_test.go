@@ -54,7 +54,7 @@ func TestLookNamesEvict(t *testing.T) {
 	if err := d.Evict(within(t, time.Minute), n, h.ID); err != nil {
 		t.Fatal(err)
 	}
-	await(t, turn, "the turn").ok(t)
+	turn.Granted(t, patience)
 	eventually.Is(t, "the holder to be told", func() bool { return renewed(t, d, h) != nil })
 	release(t, d, w)
 	for one := range d.Names(within(t, time.Minute), n) {

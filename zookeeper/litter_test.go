@@ -91,7 +91,7 @@ func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
 	for range 5 {
 		var cancels []context.CancelFunc
 		var claims []*driver.Claim
-		var done []chan outcome
+		var done []*acquisition
 		for i := range 3 {
 			ctx, cancel := context.WithCancel(context.Background())
 			c := claim("a")
@@ -100,7 +100,7 @@ func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
 		}
 		for i, cancel := range cancels {
 			cancel()
-			<-done[i]
+			<-done[i].Done
 			if err := d.Abandon(within(t, time.Minute), claims[i]); err != nil {
 				t.Fatal(err)
 			}

@@ -75,7 +75,7 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	done := begin(ctx, d, lost)
 	eventually.Is(t, "the create to be asked for", func() bool { return m.asked(opMulti) > before })
 	cancel()
-	<-done
+	<-done.Done
 	p.Heal()
 	if err := d.Abandon(within(t, time.Minute), lost); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	done := begin(ctx, d, c)
 	eventually.Is(t, "the create to be held", func() bool { return used.Stats().HeldUp > 0 })
 	cancel()
-	<-done
+	<-done.Done
 	connection.cut() // and so by the other way
 	if err := d.Abandon(within(t, 20*time.Second), c); err != nil {
 		t.Fatal(err)

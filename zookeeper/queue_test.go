@@ -32,7 +32,7 @@ func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 		"operator": func(c *client, _ context.CancelFunc) { op.delete(c.node) },
 		"cancelled": func(c *client, cancel context.CancelFunc) {
 			cancel()
-			<-c.turn
+			<-c.turn.Done
 			if err := c.Abandon(within(t, time.Minute), c.claim); err != nil {
 				t.Fatal(err)
 			}

@@ -84,7 +84,7 @@ func waitersTakeFiveRequests(t *testing.T, z *servers.ZooKeeper, weight, limit i
 	op := console(t, z.Addr())
 	const n = 6
 	var claims []*driver.Claim
-	var grants []chan outcome
+	var grants []*acquisition
 	d := raw(t, []string{z.Addr()}, locker.WithTTL(time.Minute))
 	first := kind("a", weight, limit)
 	take(t, d, first)
@@ -101,7 +101,7 @@ func waitersTakeFiveRequests(t *testing.T, z *servers.ZooKeeper, weight, limit i
 			t.Fatal(err)
 		}
 		for i, c := range claims {
-			g := await(t, grants[i], "grant").ok(t)
+			g := grants[i].Granted(t, patience)
 			if g.Token <= tokens {
 				t.Errorf("token %d after %d", g.Token, tokens)
 			}
@@ -231,7 +231,7 @@ func TestReleaseOfAllPermitsWakesNoHerd(t *testing.T) {
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	h := kind("a", permits, permits)
 	take(t, d, h)
-	var turns []chan outcome
+	var turns []*acquisition
 	for i := range waiters { // each in a session of its own, which the server counts watches by
 		turns = append(turns, begin(within(t, time.Minute), raw(t, []string{z.Addr()}), kind("a", 1, permits)))
 		op.length("a", i+2)
@@ -246,7 +246,7 @@ func TestReleaseOfAllPermitsWakesNoHerd(t *testing.T) {
 	}
 	release(t, d, h)
 	for _, turn := range turns[:permits] {
-		await(t, turn, "a turn").ok(t)
+		turn.Granted(t, patience)
 	}
 	stillWaits(t, turns[permits], d)
 }

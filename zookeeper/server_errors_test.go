@@ -38,7 +38,7 @@ func TestErrorsThatMayPass(t *testing.T) {
 					return m.refused == 3
 				})
 				release(t, holder, h)
-				await(t, turn, "the turn").ok(t)
+				turn.Granted(t, patience)
 				release(t, d, c)
 			})
 		}

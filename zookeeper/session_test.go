@@ -212,7 +212,7 @@ func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 	// The first connection after that asks for the session, and the second, which comes after it was over, for another.
 	eventually.Is(t, "a second connection", func() bool { return p.Stats().Accepted >= before+2 })
 	p.Heal()
-	g := await(t, turn, "the turn").ok(t)
+	g := turn.Granted(t, patience)
 	op.length(c.Name, 1)
 	_, stat, err := op.Get(op.nodeOf(c))
 	if err != nil || stat.EphemeralOwner == old.EphemeralOwner || stat.Czxid != g.Token>>spareBits {

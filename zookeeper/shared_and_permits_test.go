@@ -23,10 +23,10 @@ func TestReadersHoldTogetherAndNobodyIsOvertaken(t *testing.T) {
 	stillWaits(t, writer, a)
 	stillWaits(t, reader, b)
 	release(t, b, second)
-	await(t, writer, "the writer's turn").ok(t)
+	writer.Granted(t, patience)
 	stillWaits(t, reader, b)
 	release(t, a, w)
-	await(t, reader, "the reader's turn").ok(t)
+	reader.Granted(t, patience)
 	release(t, b, r)
 	op.length(n, 0)
 }
@@ -45,7 +45,7 @@ func TestPermits(t *testing.T) {
 	}
 	taken(t, d, kind(n, 1, 10))
 	var queue []*driver.Claim
-	var turns []chan outcome
+	var turns []*acquisition
 	for range 6 {
 		c := kind(n, 1, 10)
 		queue = append(queue, c)
@@ -55,7 +55,7 @@ func TestPermits(t *testing.T) {
 	last := waiting(t, op, d, big)
 	for i, j := range []int{3, 9, 0, 5, 7, 1} { // any order
 		release(t, d, held[j])
-		await(t, turns[i], "a turn").ok(t)
+		turns[i].Granted(t, patience)
 		if i+1 < len(turns) {
 			stillWaits(t, turns[i+1], d)
 		}
@@ -67,7 +67,7 @@ func TestPermits(t *testing.T) {
 		}
 	}
 	release(t, d, held[6])
-	await(t, last, "the turn of nine").ok(t) // beside one
-	take(t, d, trying(kind(n, 1, 100)))      // who allows more
+	last.Granted(t, patience)           // beside one
+	take(t, d, trying(kind(n, 1, 100))) // who allows more
 	taken(t, d, kind(n, 1, 10))
 }

@@ -35,7 +35,7 @@ func TestNodesOfUnknownFormStandInTheQueue(t *testing.T) {
 		if err := d.Evict(within(t, time.Minute), n, child); err != nil {
 			t.Fatal(err)
 		}
-		await(t, turn, "the turn after "+child).ok(t)
+		turn.Granted(t, patience)
 		release(t, d, c)
 	}
 	// Behind, it is in nobody's way.
@@ -46,5 +46,5 @@ func TestNodesOfUnknownFormStandInTheQueue(t *testing.T) {
 	next := shared(n)
 	turn := waiting(t, op, d, next)
 	release(t, d, c)
-	await(t, turn, "the turn").ok(t)
+	turn.Granted(t, patience)
 }
