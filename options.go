@@ -198,9 +198,10 @@ func Shared() AcquireOption {
 	return func(a *acquisition) error { return a.setKind(1, driver.All) }
 }
 
-// Permits takes k of the n permits that the name stands for: holders of one name together
-// never have more than n. All acquisitions of a name should give the same n. With
-// k = n the name is held alone.
+// Permits takes k of the n permits that the name stands for. Where all acquisitions of a
+// name give the same n, its holders together never have more than n, and with k = n the
+// name is held alone. (By the rule, a shared claim is granted beside any permits, and counts
+// as one of them for the permits behind it.)
 func Permits(k, n int) AcquireOption {
 	return func(a *acquisition) error {
 		if k < 1 || n < k || n > MaxPermits {
