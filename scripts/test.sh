@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The version that is known to work with the Go in go.mod.
-staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The version that is known to work with the Go in go.mod. It is installed once: "go run" of a version asks the proxy each time.
+staticcheck=v0.8.2
 
 # The newest release of Go; the tests run with the one before it, which go.mod names, or with a later one.
 newest=go1.27.1
@@ -41,13 +41,15 @@ fi
 
 # What runs no test gives way to the tests, which mostly wait, and is told at the end.
 analyse() {
-	local mod dir
+	local mod dir tools
+	tools=${XDG_CACHE_HOME:-$HOME/.cache}/locker/staticcheck-$staticcheck-$(go env GOVERSION)
+	[ -x "$tools/staticcheck" ] || GOBIN=$tools go install "honnef.co/go/tools/cmd/staticcheck@$staticcheck"
 	for mod in $modules; do
 		dir=$(dirname "$mod")
 		step "vet $dir"
 		go -C "$dir" vet -tags browser,consul ./... # with the tests that other targets run
 		step "staticcheck $dir"
-		(cd "$dir" && go run $staticcheck ./...)
+		(cd "$dir" && "$tools/staticcheck" ./...)
 	done
 	step "vet . for another system"
 	GOOS=darwin go vet ./...
