@@ -43,7 +43,7 @@ type input struct {
 	maybe bool // a downgrade that may never have taken effect
 	who   string
 	how   string // in which way the holding ended, or the acquisition failed
-	// Of an acquisition: when it was called, and when it had returned.
+	// when the acquisition was called, and when it had returned
 	called, granted int64
 }
 
@@ -352,8 +352,8 @@ func inOrder(all []*span) {
 }
 
 // narrow cuts off what the tokens rule out. A holding begins after all with lower tokens that can never hold the name together with
-// it have ended, or shared the name. So it leaves every order that the specification allows, and porcupine need not try the others, of which there are
-// very many where many wait at once. What is impossible is left as it is, to be refused.
+// it have ended, or shared the name. So it leaves every order that the specification allows, and porcupine need not try the
+// others, of which there are very many where many wait at once. What is impossible is left as it is, to be refused.
 func narrow(all []*span) {
 	slices.SortStableFunc(all, func(a, b *span) int { return cmp.Compare(a.l.Token, b.l.Token) })
 	latest := make(map[Share]int64) // of the earliest moments at which holdings with lower tokens have ended
