@@ -2,11 +2,9 @@ package conformance
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -199,48 +197,4 @@ func (d *defect) apply() Backend {
 		d.backend(&b)
 	}
 	return b
-}
-
-// recorder is the testing.TB of a case that is expected to fail.
-type recorder struct {
-	testing.TB // the real one, for what is not recorded
-
-	mu       sync.Mutex
-	texts    []string
-	fail     bool
-	cleanups []func()
-}
-
-func (r *recorder) Helper() {}
-func (r *recorder) note(fail bool, text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.fail = r.fail || fail
-	r.texts = append(r.texts, text)
-}
-
-func (r *recorder) Error(args ...any)            { r.note(true, fmt.Sprint(args...)) }
-func (r *recorder) Errorf(f string, args ...any) { r.note(true, fmt.Sprintf(f, args...)) }
-func (r *recorder) Log(args ...any)              { r.note(false, fmt.Sprint(args...)) }
-func (r *recorder) Logf(f string, args ...any)   { r.note(false, fmt.Sprintf(f, args...)) }
-func (r *recorder) Fatal(args ...any)            { panic(fmt.Sprint(args...)) }
-func (r *recorder) Fatalf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
-func (r *recorder) Skipf(f string, args ...any)  { r.note(false, fmt.Sprintf(f, args...)) }
-
-func (r *recorder) Cleanup(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cleanups = append(r.cleanups, f)
-}
-
-func (r *recorder) clean() {
-	for i := len(r.cleanups) - 1; i >= 0; i-- {
-		r.cleanups[i]()
-	}
-}
-
-func (r *recorder) text() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.texts, "\n")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/lateness"
+	"github.com/seed80cd6120/locker/internal/mustfail"
 	"github.com/seed80cd6120/locker/internal/underway"
 )
 
@@ -101,18 +102,15 @@ func finds(t *testing.T, d *defect, cs *testCase, k *kind, late *lateness.Meter,
 	b.check(t)
 	r := newRunner(&b)
 	r.late, r.limit = late, limit
-	rec := &recorder{TB: t}
-	r.run(rec, cs, k)
-	rec.clean()
-	text := rec.text()
+	text, failed := mustfail.Run(t, func(t testing.TB) { r.run(t, cs, k) })
 	switch {
-	case !rec.fail:
+	case !failed:
 		text = fmt.Sprintf("%s passes although: %s (late by %v) %s", cs.name, d.name, late.Worst(time.Now().Add(-5*time.Second)), text)
 	case !strings.Contains(text, cs.says):
 		t.Errorf("the failure does not say what was broken:\n%s", text)
 	}
 	t.Log(text)
-	return rec.fail
+	return failed
 }
 
 // A lock that is slow where no promise says how quick it is passes.
@@ -181,25 +179,26 @@ func TestWatchdog(t *testing.T) {
 	b := remoteBackend()
 	r := runnerOf(t, &b)
 	r.limit = 200 * time.Millisecond
-	rec := &recorder{TB: t}
 	block := make(chan struct{})
-	r.run(rec, &testCase{name: "X/Hangs", promise: 6, says: "Every call returns.", run: func(c *C) { <-block }}, nil)
-	close(block)
-	rec.clean()
+	text, _ := mustfail.Run(t, func(t testing.TB) {
+		r.run(t, &testCase{name: "X/Hangs", promise: 6, says: "Every call returns.", run: func(c *C) { <-block }}, nil)
+		close(block)
+	})
 	for _, want := range []string{"hangs", "Every call returns.", "TestWatchdog.func"} {
-		if !strings.Contains(rec.text(), want) {
-			t.Errorf("%q is not in:\n%s", want, rec.text())
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
 		}
 	}
 }
 
 func TestPanicIsFailure(t *testing.T) {
 	b := remoteBackend()
-	rec := &recorder{TB: t}
-	runnerOf(t, &b).run(rec, &testCase{name: "X/Panics", promise: 7, says: "Twice is harmless.", run: func(c *C) { panic("boo") }}, nil)
-	rec.clean()
-	if !rec.fail || !strings.Contains(rec.text(), "boo") {
-		t.Error(rec.text())
+	r := runnerOf(t, &b)
+	text, failed := mustfail.Run(t, func(t testing.TB) {
+		r.run(t, &testCase{name: "X/Panics", promise: 7, says: "Twice is harmless.", run: func(c *C) { panic("boo") }}, nil)
+	})
+	if !failed || !strings.Contains(text, "boo") {
+		t.Error(text)
 	}
 }
 
@@ -232,17 +231,9 @@ func TestNotRun(t *testing.T) {
 			b := Backend{RequireAll: all, New: memoryHarness}
 			r := runnerOf(t, &b)
 			r.last = true // as if it was run again
-			rec := &recorder{TB: t}
-			func() {
-				defer func() {
-					if p := recover(); p != nil {
-						rec.Error(p)
-					}
-				}()
-				r.run(rec, x.cs, x.kind)
-			}()
-			if rec.fail != all || !strings.Contains(rec.text(), x.why) {
-				t.Errorf("%s, RequireAll %v: failed %v: %s", x.cs.name, all, rec.fail, rec.text())
+			text, failed := mustfail.Run(t, func(t testing.TB) { r.run(t, x.cs, x.kind) })
+			if failed != all || !strings.Contains(text, x.why) {
+				t.Errorf("%s, RequireAll %v: failed %v: %s", x.cs.name, all, failed, text)
 			}
 			if !strings.Contains(r.summary(), x.cs.title(x.kind)) {
 				t.Errorf("summary: %s", r.summary())
@@ -296,15 +287,15 @@ func TestNoAnswerIsUndecided(t *testing.T) {
 			r.late.Stop()
 			time.Sleep(600 * time.Millisecond) // the meter has not run for so long
 		}
-		rec := &recorder{TB: t}
-		r.run(rec, &testCase{name: "X/NoAnswer", promise: 7, says: "x", run: func(c *C) {
+		cs := &testCase{name: "X/NoAnswer", promise: 7, says: "x", run: func(c *C) {
 			if x.over { // the time of the case is
 				c.cancel()
 			}
 			c.expect(x.err, locker.ErrNotAcquired, "TryAcquire")
-		}}, nil)
-		if undecided := len(r.again) > 0; undecided != x.undecided || rec.fail == x.undecided {
-			t.Errorf("%+v: undecided %t, failed %t: %s", x, undecided, rec.fail, rec.text())
+		}}
+		text, failed := mustfail.Run(t, func(t testing.TB) { r.run(t, cs, nil) })
+		if undecided := len(r.again) > 0; undecided != x.undecided || failed == x.undecided {
+			t.Errorf("%+v: undecided %t, failed %t: %s", x, undecided, failed, text)
 		}
 		if !x.late {
 			r.late.Stop()

@@ -1,24 +1,11 @@
 package eventually
 
 import (
-	"fmt"
-	"runtime"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/mustfail"
 )
-
-// fatal notes what a test would die of.
-type fatal struct {
-	testing.TB
-	said string
-}
-
-func (f *fatal) Helper() {}
-
-func (f *fatal) Fatalf(format string, args ...any) {
-	f.said = fmt.Sprintf(format, args...)
-	runtime.Goexit()
-}
 
 func TestWithin(t *testing.T) {
 	var looks int
@@ -31,14 +18,10 @@ func TestWithin(t *testing.T) {
 		return looks == 2
 	})
 
-	var f fatal
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		Within(&f, 10*time.Millisecond, "pigs fly", func() bool { return false })
-	}()
-	<-done
-	if f.said != "not within 10ms: pigs fly" {
-		t.Errorf("it said %q", f.said)
+	said, _ := mustfail.Run(t, func(t testing.TB) {
+		Within(t, 10*time.Millisecond, "pigs fly", func() bool { return false })
+	})
+	if said != "not within 10ms: pigs fly" {
+		t.Errorf("it said %q", said)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/mustfail"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -153,29 +153,6 @@ type numbered struct {
 
 func (n numbered) Token() int64 { return n.n }
 
-// jury takes down the failures of a test instead of failing.
-type jury struct {
-	testing.TB
-	mu    sync.Mutex
-	found []string
-}
-
-func (j *jury) add(text string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.found = append(j.found, text)
-}
-
-func (j *jury) Failed() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.found) > 0
-}
-func (j *jury) Error(args ...any)                 { j.add(fmt.Sprint(args...)) }
-func (j *jury) Errorf(format string, args ...any) { j.add(fmt.Sprintf(format, args...)) }
-func (j *jury) Fatal(args ...any)                 { j.Error(args...); runtime.Goexit() }
-func (j *jury) Fatalf(format string, args ...any) { j.Errorf(format, args...); runtime.Goexit() }
-
 // accused runs something on a broken lock and returns what it was found to do.
 func accused(t *testing.T, l lane, kind string, run func(t testing.TB, s *Servers)) string {
 	t.Parallel()
@@ -184,16 +161,9 @@ func accused(t *testing.T, l lane, kind string, run func(t testing.TB, s *Server
 	b.Name = kind
 	s := StartOn(t, b)
 	s.Access.Kind, s.Pictures = kind, t.TempDir()
-	j := &jury{TB: t}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		run(j, s)
-	}()
-	<-done
-	all := strings.Join(j.found, "\n")
-	t.Logf("found: %.500s", all)
-	return all
+	found, _ := mustfail.Run(t, func(t testing.TB) { run(t, s) })
+	t.Logf("found: %.500s", found)
+	return found
 }
 
 // A campaign finds locks that do not exclude, or give tokens twice.

@@ -3,13 +3,12 @@ package servers
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/locktest"
+	"github.com/seed80cd6120/locker/internal/mustfail"
 )
 
 func TestGivenServers(t *testing.T) {
@@ -59,17 +58,6 @@ func TestGivenServers(t *testing.T) {
 	mustDo(t, r, "PING")
 }
 
-// failing is the TB of a test that has to fail.
-type failing struct {
-	testing.TB
-	said string
-}
-
-func (f *failing) Fatal(args ...any) {
-	f.said = fmt.Sprint(args...)
-	runtime.Goexit()
-}
-
 func TestMissingPrograms(t *testing.T) {
 	for _, env := range []string{EnvRedis, EnvZooKeeper, EnvEtcd} {
 		t.Setenv(env, "")
@@ -91,13 +79,7 @@ func TestMissingPrograms(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	f, done := &failing{TB: t}, make(chan struct{})
-	go func() {
-		defer close(done)
-		NewRedis(f, RedisOptions{})
-	}()
-	<-done
-	if f.said != noRedis.Error() {
-		t.Errorf("a test without the program says %q", f.said)
+	if said, _ := mustfail.Run(t, func(t testing.TB) { NewRedis(t, RedisOptions{}) }); said != noRedis.Error() {
+		t.Errorf("a test without the program says %q", said)
 	}
 }
