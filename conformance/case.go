@@ -37,7 +37,7 @@ type C struct {
 	clients   []*client
 	viewing   *client // by which the case only inspects, nil if it has not yet
 	heals     []func()
-	children  []*child
+	children  []*childProcess
 }
 
 // longTTL is used where nothing is to expire while the case runs.

@@ -22,7 +22,7 @@ var exclusionCases = []*testCase{
 	newCase("Exclusion/Processes", 1).needing(process).proves(
 		"Two holders of one name never overlap: separate processes.",
 		func(c *C) {
-			children := []*child{c.spawn(longTTL), c.spawn(longTTL)}
+			children := []*childProcess{c.spawn(longTTL), c.spawn(longTTL)}
 			own := c.open()
 			var rec record
 			for d := 700 * time.Millisecond; ; d *= 4 {

@@ -196,10 +196,10 @@ var lossCases = []*testCase{
 			c.tokensRise(ch.acquire(c.x).Token)
 			watched := ch.ask(order{Do: "watch", Name: c.x})
 			p := c.waiter()
-			c.must(suspend(ch.cmd.Process), "SIGSTOP")
+			c.must(ch.process.Pause(), "SIGSTOP")
 			second := p.held(c.b.TTL + soon)
 			look := ch.ask(order{Do: "look", Name: c.x})
-			c.must(proceed(ch.cmd.Process), "SIGCONT")
+			c.must(ch.process.Resume(), "SIGCONT")
 			if r := look.answer(); r.Kind != "lost" {
 				c.errorf("the first look after the pause says %q", r.Kind)
 			}

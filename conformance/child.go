@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/child"
 )
 
 // childEnv holds the address of the store in a process that was started by the
@@ -42,21 +44,20 @@ type reply struct {
 	Spans []span
 }
 
-// child is another process as the suite sees it.
-type child struct {
-	c      *C
-	cmd    *exec.Cmd
-	orders *json.Encoder
+// childProcess is another process as the suite sees it.
+type childProcess struct {
+	c       *C
+	process *child.Process
+	orders  *json.Encoder
 
 	mu      sync.Mutex
 	next    int
 	waiting map[int]chan reply
-	output  strings.Builder
-	gone    chan struct{}
+	output  strings.Builder // but for answers
 }
 
 // spawn starts a child with a client open.
-func (c *C) spawn(ttl time.Duration) *child {
+func (c *C) spawn(ttl time.Duration) *childProcess {
 	c.tb.Helper()
 	var pattern []string
 	top := c.top()
@@ -65,21 +66,15 @@ func (c *C) spawn(ttl time.Duration) *child {
 	}
 	cmd := exec.Command(os.Args[0], "-test.run="+strings.Join(pattern, "/"), "-test.timeout=5m", "-test.count=1")
 	cmd.Env = append(os.Environ(), childEnv+"="+c.h.Address)
-	in, err := cmd.StdinPipe()
+	p, err := child.Open(cmd)
 	c.must(err, "child process")
-	out, err := cmd.StdoutPipe()
-	c.must(err, "child process")
-	ch := &child{c: c, cmd: cmd, orders: json.NewEncoder(in), waiting: make(map[int]chan reply), gone: make(chan struct{})}
-	cmd.Stderr = &lockedWriter{mu: &ch.mu, to: &ch.output}
-	c.must(cmd.Start(), "child process")
+	ch := &childProcess{c: c, process: p, orders: json.NewEncoder(p), waiting: make(map[int]chan reply)}
 	go func() {
-		defer close(ch.gone)
-		lines := bufio.NewScanner(out)
+		lines := bufio.NewScanner(p)
 		lines.Buffer(nil, 1<<24)
 		for lines.Scan() {
 			ch.heard(lines.Text())
 		}
-		_ = cmd.Wait()
 	}()
 	c.mu.Lock()
 	c.children = append(c.children, ch)
@@ -94,18 +89,7 @@ func (c *C) top() string { return strings.TrimSuffix(c.tb.Name(), "/"+subtestNam
 // subtestName is how package testing writes a name.
 func subtestName(name string) string { return strings.ReplaceAll(name, " ", "_") }
 
-type lockedWriter struct {
-	mu *sync.Mutex
-	to *strings.Builder
-}
-
-func (w *lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(p)
-}
-
-func (ch *child) heard(line string) {
+func (ch *childProcess) heard(line string) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	text, is := strings.CutPrefix(line, marker)
@@ -126,12 +110,12 @@ func (ch *child) heard(line string) {
 
 // asked is an order under way.
 type asked struct {
-	ch *child
+	ch *childProcess
 	do string
 	r  chan reply
 }
 
-func (ch *child) ask(o order) *asked {
+func (ch *childProcess) ask(o order) *asked {
 	ch.mu.Lock()
 	ch.next++
 	o.ID = ch.next
@@ -154,7 +138,7 @@ func (a *asked) answer() reply {
 	select {
 	case r := <-a.r:
 		return r
-	case <-a.ch.gone:
+	case <-a.ch.process.Ended():
 		c.fatalf("the child process ended before it could %s; its output:\n%s", a.do, a.ch.said())
 	case <-c.ctx.Done():
 		c.fatalf("the child process does not answer to %q; its output:\n%s", a.do, a.ch.said())
@@ -172,21 +156,21 @@ func (a *asked) must(what string) reply {
 	return r
 }
 
-func (ch *child) said() string {
+func (ch *childProcess) said() string {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return ch.output.String()
+	return ch.output.String() + ch.process.Said()
 }
 
-func (ch *child) acquire(name string) reply {
+func (ch *childProcess) acquire(name string) reply {
 	ch.c.tb.Helper()
 	return ch.ask(order{Do: "acquire", Name: name}).must("acquire " + name)
 }
 
 // kill ends the child as kill -9 does, and returns the moment before that.
-func (ch *child) kill() (died time.Time) {
+func (ch *childProcess) kill() (died time.Time) {
 	died = time.Now()
-	_ = ch.cmd.Process.Kill()
-	<-ch.gone
+	ch.process.Kill()
+	_ = ch.process.Close()
 	return died
 }

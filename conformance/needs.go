@@ -1,5 +1,7 @@
 package conformance
 
+import "github.com/seed80cd6120/locker/internal/child"
+
 // need is what a case cannot do without: claims of the backend, hooks of the
 // harness.
 type need int
@@ -61,7 +63,7 @@ func (n need) claims(b *Backend) (why string, isHook bool) {
 	case n&process == 0:
 	case b.DialClient == nil:
 		return "needs Backend.Dial", true
-	case !canSignal:
+	case !child.CanPause:
 		return "needs a system with SIGSTOP", true
 	}
 	return "", false

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/child"
 )
 
 const (
@@ -75,14 +77,10 @@ func Main() {
 	os.Exit(0)
 }
 
-// Process is a child that runs.
+// Process is a child that plays a role.
 type Process struct {
-	cmd   *exec.Cmd
-	in    io.WriteCloser
+	*child.Process
 	lines chan string
-	errs  *strings.Builder
-	done  chan struct{}
-	err   error
 }
 
 // Start starts a child in a role. args are given to it as JSON.
@@ -95,25 +93,18 @@ func Start(role string, args any) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{cmd: exec.Command(self), lines: make(chan string, 64), errs: &strings.Builder{}, done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), envRole+"="+role, envArgs+"="+string(encoded))
-	p.cmd.Stderr = p.errs
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), envRole+"="+role, envArgs+"="+string(encoded))
+	c, err := child.Open(cmd)
 	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start a child: %w", err)
 	}
+	p := &Process{c, make(chan string, 64)}
 	go func() {
-		for s := bufio.NewScanner(out); s.Scan(); {
+		for s := bufio.NewScanner(c); s.Scan(); {
 			p.lines <- s.Text()
 		}
-		p.err = p.cmd.Wait()
-		close(p.done)
+		<-c.Ended()
 		close(p.lines)
 	}()
 	return p, nil
@@ -121,7 +112,7 @@ func Start(role string, args any) (*Process, error) {
 
 // Say sends the child a line.
 func (p *Process) Say(line string) error {
-	_, err := io.WriteString(p.in, line+"\n")
+	_, err := io.WriteString(p, line+"\n")
 	return err
 }
 
@@ -130,7 +121,7 @@ func (p *Process) Hear(ctx context.Context) (string, error) {
 	select {
 	case line, ok := <-p.lines:
 		if !ok {
-			return "", fmt.Errorf("the child ended (%v): %s", p.err, strings.TrimSpace(p.errs.String()))
+			return "", fmt.Errorf("the child ended (%v): %s", p.Err(), strings.TrimSpace(p.Said()))
 		}
 		return line, nil
 	case <-ctx.Done():
@@ -138,36 +129,14 @@ func (p *Process) Hear(ctx context.Context) (string, error) {
 	}
 }
 
-// Kill ends the child by SIGKILL. Its moment is before the return of this call.
-func (p *Process) Kill() error { return p.signal(syscall.SIGKILL) }
-
-// Pause stops the child in its tracks, Resume lets it go on.
-func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
-
-// Resume lets a paused child go on.
-func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
-
-func (p *Process) signal(sig os.Signal) error {
-	if err := p.cmd.Process.Signal(sig); !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return nil
-}
-
-// Close ends the child if it still runs and waits until it is gone.
+// Close ends the conversation, upon which a child ends, stopped or not; one that takes longer than two seconds is killed.
 func (p *Process) Close() error {
-	err := errors.Join(p.in.Close(), p.Resume())
-	select {
-	case <-p.done:
-	case <-time.After(2 * time.Second):
-		err = errors.Join(err, p.Kill())
-		go func() { // nobody listens any more
-			for range p.lines {
-			}
-		}()
-		<-p.done
-	}
-	return err
+	err := p.Process.Close()
+	go func() { // nobody listens any more
+		for range p.lines {
+		}
+	}()
+	return errors.Join(err, p.End(syscall.SIGCONT, 2*time.Second))
 }
 
 // Group is several children.

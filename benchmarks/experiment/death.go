@@ -77,7 +77,7 @@ func doDeath(ctx context.Context, c *Cell) error {
 	if c.Case.How == cleanEnd {
 		err = holder.Say("close")
 	} else {
-		err = holder[0].Kill()
+		holder[0].Kill()
 	}
 	if err != nil {
 		return err

@@ -1,37 +1,189 @@
-// Package child starts processes that do not outlive this one.
+// Package child runs processes that do not outlive this one.
 package child
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"runtime"
+	"runtime/pprof"
 	"sync"
+	"syscall"
+	"time"
 )
 
-// BackgroundFunc is the name of the one function whose goroutine stays for the life of this process, for
-// goleak.IgnoreAnyFunction.
-const BackgroundFunc = "github.com/seed80cd6120/locker/internal/child.startAll"
+// Process is a child that runs or has ended.
+type Process struct {
+	Family bool // its children are stopped, continued and killed with it
 
-// starts are calls for the thread that starts all children.
-var starts = sync.OnceValue(func() chan<- func() {
-	c := make(chan func())
-	go startAll(c)
-	return c
-})
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has ended
+	err   error         // then: how
 
-// startAll makes the calls on one thread that never ends: Linux takes the end of the starting thread, not of
-// the process, for the death of the parent.
-func startAll(starts <-chan func()) {
-	runtime.LockOSThread()
-	for start := range starts {
-		start()
+	in   io.WriteCloser // of a child that was started by Open
+	out  io.ReadCloser
+	said *output
+}
+
+// Start starts cmd; it returns when the child runs.
+func Start(cmd *exec.Cmd) (*Process, error) {
+	p := &Process{cmd: cmd, ended: make(chan struct{})}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	endWithParent(cmd.SysProcAttr)
+	started := make(chan error, 1)
+	go func() {
+		pprof.SetGoroutineLabels(context.Background()) // those of the caller say who has to wait for its goroutines
+		// To Linux the parent is the thread that started the child: it is kept until the child has ended.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		release, err := guard(cmd.Process.Pid)
+		if err != nil {
+			_ = cmd.Process.Kill()
+		}
+		started <- err
+		p.err = cmd.Wait()
+		release()
+		close(p.ended)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Open is Start of a child with which this process talks: Write is what the child reads from its standard input, Read what it
+// writes to its standard output. What it writes to standard error is kept for Said.
+func Open(cmd *exec.Cmd) (*Process, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, w, err := os.Pipe() // with StdoutPipe what was not read when the child ends would be lost
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	said := new(output)
+	cmd.Stdout, cmd.Stderr = w, said
+	p, err := Start(cmd)
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), out.Close())
+	}
+	p.in, p.out, p.said = in, out, said
+	return p, nil
+}
+
+func (p *Process) Read(b []byte) (int, error) {
+	n, err := p.out.Read(b)
+	if err != nil {
+		_ = p.out.Close()
+	}
+	return n, err
+}
+
+func (p *Process) Write(b []byte) (int, error) { return p.in.Write(b) }
+
+// Close ends the child's standard input. What the child writes after that can still be read.
+func (p *Process) Close() error { return p.in.Close() }
+
+// Said returns what the child has written to standard error.
+func (p *Process) Said() string { return p.said.String() }
+
+// PID returns the child's process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Ended returns a channel that is closed when the child has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Err returns how the child has ended, nil after status 0. It may be called when Ended is closed.
+func (p *Process) Err() error { return p.err }
+
+// Running reports whether the child has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
 	}
 }
 
-// Prepare starts what stays for the life of this process.
-func Prepare() { starts() }
+// Pause stops the child; it returns when the child has stopped.
+func (p *Process) Pause() error { return p.Signal(sigStop) }
 
-// Start calls start, which starts a process with [Attributes], and returns its error.
-func Start(start func() error) error {
-	answer := make(chan error, 1)
-	starts() <- func() { answer <- start() }
-	return <-answer
+// Resume lets a child that is stopped go on.
+func (p *Process) Resume() error { return p.Signal(sigCont) }
+
+// Kill ends the child, stopped or not; it returns when the child has ended.
+func (p *Process) Kill() {
+	_ = p.Signal(syscall.SIGKILL)
+	<-p.ended
+}
+
+// Signal sends sig to the child; it returns os.ErrProcessDone if the child has ended.
+func (p *Process) Signal(sig syscall.Signal) error {
+	switch {
+	case !p.Running():
+		return os.ErrProcessDone
+	case !p.Family && sig == sigStop:
+		return stop(p.cmd.Process)
+	case !p.Family, sig == syscall.SIGTERM, sig == syscall.SIGINT: // it ends its children itself
+		return p.cmd.Process.Signal(sig)
+	}
+	err := stop(p.cmd.Process) // one that is stopped makes no more children
+	children := childrenOf(p.PID())
+	for _, child := range children {
+		if c, err := os.FindProcess(child); err == nil {
+			_ = c.Signal(sig)
+		}
+	}
+	if sig != sigStop {
+		err = p.cmd.Process.Signal(sig)
+	}
+	if sig == syscall.SIGKILL {
+		awaitEnd(children)
+	}
+	return err
+}
+
+// End sends sig to the child, stopped or not, and waits until it has ended. A child that has not ended after within is killed.
+func (p *Process) End(sig syscall.Signal, within time.Duration) error {
+	for _, sig := range []syscall.Signal{sig, syscall.SIGKILL} {
+		_ = p.Signal(sig)
+		_ = p.Resume()
+		select {
+		case <-p.ended:
+			return nil
+		case <-time.After(within):
+		}
+	}
+	return fmt.Errorf("process %d is still there %v after SIGKILL", p.PID(), within)
+}
+
+// output keeps what a child writes while others read it.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/child"
 	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
 	"github.com/seed80cd6120/locker/internal/lateness"
@@ -93,19 +92,24 @@ func Child() {
 	spec := os.Getenv(envChild)
 	pulse = lateness.Start(50 * time.Millisecond)
 	if spec == "" {
-		child.Prepare()
 		return
 	}
 	var r role
 	err := json.Unmarshal([]byte(spec), &r)
 	if err == nil {
-		err = r.play(pipes{os.Stdin, os.Stdout})
+		err = r.play(parent{os.Stdin, os.Stdout})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
 		os.Exit(3)
 	}
 	os.Exit(0)
+}
+
+// parent is the other side of a child.
+type parent struct {
+	io.Reader
+	io.WriteCloser
 }
 
 // user carries out orders.

@@ -1,17 +1,14 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/rpc"
 	"os"
 	"os/exec"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/child"
@@ -23,22 +20,10 @@ import (
 type Process struct {
 	Name string
 
-	cmd    *exec.Cmd
+	child  *child.Process
 	calls  *rpc.Client
-	stderr bytes.Buffer  // to be read when the process has ended
-	ended  chan struct{} // closed when it has
-	err    error         // how
-	killed atomic.Bool   // on purpose
+	killed atomic.Bool // on purpose
 }
-
-// pipes are the two ends by which processes talk.
-type pipes struct {
-	io.ReadCloser
-	out io.WriteCloser
-}
-
-func (p pipes) Write(b []byte) (int, error) { return p.out.Write(b) }
-func (p pipes) Close() error                { return errors.Join(p.out.Close(), p.ReadCloser.Close()) }
 
 // startProcess starts this test binary again, to play r.
 func startProcess(ctx context.Context, r role) (*Process, error) {
@@ -50,34 +35,18 @@ func startProcess(ctx context.Context, r role) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Name: r.Name, cmd: exec.Command(self), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), envChild+"="+string(spec))
-	p.cmd.SysProcAttr = child.Attributes()
-	p.cmd.Stderr = &p.stderr
-	in, err := p.cmd.StdinPipe()
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), envChild+"="+string(spec))
+	c, err := child.Open(cmd)
 	if err != nil {
 		return nil, err
 	}
-	answers, out, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	p.cmd.Stdout = out
-	err = child.Start(p.cmd.Start)
-	out.Close()
-	if err != nil {
-		return nil, errors.Join(err, answers.Close())
-	}
-	p.calls = rpc.NewClient(pipes{answers, in})
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.ended)
-	}()
+	p := &Process{Name: r.Name, child: c, calls: rpc.NewClient(c)}
 	select {
 	case ready := <-p.send(Order{Op: "ready"}, &Answer{}):
 		if ready.Error != nil {
-			<-p.ended
-			return nil, fmt.Errorf("process %s did not come up: %w\n%s", p.Name, p.err, &p.stderr)
+			<-p.child.Ended()
+			return nil, fmt.Errorf("process %s did not come up: %w\n%s", p.Name, p.child.Err(), p.child.Said())
 		}
 		return p, nil
 	case <-ctx.Done():
@@ -143,14 +112,13 @@ func (r *Remote) do(op string, within time.Duration) error {
 }
 
 // Stop stops the process, and returns when it has stopped; Continue lets it go on.
-func (p *Process) Stop() error     { return child.Stop(p.cmd.Process.Pid) }
-func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *Process) Stop() error     { return p.child.Pause() }
+func (p *Process) Continue() error { return p.child.Resume() }
 
 // Kill ends the process with SIGKILL and returns when it is gone.
 func (p *Process) Kill() {
 	p.killed.Store(true)
-	_ = p.cmd.Process.Kill()
-	<-p.ended
+	p.child.Kill()
 	_ = p.calls.Close()
 }
 
@@ -163,7 +131,7 @@ func (p *Process) Close(within time.Duration) error {
 	_, err := p.do(Order{Op: "close", Within: within})
 	_ = p.calls.Close()
 	select {
-	case <-p.ended:
+	case <-p.child.Ended():
 	case <-time.After(20 * time.Second):
 		p.Kill()
 		return fmt.Errorf("process %s does not end", p.Name)
@@ -171,8 +139,8 @@ func (p *Process) Close(within time.Duration) error {
 	if errors.Is(err, errEnded) {
 		err = nil // what follows says more
 	}
-	if p.err != nil {
-		err = errors.Join(err, fmt.Errorf("process %s: %w\n%s", p.Name, p.err, &p.stderr))
+	if p.child.Err() != nil {
+		err = errors.Join(err, fmt.Errorf("process %s: %w\n%s", p.Name, p.child.Err(), p.child.Said()))
 	}
 	return err
 }

@@ -133,7 +133,7 @@ func TestProcessDies(t *testing.T) {
 	if c := <-waiting; c.Error == nil {
 		t.Errorf("the dead have answered: %+v", c.Reply)
 	}
-	if p.cmd.ProcessState == nil {
+	if p.child.Running() {
 		t.Error("it was not waited for")
 	}
 	if _, _, err := p.Acquire(soon, "x"); !errors.Is(err, errEnded) {
@@ -155,7 +155,7 @@ func TestProcessFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = p.calls.Close() // as if this process had died
-	<-p.ended
+	<-p.child.Ended()
 	if err := p.Close(soon); err == nil || !strings.Contains(err.Error(), "the parent is gone: EOF") {
 		t.Errorf("a process that ended by itself: %v", err)
 	}

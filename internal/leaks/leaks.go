@@ -36,7 +36,7 @@ func Main(m *testing.M) {
 func left() error {
 	end := time.Now().Add(patience)
 	for {
-		err := goleak.Find(goleak.IgnoreAnyFunction(servers.BackgroundFunc))
+		err := goleak.Find()
 		if err == nil || time.Now().After(end) {
 			return err
 		}

@@ -49,10 +49,10 @@ func (s *Server) signal(sig syscall.Signal) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc == nil || s.proc.exited() {
+	if s.proc == nil || !s.proc.Running() {
 		return fmt.Errorf("%v to %s at %s: %w", sig, s.kind, s.addr, ErrNotRunning)
 	}
-	return s.proc.signal(sig)
+	return s.proc.Signal(sig)
 }
 
 func (s *Server) end(sig syscall.Signal) error {
@@ -71,7 +71,7 @@ func (s *Server) endLocked(sig syscall.Signal) error {
 	if sig == syscall.SIGTERM && s.family {
 		sig = syscall.SIGINT // PostgreSQL waits for its clients to leave after SIGTERM
 	}
-	if err := s.proc.end(sig, stopTimeout); err != nil {
+	if err := s.proc.End(sig, stopTimeout); err != nil {
 		return fmt.Errorf("end %s at %s: %w", s.kind, s.addr, err)
 	}
 	s.proc = nil
@@ -126,14 +126,14 @@ func (s *Server) startLocked(ctx context.Context) error {
 	}
 	s.proc = proc
 	err = Poll(ctx, func(context.Context) error {
-		if proc.exited() {
+		if !proc.Running() {
 			log := s.Log()
 			if strings.Contains(log, "ddress already in use") {
 				return final(fmt.Errorf("%w: %s", errPortTaken, log))
 			}
-			return final(fmt.Errorf("it ended (%s); its log ends:\n%s", proc.status(), log))
+			return final(fmt.Errorf("it ended (%v); its log ends:\n%s", proc.Err(), log))
 		}
-		return s.ports[0].ownedBy(proc.pid)
+		return s.ports[0].ownedBy(proc.PID())
 	})
 	if err != nil {
 		_ = s.endLocked(syscall.SIGKILL)

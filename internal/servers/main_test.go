@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	if code == 0 {
-		if err := goleak.Find(goleak.IgnoreAnyFunction(BackgroundFunc)); err != nil {
+		if err := goleak.Find(); err != nil {
 			fmt.Println(err)
 			code = 1
 		}

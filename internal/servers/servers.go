@@ -39,12 +39,6 @@
 // Stop, Pause, Resume and Restart return [ErrNotOurs], and it is neither emptied nor
 // stopped. A server with options, a replica, a Sentinel or a Redis Cluster is always
 // started here.
-//
-// # Goroutines
-//
-// Starting a first server leaves one goroutine behind for the life of the process,
-// whose function is named by [BackgroundFunc], for goleak.IgnoreAnyFunction.
-// There are no others.
 package servers
 
 import (
@@ -60,10 +54,6 @@ import (
 
 	"github.com/seed80cd6120/locker/internal/child"
 )
-
-// BackgroundFunc is the name of the one function whose goroutine stays for the life of
-// the process, for goleak.IgnoreAnyFunction.
-const BackgroundFunc = child.BackgroundFunc
 
 var (
 	// ErrNotOurs is returned when something is to be done to a server that was not
@@ -105,7 +95,7 @@ type Server struct {
 
 	mu   sync.Mutex
 	args []string // further arguments of the program
-	proc *process
+	proc *child.Process
 	gone bool // closed for good
 }
 
@@ -137,10 +127,10 @@ func (s *Server) CAFile() string {
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc == nil || s.proc.exited() {
+	if s.proc == nil || !s.proc.Running() {
 		return 0
 	}
-	return s.proc.pid
+	return s.proc.PID()
 }
 
 // Dir returns the folder in which the server keeps its data and its log, or "" if

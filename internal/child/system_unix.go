@@ -1,10 +1,9 @@
-//go:build !linux
+//go:build unix && !linux
 
-package servers
+package child
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -13,35 +12,33 @@ import (
 	"time"
 )
 
-// guardChild lets a shell wait for the end of a pipe whose other end this process
-// holds. When this process dies, the system closes it and the shell kills the child.
-func guardChild(pid int) (io.Closer, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
+// CanPause says whether this system can stop a process.
+const CanPause = true
+
+const sigStop, sigCont = syscall.SIGSTOP, syscall.SIGCONT
+
+func endWithParent(*syscall.SysProcAttr) {}
+
+// guard lets a shell wait for the end of a pipe whose other end this process holds. When this process dies, the system
+// closes it and the shell kills the child; release sends the shell away.
+func guard(pid int) (release func(), err error) {
 	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("read word || kill -9 %d", pid))
-	cmd.Stdin = r
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		w.Close()
-		return nil, err
+	pipe, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
-	return &guard{w, cmd}, nil
+	if err != nil {
+		return func() {}, err
+	}
+	return func() {
+		_, _ = fmt.Fprintln(pipe, "done")
+		_ = cmd.Wait()
+	}, nil
 }
 
-type guard struct {
-	pipe *os.File
-	cmd  *exec.Cmd
-}
-
-// Close sends the shell away without killing anybody.
-func (g *guard) Close() error {
-	_, _ = g.pipe.WriteString("done\n")
-	_ = g.pipe.Close()
-	return g.cmd.Wait()
-}
+// stop sends SIGSTOP. Here it does not wait until the child has stopped.
+func stop(p *os.Process) error { return p.Signal(sigStop) }
 
 // childrenOf returns the processes that a child has started and that live.
 func childrenOf(pid int) (all []int) {
