@@ -29,7 +29,7 @@ compare:
 figures:
 	go -C benchmarks run ./compare -from results/report.json -out none -page ../docs/comparison.md
 
-# All tests twenty times on a machine that is kept busy; RUNS and LOAD say how often and how busy.
+# All tests twenty times on a machine that is kept busy; RUNS, SIDE and LOAD say how often and how busy.
 soak: setup
 	@scripts/soak.sh
 

@@ -1,34 +1,52 @@
 #!/bin/bash
-# Runs all tests RUNS times (20) beside LOAD processes (14) that use the processors without a pause: two cores
-# then have a load of 16 and more. It ends with status 1 if a test failed in any run, and says where the output of those runs is.
+# Runs all tests RUNS times (20), SIDE of the runs (3) at a time, beside LOAD processes (4) that use the processors without a
+# pause: two cores then have a load of 16 and more. It ends with status 1 if a test failed in any run, and says where the output of
+# those runs is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${RUNS:-20}
-load=${LOAD:-14}
+side=${SIDE:-3}
+load=${LOAD:-4}
 
 logs=$(mktemp -d)
 set -m # a process group for each, so that nothing outlives this script
 hogs=()
-runner=
-trap 'kill -- ${hogs[@]/#/-} ${runner:+-$runner} 2>/dev/null || true' EXIT
+runners=()
+trap 'kill -- ${hogs[@]/#/-} ${runners[@]/#/-} 2>/dev/null || true' EXIT
 trap 'exit 130' INT TERM
 for ((i = 0; i < load; i++)); do
 	(while :; do :; done) &
 	hogs+=($!)
 done
 
+# run N makes the run of that number; it returns 1 if a test failed.
+run() {
+	local log=$logs/run-$1 begin=$SECONDS result=passed
+	FLAGS="-count=1 ${FLAGS:-}" TIMEOUT=${TIMEOUT:-90m} scripts/test.sh >"$log" 2>&1 </dev/null || result=FAILED
+	echo "run $1 of $runs: $result after $((SECONDS - begin)) s, at a load of $(cut -d' ' -f2 /proc/loadavg)"
+	if [ $result = FAILED ]; then
+		grep -E '^(--- FAIL|FAIL|panic:)' "$log" || true
+		return 1
+	fi
+	rm "$log"
+}
+
 red=0
+# one waits until a run has ended.
+one() {
+	local ended i
+	wait -n -p ended "${runners[@]}" || red=$((red + 1))
+	for i in "${!runners[@]}"; do
+		[ "${runners[i]}" != "$ended" ] || unset "runners[i]"
+	done
+}
 for ((i = 1; i <= runs; i++)); do
-	log=$logs/run-$i
-	begin=$SECONDS
-	FLAGS="-count=1 ${FLAGS:-}" TIMEOUT=${TIMEOUT:-90m} scripts/test.sh >"$log" 2>&1 </dev/null &
-	runner=$!
-	result=passed
-	wait $runner || { result=FAILED; red=$((red + 1)); }
-	runner=
-	echo "run $i of $runs: $result after $((SECONDS - begin)) s, at a load of $(cut -d' ' -f2 /proc/loadavg)"
-	if [ $result = FAILED ]; then grep -E '^(--- FAIL|FAIL|panic:)' "$log" || true; else rm "$log"; fi
+	[ ${#runners[@]} -lt "$side" ] || one
+	run $i &
+	runners+=($!)
 done
+while [ ${#runners[@]} -gt 0 ]; do one; done
+
 echo "$((runs - red)) of $runs runs passed"
 if [ $red -gt 0 ]; then
 	echo "their output: $logs"
