@@ -20,7 +20,7 @@ func (c *core) acquire(ctx context.Context, name string, a acquisition) (*Lock, 
 	}
 	var granted *lease
 	defer func() { c.leave(name, a, granted) }()
-	for pause := newBackoff(); ; {
+	for pause := new(driver.Backoff); ; {
 		le, err := c.attempt(ctx, name, a, true)
 		if err == nil {
 			granted = le
@@ -29,15 +29,15 @@ func (c *core) acquire(ctx context.Context, name string, a acquisition) (*Lock, 
 		if ctx.Err() != nil || c.isClosing() || !errors.Is(err, errTooLate) {
 			return nil, err
 		}
-		c.rest(ctx, &pause)
+		c.rest(ctx, pause)
 	}
 }
 
 // rest pauses, until ctx or the Locker ends.
-func (c *core) rest(ctx context.Context, pause *backoff) {
+func (c *core) rest(ctx context.Context, pause *driver.Backoff) {
 	call := &callContext{Context: ctx, with: c.open}
 	defer call.end()
-	pause.sleep(call)
+	pause.Sleep(call)
 }
 
 // try asks the server once, unless goroutines of this Locker that wait for the name are

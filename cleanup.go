@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -17,7 +16,7 @@ func (c *core) cleanup(claim *driver.Claim) {
 	c.more()
 	go func() {
 		defer c.done()
-		for pause := newBackoff(); c.alive.Err() == nil; pause.sleep(c.alive) {
+		for pause := new(driver.Backoff); c.alive.Err() == nil; pause.Sleep(c.alive) {
 			err := c.abandon(claim)
 			if o := c.cfg.Observer; o != nil && o.Cleanup != nil {
 				o.Cleanup(claim.Name, err)
@@ -41,21 +40,4 @@ func (c *core) abandon(claim *driver.Claim) error {
 	ctx, cancel := context.WithTimeout(c.alive, cleanupBound)
 	defer cancel()
 	return safely(func() error { return c.driver.Abandon(ctx, claim) })
-}
-
-// backoff is a pause that grows.
-type backoff time.Duration
-
-func newBackoff() backoff { return backoff(20 * time.Millisecond) }
-
-// sleep pauses, for a random time around the current length, or until ctx ends.
-func (b *backoff) sleep(ctx context.Context) {
-	d := time.Duration(*b)
-	*b = min(*b*2, backoff(2*time.Second))
-	t := time.NewTimer(d/2 + rand.N(d))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/seed80cd6120/locker/driver"
 )
 
 // steady is how long a leader has to lead for the next campaign to begin without a pause.
@@ -15,7 +17,7 @@ const steady = 10 * time.Second
 // which resigns; or when campaigning fails: with ctx's error, ErrClosed, or one that no
 // waiting mends.
 func Lead(ctx context.Context, l Locker, name string, fn func(ctx context.Context, lock *Lock) error, opts ...AcquireOption) error {
-	for pause := newBackoff(); ; {
+	for pause := new(driver.Backoff); ; {
 		lock, err := l.Acquire(ctx, name, opts...)
 		if err != nil {
 			return err
@@ -34,8 +36,8 @@ func Lead(ctx context.Context, l Locker, name string, fn func(ctx context.Contex
 			return err
 		}
 		if time.Since(begun) > steady {
-			pause = newBackoff()
+			pause = new(driver.Backoff)
 		}
-		pause.sleep(ctx)
+		pause.Sleep(ctx)
 	}
 }

@@ -133,11 +133,11 @@ func (le *lease) freeInBackground(until time.Time, failed error) {
 	ctx, cancel := context.WithDeadline(c.alive, until)
 	defer cancel()
 	le.awaitLighten()
-	pause := newBackoff()
+	var pause driver.Backoff
 	if failed != nil {
-		pause.sleep(ctx)
+		pause.Sleep(ctx)
 	}
-	for ; ; pause.sleep(ctx) {
+	for ; ; pause.Sleep(ctx) {
 		err := safely(func() error { return le.askToFree(ctx) })
 		if le.settle(err, failed) {
 			return

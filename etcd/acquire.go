@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -20,9 +19,6 @@ const (
 	// tryFor is how long an acquisition that does not wait is repeated while something is in
 	// its way that passes in a moment, such as a change of the leader.
 	tryFor = 3 * patience
-	// shortestPause and longestPause bound the pause between two attempts that failed.
-	shortestPause = 20 * time.Millisecond
-	longestPause  = time.Second
 )
 
 // claimState is what the driver knows of a claim. Acquire writes it, and Lighten the
@@ -48,10 +44,10 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 	c.State = cs
 	b.chooseKey(cs)
 	var trouble error // the latest, as long as there is any
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+	for pause := new(driver.Backoff); ; pause.Sleep(ctx) {
 		grant, joined, err := b.attempt(ctx, cs)
 		if joined {
-			trouble, pause = nil, shortestPause
+			trouble, *pause = nil, driver.Backoff{}
 		}
 		switch {
 		case err == nil:
@@ -69,10 +65,6 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 		}
 		trouble = err
 		b.log.Debug("locker: acquiring is tried again", "backend", backendName, "name", c.Name, "error", err)
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
-		}
 	}
 }
 

@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -74,21 +73,20 @@ func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (d
 		}
 	})
 	defer b.Leave(c)
-	for pause := redisnode.MinPause; ; {
+	for pause := new(driver.Backoff); ; {
 		a, err := b.Node.Acquire(ctx, c, redisnode.Queue)
 		next := a.NextLook()
 		switch {
 		case err == nil && a.Granted:
 			return grant(c, a), nil
 		case err == nil:
-			failed, pause = nil, redisnode.MinPause
+			failed, *pause = nil, driver.Backoff{}
 		case ctx.Err() != nil:
 			return driver.Grant{}, cmp.Or(failed, err) // the core adds that ctx has ended
 		case !redisnode.Transient(err):
 			return driver.Grant{}, err
 		default:
-			failed, next = err, pause/2+rand.N(pause/2)
-			pause = min(2*pause, redisnode.MaxPause)
+			failed, next = err, pause.Next()
 		}
 		if g, ok := b.sleep(ctx, c, news, next); ok {
 			return g, nil

@@ -21,6 +21,8 @@ const (
 	// barred is for how long a node does not count while a request to yield has no answer: as long as that may
 	// have an effect.
 	barred = 6 * time.Second
+	// retryEvery is how long a claim that too few nodes answer waits at most until it asks again.
+	retryEvery = time.Second
 )
 
 // Acquire implements [driver.Driver].
@@ -71,7 +73,7 @@ func (b *backend) acquire(ctx context.Context, c *claim) (driver.Grant, error) {
 		case how == redisnode.Try: // now it has to wait
 			c.next.in(0, again)
 		case yes+no < b.quorum: // too few answer; or they cannot tell news, so it tries again
-			c.next.in(jitter(redisnode.MaxPause), redisnode.Try)
+			c.next.in(jitter(retryEvery), redisnode.Try)
 		case yes >= b.quorum || yes > 0 && splits < maxSplits:
 			raises, splits = 0, splits+1
 			c.next.in(jitter(2*stragglers), again)

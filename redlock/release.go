@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
-	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
 // endTries is how often a node is told in the background of the end of a claim, for some seconds. One that does not
 // answer for longer forgets the claim after its TTL.
-const endTries = 6
+const endTries = 9
 
 // Release implements [driver.Driver].
 func (b *backend) Release(ctx context.Context, dc *driver.Claim) error { return b.Linger(ctx, dc, 0) }
@@ -83,6 +82,7 @@ func (b *backend) finishAt(c *claim, p *place, next int64) error {
 
 // finishLater tells a node again and again that the claim has ended. Close does not wait for its pauses.
 func (b *backend) finishLater(c *claim, p *place, next int64) {
+	var pause driver.Backoff
 	for try := 0; try < endTries && b.life.Err() == nil; try++ {
 		b.working.Begin()
 		end := b.finishAt(c, p, next)
@@ -90,9 +90,6 @@ func (b *backend) finishLater(c *claim, p *place, next int64) {
 		if settled(end) {
 			return
 		}
-		select {
-		case <-time.After(jitter(min(redisnode.MinPause<<try, redisnode.MaxPause))):
-		case <-b.life.Done():
-		}
+		pause.Sleep(b.life)
 	}
 }

@@ -221,7 +221,7 @@ func TestReasonOutlivesTheNextLook(t *testing.T) {
 		c.next.mu.Lock()
 		pause := time.Until(c.next.due)
 		c.next.mu.Unlock()
-		return reasons(b.failure(b.votes(c))) == len(nodes) && pause > 100*time.Millisecond && pause <= redisnode.MaxPause
+		return reasons(b.failure(b.votes(c))) == len(nodes) && pause > 100*time.Millisecond && pause <= retryEvery
 	})
 	for _, p := range list {
 		p.FreezeUp()

@@ -30,15 +30,11 @@ type claimState struct {
 func (d *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 	st := &claimState{claim: c, queue: d.queuePath(c.Name)}
 	c.State = st
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	for pause := new(driver.Backoff); ; pause.Sleep(ctx) { // there is no server, or one that says something that may pass
 		g, err := d.try(ctx, st)
 		again := errors.Is(err, errAgain) || c.Wait && !isRefusal(err)
 		if err == nil || ctx.Err() != nil || !again {
 			return g, failed(st.queue, err)
-		}
-		select { // there is no server, or one that says something that may pass
-		case <-time.After(pause):
-		case <-ctx.Done():
 		}
 	}
 }

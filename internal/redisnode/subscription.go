@@ -17,9 +17,6 @@ const (
 	// it may take to answer that.
 	silent = 30 * time.Second
 	pong   = 5 * time.Second
-	// MinPause and MaxPause are the times between attempts at something that fails.
-	MinPause = 50 * time.Millisecond
-	MaxPause = time.Second
 )
 
 // subscription is a connection on which a server tells a node news: on one channel, in a Cluster on one for each

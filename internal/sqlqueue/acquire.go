@@ -4,18 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/look"
 	"github.com/seed80cd6120/locker/internal/servertime"
-)
-
-// minPause and maxPause are the times between attempts at something that fails.
-const (
-	minPause = 50 * time.Millisecond
-	maxPause = time.Second
 )
 
 var errGivenUp = errors.New("the claim has been given up")
@@ -87,7 +80,7 @@ func (q *Queue) wait(ctx context.Context, c *Claim) (driver.Grant, error) {
 	timer := time.NewTimer(look.Fallback)
 	defer timer.Stop()
 	var failed error // what is in the way for the time being
-	pause := minPause
+	var pause driver.Backoff
 	for {
 		number, refused := q.news.asks(c)
 		a, err := q.ask(ctx, c, number)
@@ -97,15 +90,14 @@ func (q *Queue) wait(ctx context.Context, c *Claim) (driver.Grant, error) {
 		case err == nil && refused != nil:
 			return driver.Grant{}, refused
 		case err == nil:
-			failed, pause = nil, minPause
+			failed, pause = nil, driver.Backoff{}
 			timer.Reset(look.In(max(a.FirstEnd, 0), a.First))
 			q.news.waits(c, number)
 		case ctx.Err() != nil || !q.server.Transient(err):
 			return driver.Grant{}, because(ctx, err, failed)
 		default:
 			failed = err
-			timer.Reset(pause/2 + rand.N(pause/2))
-			pause = min(2*pause, maxPause)
+			timer.Reset(pause.Next())
 		}
 		for asleep := true; asleep; {
 			asleep = false

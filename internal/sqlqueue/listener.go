@@ -129,7 +129,7 @@ func (l *Listener) run() {
 	if l.pollEvery > 0 {
 		l.poll(life, l.pollEvery)
 	}
-	for pause := minPause; life.Err() == nil; pause = min(2*pause, maxPause) {
+	for pause := new(driver.Backoff); life.Err() == nil; pause.Sleep(life) {
 		began := time.Now()
 		err := l.q.server.Listen(life, l)
 		switch {
@@ -143,10 +143,9 @@ func (l *Listener) run() {
 		default:
 			l.change(0, err)
 		}
-		if time.Since(began) > maxPause {
-			pause = minPause
+		if time.Since(began) > time.Second {
+			*pause = driver.Backoff{}
 		}
-		sleep(life, pause)
 	}
 }
 
