@@ -57,10 +57,13 @@ func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.L
 	return l
 }
 
-// driverOf opens a driver without the core around it.
+// lasting is a TTL that does not run out while a test lasts, in which nobody renews, unless by renewing.
+const lasting = 10 * time.Minute
+
+// driverOf opens a driver without the core around it, for claims that last.
 func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend {
 	t.Helper()
-	b, _, err := open(c, opts)
+	b, _, err := open(c, append([]locker.Option{locker.WithTTL(lasting)}, opts...))
 	if err != nil {
 		t.Fatal(err)
 	}

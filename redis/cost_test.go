@@ -130,7 +130,8 @@ func TestTenThousandHeld(t *testing.T) {
 	t.Parallel()
 	const n, long, workers = 10000, 3000, 8
 	r := servers.NewRedis(t, servers.RedisOptions{})
-	ttl := max(time.Minute, locktest.Pace(t, open(t, connect(t, r.Addr())), n))
+	pace := locktest.Pace(t, open(t, connect(t, r.Addr())), n)
+	ttl := max(time.Minute, pace)
 	l := open(t, connect(t, r.Addr()), locker.WithTTL(ttl))
 	patience := time.Hour
 	if deadline, ok := t.Deadline(); ok { // only that of the run: a late machine needs as long as it needs
@@ -170,7 +171,7 @@ func TestTenThousandHeld(t *testing.T) {
 	})
 	deleted := long / 2
 	connect(t, r.Addr()).Del(ctx, lockKey(held[deleted].Name()))
-	lost(t, held[deleted], time.Second+slack)
+	lost(t, held[deleted], time.Second+slack+pace/4) // a look at all of them takes a part of what acquiring them does
 	for i, lock := range held {
 		if i != deleted && lock.Context().Err() != nil {
 			t.Fatalf("%d: %v", i, context.Cause(lock.Context()))
