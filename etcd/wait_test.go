@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/lateness"
 	"github.com/seed80cd6120/locker/internal/servers"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -186,7 +187,9 @@ func TestWaitThatTimesOut(t *testing.T) {
 	c := dial(t, e.Addr())
 	b := driverOf(t, c)
 	hold(t, b, t.Name())
-	since := requests(t, e)
+	late, giveBack := lateness.Share()
+	defer giveBack()
+	start, since := time.Now(), requests(t, e)
 	for range 5 {
 		waiter := claim(t.Name(), true)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -197,7 +200,8 @@ func TestWaitThatTimesOut(t *testing.T) {
 		}
 		must(t, b.Abandon(t.Context(), waiter))
 	}
-	if n, by := since(); by["Maintenance/Status"] > 0 || n > 5*4 {
+	// A late machine may have no answer in time, not even about its place in the queue, and asks why.
+	if n, by := since(); n > 5*4 || by["Maintenance/Status"] > 0 && late.Worst(start) < lateness.Limit {
 		t.Errorf("five waits that timed out: %v", by)
 	}
 }
