@@ -36,7 +36,7 @@ func TestRedisLife(t *testing.T) {
 	if err := r.Pause(); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("Pause of a killed server: %v", err)
 	}
-	if err := r.Restart(locktest.Within(t, 20*time.Second)); err != nil {
+	if err := r.Restart(locktest.Within(t, 2*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if r.Addr() != addr || r.PID() == pid || r.PID() == 0 {
@@ -45,7 +45,7 @@ func TestRedisLife(t *testing.T) {
 	if v := mustDo(t, r, "GET", "k"); v != "v" {
 		t.Errorf("after Restart: %v", v)
 	}
-	if err := r.RestartEmpty(locktest.Within(t, 20*time.Second)); err != nil {
+	if err := r.RestartEmpty(locktest.Within(t, 2*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if v := mustDo(t, r, "DBSIZE"); v != int64(0) {
@@ -84,7 +84,7 @@ func TestRedisPause(t *testing.T) {
 
 func TestRedisRequests(t *testing.T) {
 	r := NewRedis(t, RedisOptions{})
-	ctx := locktest.Within(t, 20*time.Second)
+	ctx := locktest.Within(t, 2*time.Minute)
 	before, err := r.Requests(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestRedisSentinel(t *testing.T) {
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	c := NewRedisCluster(t, 3, RedisOptions{})
-	ctx := locktest.Within(t, 20*time.Second)
+	ctx := locktest.Within(t, 2*time.Minute)
 	used := map[*Redis]bool{}
 	for _, key := range []string{"a", "b", "c", "d", "{a}b"} {
 		r, err := c.NodeOf(ctx, key)
