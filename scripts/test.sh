@@ -1,6 +1,6 @@
 #!/bin/bash
 # Everything that a change must pass: format, vet, staticcheck, and all tests under
-# the race detector, in this module and in those nested in it. FLAGS are passed to go test.
+# the race detector, in this module and in those nested in it. FLAGS are passed to go test; with ANALYSE=no there are only tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -85,15 +85,18 @@ others() {
 
 out=$(mktemp -d)
 set -m # process groups of their own, so that nothing of them outlives this script
-(set -e; renice -n 19 -p $BASHPID >/dev/null; analyse) >"$out/analysis" 2>&1 &
-analyst=$!
+analyst=
+if [ "${ANALYSE:-yes}" = yes ]; then
+	(set -e; renice -n 19 -p $BASHPID >/dev/null; analyse) >"$out/analysis" 2>&1 &
+	analyst=$!
+fi
 tester=
 if [ "$parallel" -gt 1 ]; then
 	(set -e; others) >"$out/others" 2>&1 &
 	tester=$!
 fi
 set +m
-trap 'kill -- -$analyst ${tester:+-$tester} 2>/dev/null || true; rm -rf "$out"' EXIT
+trap 'kill -- ${analyst:+-$analyst} ${tester:+-$tester} 2>/dev/null || true; rm -rf "$out"' EXIT
 
 ok=yes
 tests . "$parallel" || ok=no
@@ -103,8 +106,10 @@ if [ -n "$tester" ]; then
 else
 	others || ok=no
 fi
-wait $analyst || ok=no
-grep -v '^go: downloading' "$out/analysis" || true
+if [ -n "$analyst" ]; then
+	wait $analyst || ok=no
+	grep -v '^go: downloading' "$out/analysis" || true
+fi
 if [ $ok = no ]; then
 	step "something has failed: see FAIL above"
 	exit 1
