@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 // isolated makes cmd one that is root in name spaces of its own, so that what it does to limits and file systems
@@ -197,35 +198,11 @@ func TestIdleWaiters(t *testing.T) {
 		procs = append(procs, spawn(t, "idle", dir))
 	}
 	queued(t, l, "x", many+1)
-	used := func() (ticks int64) {
-		for _, p := range procs {
-			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", p.cmd.Process.Pid))
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, _ := strconv.ParseInt(strings.Fields(string(stat))[0], 10, 64)
-			ticks += n
-			tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
-			for _, task := range tasks {
-				if strings.Contains(task, fmt.Sprintf("/task/%d/", p.cmd.Process.Pid)) {
-					continue
-				}
-				stat, _ := os.ReadFile(task)
-				n, _ := strconv.ParseInt(strings.Fields(string(stat))[0], 10, 64)
-				ticks += n
-			}
-		}
-		return ticks
+	var pids []int
+	for _, p := range procs {
+		pids = append(pids, p.cmd.Process.Pid)
 	}
-	time.Sleep(2 * time.Second) // until what they started with is over
-	const window = 15 * time.Second
-	before := used()
-	time.Sleep(window)
-	share := float64(used()-before) / float64(window)
-	t.Logf("%d waiting processes use %.2f %% of a processor", many, 100*share)
-	if share > idleShare {
-		t.Errorf("%d waiting processes use %.2f %% of a processor", many, 100*share)
-	}
+	locktest.Idle(t, idleShare, pids...)
 }
 
 // idle waits for x with the usual TTL.

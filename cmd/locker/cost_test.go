@@ -3,15 +3,12 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 // A hundred processes that wait for one name take less than a hundredth of a core together.
@@ -27,49 +24,11 @@ func TestWaitingIsCheap(t *testing.T) {
 		waiters[n] = start(t, url, "run", "x", "--", "true")
 	}
 	waitsFor(t, url, "x", len(waiters))
-	cpu := func() time.Duration {
-		var sum time.Duration
-		for _, w := range waiters {
-			sum += cpuTime(t, w.cmd.Process.Pid)
-		}
-		return sum
+	var pids []int
+	for _, w := range waiters {
+		pids = append(pids, w.cmd.Process.Pid)
 	}
-	// On a machine that is late they are still coming up while the first windows last, and look themselves when a
-	// renewal has come late.
-	least := 1.0
-	for window := 0; window < 12 && least >= 0.01; window++ {
-		begin, used := time.Now(), cpu()
-		time.Sleep(10 * time.Second) // renewals take part: they are due at a third of the TTL
-		share := float64(cpu()-used) / float64(time.Since(begin))
-		t.Logf("%d waiting processes take %.2f %% of a core", len(waiters), share*100)
-		least = min(least, share)
-	}
-	if least >= 0.01 {
-		t.Error("that is never less than 1 %")
-	}
-}
-
-// cpuTime returns for how long the threads of a process have run.
-func cpuTime(t *testing.T, pid int) time.Duration {
-	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("process %d: %d threads, %v", pid, len(files), err)
-	}
-	var sum time.Duration
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread has ended
-		}
-		first, _, _ := strings.Cut(string(text), " ")
-		nanoseconds, err := strconv.ParseInt(first, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += time.Duration(nanoseconds)
-	}
-	return sum
+	locktest.Idle(t, 0.01, pids...) // renewals take part: they are due at a third of the TTL
 }
 
 // BenchmarkStart compares locker run -n NAME true with flock(1), one by turns with the other, and reports the

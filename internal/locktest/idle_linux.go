@@ -1,0 +1,69 @@
+package locktest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/lateness"
+)
+
+// lateWaking is how many times as much waking up takes where others use the processor, and its caches, in between.
+const lateWaking = 10
+
+// Idle fails the test if the processes, which wait, use more than limit of a processor together all the time: ten seconds
+// of less are enough, since they may still be coming up, or look themselves when somebody else is late.
+func Idle(t testing.TB, limit float64, pids ...int) {
+	t.Helper()
+	idle(t, limit, 12, 10*time.Second, pids)
+}
+
+func idle(t testing.TB, limit float64, windows int, each time.Duration, pids []int) {
+	t.Helper()
+	late, giveBack := lateness.Share()
+	defer giveBack()
+	for window := 1; ; window++ {
+		begin, used := time.Now(), processorTime(t, pids)
+		time.Sleep(each)
+		share := float64(processorTime(t, pids)-used) / float64(time.Since(begin))
+		allowed := limit
+		if late.Worst(begin) > lateness.Limit {
+			allowed *= lateWaking
+		}
+		t.Logf("%d waiting processes use %.2f %% of a processor; allowed are %.0f %%", len(pids), 100*share, 100*allowed)
+		if share < allowed {
+			return
+		}
+		if window == windows {
+			t.Fatal("that was never less")
+		}
+	}
+}
+
+// processorTime returns for how long the threads of the processes have run.
+func processorTime(t testing.TB, pids []int) (sum time.Duration) {
+	t.Helper()
+	for _, pid := range pids {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("process %d: %d threads, %v", pid, len(files), err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				continue // the thread has ended
+			}
+			first, _, _ := strings.Cut(string(text), " ")
+			nanoseconds, err := strconv.ParseInt(first, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += time.Duration(nanoseconds)
+		}
+	}
+	return sum
+}
