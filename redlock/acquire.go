@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -129,7 +130,7 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 	}
 	if err != nil {
 		if how != redisnode.Try && lasting(err) && !lasting(p.vote) {
-			b.log.Warn("locker: redlock: a node cannot tell when a name is free", "node", p.name, "error", err)
+			b.report(slog.LevelWarn, "a node cannot tell when a name is free", p.node, err)
 		}
 		p.vote = err // what it said before may not be so any more
 		return err

@@ -380,6 +380,21 @@ func TestLogHandlerThatHangs(t *testing.T) {
 	must(t, lock.Release(within(t, 10*time.Second)))
 }
 
+// A log handler that hangs keeps no answer of a node that falls silent, or of one that answers again.
+func TestAnswerUnderLogHandlerThatHangs(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
+	b := &backend{log: slog.New(hangs{hang}), bound: time.Second, life: t.Context()}
+	n := &node{name: "a"}
+	for _, answer := range []error{context.DeadlineExceeded, nil, context.DeadlineExceeded} {
+		sent := make(chan error, 1)
+		go func() { sent <- b.send(n, func(context.Context) error { return answer }) }()
+		if err := locktest.Receive(t, "the answer", sent, time.Minute); err != answer {
+			t.Errorf("got %v, want %v", err, answer)
+		}
+	}
+}
+
 type hangs struct{ until chan struct{} }
 
 func (h hangs) Enabled(context.Context, slog.Level) bool { return true }

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -55,11 +56,20 @@ func (b *backend) send(n *node, f func(ctx context.Context) error) error {
 	switch silent := redisnode.TimedOut(err); {
 	case n.silent.Swap(silent) == silent:
 	case silent:
-		b.log.Warn("locker: redlock: a node does not answer", "node", n.name, "error", err)
+		b.report(slog.LevelWarn, "a node does not answer", n, err)
 	default:
-		b.log.Info("locker: redlock: a node answers again", "node", n.name)
+		b.report(slog.LevelInfo, "a node answers again", n, nil)
 	}
 	return err
+}
+
+// report logs something about a node. It does not wait for the handler, which may hang, and keep what the node has answered.
+func (b *backend) report(level slog.Level, what string, n *node, err error) {
+	attrs := []any{"node", n.name}
+	if err != nil {
+		attrs = append(attrs, "error", err)
+	}
+	go b.log.Log(context.Background(), level, "locker: redlock: "+what, attrs...)
 }
 
 // ask asks all nodes at once, by calling question with the index of each. It returns what they have said by the time

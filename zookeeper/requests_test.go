@@ -11,6 +11,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/lateness"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -190,6 +191,8 @@ func TestHundredClientsForTenPermits(t *testing.T) {
 	for range clients / 5 {
 		drivers = append(drivers, raw(t, []string{z.Addr()}, locker.WithTTL(time.Hour)))
 	}
+	late, giveBack := lateness.Share()
+	defer giveBack()
 	start := time.Now()
 	cost := requests(t, z, func() {
 		var wg sync.WaitGroup
@@ -219,7 +222,11 @@ func TestHundredClientsForTenPermits(t *testing.T) {
 	})
 	each := float64(cost-askedAgain(clients, start)) / (clients * rounds)
 	t.Logf("%.2f requests for each of %d acquisitions, at most %d held", each, clients*rounds, most)
-	if most != permits || each > 1.6*5 {
+	allowed := 1.6 * 5
+	if late.Worst(start) > lateness.Limit { // who is woken late finds that others have gone meanwhile, and looks again
+		allowed = 2 * 5
+	}
+	if most != permits || each > allowed {
 		t.Errorf("%d held at once, want %d; %.2f requests each", most, permits, each)
 	}
 }
