@@ -142,7 +142,13 @@ var promptCases = []*testCase{
 			c.prompt(promptly, false, func(ctx context.Context) error {
 				h := held[0]
 				held = held[1:]
-				return h.Release(ctx)
+				err := h.Release(ctx)
+				if errors.Is(err, locker.ErrLost) && c.lostByRight(h) {
+					c.tooSlow()
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return err
 			})
 		}),
 	newCase("Prompt/CloseOverFrozenLink", 6).needing(link).proves(
