@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -218,10 +217,10 @@ func TestEviction(t *testing.T) {
 	r := servers.NewRedis(t, servers.RedisOptions{Args: []string{"--maxmemory", "3mb", "--maxmemory-policy", "volatile-lru"}})
 	ctx := within(t, 60*time.Second)
 	admin := connect(t, r.Addr())
-	log := &logged{}
+	log := new(eventually.Output)
 	l := open(t, connect(t, r.Addr()), locker.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 	lock := acquire(t, l, freshName(t))
-	eventually.Is(t, "a warning", func() bool { return strings.Contains(log.text(), "volatile-lru") })
+	eventually.Is(t, "a warning", func() bool { return strings.Contains(log.String(), "volatile-lru") })
 
 	fill(ctx, admin)
 	if n, _ := admin.Exists(ctx, lockKey(lock.Name())).Result(); n != 0 {
@@ -231,7 +230,7 @@ func TestEviction(t *testing.T) {
 	if n, _ := admin.Exists(ctx, clockKey(lock.Name())).Result(); n != 1 {
 		t.Error("the clock was evicted, too")
 	}
-	if strings.Count(log.text(), "volatile-lru") != 1 {
+	if strings.Count(log.String(), "volatile-lru") != 1 {
 		t.Error("more than one warning")
 	}
 }
@@ -287,22 +286,4 @@ func fill(ctx context.Context, admin *goredis.Client) {
 			return
 		}
 	}
-}
-
-// logged is what was logged.
-type logged struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

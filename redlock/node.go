@@ -63,7 +63,7 @@ func (b *backend) send(n *node, f func(ctx context.Context) error) error {
 	return err
 }
 
-// report logs something about a node. It does not wait for the handler, which may hang, and keep what the node has answered.
+// report logs what happened at a node; it returns at once, also when the log handler hangs.
 func (b *backend) report(level slog.Level, what string, n *node, err error) {
 	attrs := []any{"node", n.name}
 	if err != nil {

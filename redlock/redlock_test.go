@@ -53,7 +53,7 @@ func TestNewRefuses(t *testing.T) {
 func TestNumbersOfNodes(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{1: "warns", 2: "warns", 3: "", 4: "warns", 5: ""} {
-		var log lockedBuffer
+		var log eventually.Output
 		l := open(t, five(t)[:n], locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		other := open(t, five(t)[:n])
 		name := fmt.Sprint(t.Name(), n)

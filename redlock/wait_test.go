@@ -177,7 +177,7 @@ func TestDeniedMessages(t *testing.T) {
 			for i := range silent {
 				must(t, connect(t, set[i].Addr())[0].Do(ctx, "acl", "setuser", "default", "-"+command).Err())
 			}
-			var log lockedBuffer
+			var log eventually.Output
 			b := newDriver(t, addrs(set), locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 			c := driverClaim(t.Name(), 30*time.Second, true)
 			w := begin(ctx, b, c)
@@ -274,21 +274,4 @@ func TestDialThatTimesOutIsWaitedFor(t *testing.T) {
 	away.Store(false)
 	w.Granted(t, 30*time.Second)
 	must(t, b.Release(within(t, 30*time.Second), c))
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

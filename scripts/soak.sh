@@ -32,8 +32,8 @@ run() {
 }
 
 red=0
-# one waits until a run has ended.
-one() {
+# await_one waits until a run has ended.
+await_one() {
 	local ended i
 	wait -n -p ended "${runners[@]}" || red=$((red + 1))
 	for i in "${!runners[@]}"; do
@@ -41,11 +41,11 @@ one() {
 	done
 }
 for ((i = 1; i <= runs; i++)); do
-	[ ${#runners[@]} -lt "$side" ] || one
+	[ ${#runners[@]} -lt "$side" ] || await_one
 	run $i &
 	runners+=($!)
 done
-while [ ${#runners[@]} -gt 0 ]; do one; done
+while [ ${#runners[@]} -gt 0 ]; do await_one; done
 
 echo "$((runs - red)) of $runs runs passed"
 if [ $red -gt 0 ]; then

@@ -2,7 +2,6 @@
 package child
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +10,12 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/pprof"
-	"sync"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 // Process is a child that runs or has ended.
@@ -26,7 +28,7 @@ type Process struct {
 
 	in   io.WriteCloser // of a child that was started by Open
 	out  io.ReadCloser
-	said *output
+	said *eventually.Output
 }
 
 // Start starts cmd; it returns when the child runs.
@@ -73,7 +75,7 @@ func Open(cmd *exec.Cmd) (*Process, error) {
 		return nil, err
 	}
 	defer w.Close()
-	said := new(output)
+	said := new(eventually.Output)
 	cmd.Stdout, cmd.Stderr = w, said
 	p, err := Start(cmd)
 	if err != nil {
@@ -141,17 +143,23 @@ func (p *Process) Signal(sig syscall.Signal) error {
 		return p.cmd.Process.Signal(sig)
 	}
 	err := stop(p.cmd.Process) // one that is stopped makes no more children
-	children := childrenOf(p.PID())
-	for _, child := range children {
-		if c, err := os.FindProcess(child); err == nil {
-			_ = c.Signal(sig)
+	var children []*os.Process
+	for word := range strings.FieldsSeq(childrenOf(p.PID())) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			if c, err := os.FindProcess(pid); err == nil {
+				children = append(children, c)
+				_ = c.Signal(sig)
+			}
 		}
 	}
 	if sig != sigStop {
 		err = p.cmd.Process.Signal(sig)
 	}
-	if sig == syscall.SIGKILL {
-		awaitEnd(children)
+	if sig == syscall.SIGKILL { // wait until they have let go of what they had
+		for _, c := range children {
+			for end := time.Now().Add(time.Second); !hasEnded(c) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			}
+		}
 	}
 	return err
 }
@@ -168,22 +176,4 @@ func (p *Process) End(sig syscall.Signal, within time.Duration) error {
 		}
 	}
 	return fmt.Errorf("process %d is still there %v after SIGKILL", p.PID(), within)
-}
-
-// output keeps what a child writes while others read it.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }

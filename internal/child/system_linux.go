@@ -3,10 +3,8 @@ package child
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,25 +29,15 @@ func stop(p *os.Process) error {
 	return err
 }
 
-// childrenOf returns the processes that a child has started and that live.
-func childrenOf(pid int) (all []int) {
+// childrenOf returns the ids, in words, of the processes that a child has started and that live.
+func childrenOf(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for word := range strings.FieldsSeq(string(text)) {
-		if n, err := strconv.Atoi(word); err == nil {
-			all = append(all, n)
-		}
-	}
-	return all
+	return string(text)
 }
 
-// awaitEnd waits until processes that were killed have let go of what they had.
-func awaitEnd(pids []int) {
-	for _, pid := range pids {
-		for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			if _, state, _ := strings.Cut(string(text), ") "); err != nil || strings.HasPrefix(state, "Z") {
-				break
-			}
-		}
-	}
+// hasEnded reports whether a process that was killed is gone, or nothing is left of it but how it ended.
+func hasEnded(p *os.Process) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+	_, state, _ := strings.Cut(string(text), ") ")
+	return err != nil || strings.HasPrefix(state, "Z")
 }

@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"syscall"
-	"time"
 )
 
 // CanPause says whether this system can stop a process.
@@ -40,24 +38,11 @@ func guard(pid int) (release func(), err error) {
 // stop sends SIGSTOP. Here it does not wait until the child has stopped.
 func stop(p *os.Process) error { return p.Signal(sigStop) }
 
-// childrenOf returns the processes that a child has started and that live.
-func childrenOf(pid int) (all []int) {
+// childrenOf returns the ids, in words, of the processes that a child has started and that live.
+func childrenOf(pid int) string {
 	text, _ := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
-	for word := range strings.FieldsSeq(string(text)) {
-		if n, err := strconv.Atoi(word); err == nil {
-			all = append(all, n)
-		}
-	}
-	return all
+	return string(text)
 }
 
-// awaitEnd waits until processes that were killed are gone.
-func awaitEnd(pids []int) {
-	for _, pid := range pids {
-		for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			if syscall.Kill(pid, 0) != nil {
-				break
-			}
-		}
-	}
-}
+// hasEnded reports whether a process that was killed is gone.
+func hasEnded(p *os.Process) bool { return p.Signal(syscall.Signal(0)) != nil }

@@ -12,11 +12,12 @@ import (
 	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
-// lateWaking is how many times as much waking up takes where others use the processor, and its caches, in between.
-const lateWaking = 10
+// lateFactor is how many times as much processor time a wake-up takes at most where others have used the caches in between.
+const lateFactor = 10
 
-// Idle fails the test if the processes, which wait, use more than limit of a processor together all the time: ten seconds
-// of less are enough, since they may still be coming up, or look themselves when somebody else is late.
+// Idle measures how much of a processor the processes, which wait, use together; it ends the test if that is limit or more in each of
+// twelve times ten seconds. One in which it is less is enough: before, they may have been starting. On a machine that is late
+// more is allowed.
 func Idle(t testing.TB, limit float64, pids ...int) {
 	t.Helper()
 	idle(t, limit, 12, 10*time.Second, pids)
@@ -32,7 +33,7 @@ func idle(t testing.TB, limit float64, windows int, each time.Duration, pids []i
 		share := float64(processorTime(t, pids)-used) / float64(time.Since(begin))
 		allowed := limit
 		if late.Worst(begin) > lateness.Limit {
-			allowed *= lateWaking
+			allowed *= lateFactor
 		}
 		t.Logf("%d waiting processes use %.2f %% of a processor; allowed are %.0f %%", len(pids), 100*share, 100*allowed)
 		if share < allowed {
