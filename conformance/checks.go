@@ -44,6 +44,7 @@ var answers = []error{
 
 // noAnswer reports whether err may say no more than that a server did not answer in time, or before the time of the case was over,
 // on a machine that was late. A release is tried for five seconds, in which one request over a new connection waits for a dozen answers.
+// With a shorter TTL it is tried for that long: see whileLiving.
 func (c *C) noAnswer(err error) bool {
 	if err == nil || c.late.Worst(c.begun) < 500*time.Millisecond {
 		return false
