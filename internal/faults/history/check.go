@@ -40,7 +40,7 @@ type input struct {
 	token int64
 	share Share
 	place bool // it has the place of a holding that was passed on to it
-	maybe bool // a downgrade that may never have taken effect
+	maybe bool // a downgrade that need not have taken effect
 	who   string
 	how   string // in which way the holding ended, or the acquisition failed
 	// when the acquisition was called, and when it had returned
@@ -297,11 +297,13 @@ func (h *History) operations(slack time.Duration, likely bool) map[string][]porc
 			add(s.l.Proc, in, s.call, s.grant)
 			// One that began after the end, and was refused, changed nothing.
 			if void := s.l.Downs > s.ended && s.l.Downed == 0; s.l.Downs != 0 && !void {
-				in.act, in.maybe = shares, s.l.Downed == 0
 				done := s.l.Downed
-				if in.maybe { // it may have taken effect at any time, or never, which is the same as at the end
+				if done == 0 { // it may have taken effect at any time, or never, which is the same as at the end
 					done = s.ended
 				}
+				// A fault takes a lock from one node after the other. Until it is over, nodes that had not yet granted the lock may make
+				// a majority with those where the fault has still to come; between two majorities others may have held the name.
+				in.act, in.maybe = shares, s.l.Downed == 0 || h.destroyedDuring(s.l, s.l.Downs)
 				add(s.l.Proc, in, s.l.Downs, max(s.l.Downs, done))
 			}
 			in.act, in.maybe, in.how = ends, false, s.how

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 )
 
@@ -192,12 +193,18 @@ func (h *History) byName() map[string][]*Holding {
 // server, if there is one before its end.
 func (h *History) Destroyed(l *Holding) (at int64, ok bool) {
 	for _, f := range h.Faults {
-		if !f.Destroys || f.Name != "" && f.Name != l.Name {
-			continue
-		}
-		if f.T <= l.Proven() && max(f.T, f.Until) >= l.Call {
+		if f.mayHaveDestroyed(l) {
 			return max(f.T, l.Call), true
 		}
 	}
 	return 0, false
+}
+
+// destroyedDuring reports whether a fault that may have taken l away at the server was not over at t.
+func (h *History) destroyedDuring(l *Holding, t int64) bool {
+	return slices.ContainsFunc(h.Faults, func(f Event) bool { return f.mayHaveDestroyed(l) && f.T <= t && t <= f.Until })
+}
+
+func (f Event) mayHaveDestroyed(l *Holding) bool {
+	return f.Destroys && (f.Name == "" || f.Name == l.Name) && f.T <= l.Proven() && max(f.T, f.Until) >= l.Call
 }

@@ -99,12 +99,15 @@ func TestDowngradeOfADestroyedLock(t *testing.T) {
 	for name, c := range map[string]struct {
 		downed int64
 		next   Share
+		over   int64 // when the fault was
 		legal  bool
 	}{
-		"refused, a reader holds":           {0, Shared, true},
-		"refused, a writer holds":           {0, Share{}, true},
-		"carried out, though a reader held": {5*ms + 1, Shared, false},
-		"carried out, though a writer held": {5*ms + 1, Share{}, false},
+		"refused, a reader holds":               {0, Shared, 3, true},
+		"refused, a writer holds":               {0, Share{}, 3, true},
+		"carried out, though a reader held":     {5*ms + 1, Shared, 3, false},
+		"carried out, though a writer held":     {5*ms + 1, Share{}, 3, false},
+		"carried out during the fault, readers": {5*ms + 1, Shared, 8, true},
+		"carried out during the fault, writers": {5*ms + 1, Share{}, 8, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := holds(Share{}, 1, 1, 6)
@@ -112,7 +115,7 @@ func TestDowngradeOfADestroyedLock(t *testing.T) {
 			l.Lost, l.Release, l.Released, l.Freed = 7*ms, 0, 0, false
 			h := &History{
 				End: 10 * ms, Holdings: []*Holding{l, holds(c.next, 2, 4, 9)},
-				Faults: []Event{{Kind: Fault, Name: "x", Destroys: true, T: 2 * ms, Until: 2*ms + 1}},
+				Faults: []Event{{Kind: Fault, Name: "x", Destroys: true, T: 2 * ms, Until: c.over * ms}},
 			}
 			v, bad := judge(t, h, "")
 			if v.Legal != c.legal || len(bad) > 0 {
