@@ -43,10 +43,10 @@ var answers = []error{
 }
 
 // noAnswer reports whether err may say no more than that a server did not answer in time, or before the time of the case was over,
-// on a machine that was late. A release is tried for five seconds, in which one request over a new connection waits for a dozen answers.
-// With a shorter TTL it is tried for that long: see whileLiving.
+// on a machine that was late. A release is tried for five seconds or the TTL, in which one request over a new connection waits for a
+// dozen answers.
 func (c *C) noAnswer(err error) bool {
-	if err == nil || c.late.Worst(c.begun) < 500*time.Millisecond {
+	if err == nil || c.late.Worst(c.begun) < min(500*time.Millisecond, c.lateFor()) {
 		return false
 	}
 	return !slices.ContainsFunc(answers, func(a error) bool { return errors.Is(err, a) })
@@ -190,7 +190,7 @@ const told = time.Second + 200*time.Millisecond
 
 // whileLiving looks whether locks with a TTL are kept by a holder that lives. On a
 // machine that runs goroutines late by a good part of the TTL they may be lost by
-// right; then it looks again with a longer one.
+// right; then it looks again with a longer one, if the case has the time for that.
 func (c *C) whileLiving(broken func(ttl time.Duration) error) {
 	c.tb.Helper()
 	for ttl := c.b.TTL; ttl <= 8*c.b.TTL; ttl *= 2 {
@@ -209,6 +209,9 @@ func (c *C) whileLiving(broken func(ttl time.Duration) error) {
 		opened := c.clients[before:]
 		c.mu.Unlock()
 		shut(opened)
+		if end, _ := c.ctx.Deadline(); time.Until(end) < 2*time.Since(start)+cleanupBound {
+			break
+		}
 	}
 	c.tooSlow()
 }
