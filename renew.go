@@ -20,7 +20,8 @@ const (
 	// minLookInterval is the shortest time between two looks, however close the deadlines
 	// are. It is less than what margin takes off them.
 	minLookInterval = time.Millisecond
-	// maxRenewals is how many calls of Renew may run at the same time, should they hang.
+	// maxRenewals is how many calls of Renew may run at the same time, should they hang. While one brings answers there is no
+	// other: several at once would only make a slow server slower.
 	maxRenewals = 4
 )
 
@@ -39,6 +40,7 @@ type renewer struct {
 	closed    bool
 	idle      bool           // nothing was held at the last look: no timer runs
 	last      driver.Instant // when to renew was last
+	answered  driver.Instant // when the server last said how it stands with a claim
 	next      driver.Instant // when to renew
 	look      driver.Instant // when the goroutine looks again
 	inFlight  int
@@ -64,6 +66,7 @@ func (r *renewer) start() {
 	r.running.Do(func() {
 		r.core.more()
 		r.last = r.core.clock.Now()
+		r.answered = r.last
 		r.next = r.last.Add(r.interval)
 		go r.run()
 	})
@@ -160,6 +163,8 @@ func (r *renewer) check() (again time.Duration, ok bool) {
 		r.idle = true // after an interval, lest a Locker that is busy wakes it for each lease
 		r.look = math.MaxInt64
 		return 0, true
+	case now >= r.next && r.inFlight > 0 && now < r.answered.Add(r.interval):
+		r.next = r.answered.Add(r.interval)
 	case now >= r.next:
 		r.last, r.next = now, now.Add(r.interval)
 		claims := r.renewable()
@@ -243,8 +248,12 @@ func (r *renewer) renew(claims []*driver.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight--
-	if soon := c.clock.Now().Add(r.retry); unknown > 0 && soon < r.next {
-		r.next = soon
+	next := r.last.Add(r.interval)
+	if unknown > 0 {
+		next = min(next, c.clock.Now().Add(r.retry))
+	}
+	if next < r.next {
+		r.next = next
 		r.wakeUp()
 	}
 }
@@ -254,6 +263,9 @@ func (r *renewer) renew(claims []*driver.Claim) {
 func (r *renewer) report(claim *driver.Claim, until, sent driver.Instant, err error) (known bool, left time.Duration) {
 	r.mu.Lock()
 	le := r.held[claim]
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		r.answered = r.core.clock.Now()
+	}
 	r.mu.Unlock()
 	switch {
 	case le == nil:

@@ -329,6 +329,38 @@ func TestHangingRenewalsAreBounded(t *testing.T) {
 	})
 }
 
+// As long as a renewal brings answers there is no other: they would make a slow server slower. The next follows at once.
+func TestSlowRenewalsDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := TimeClock{}
+		var now, most, ended atomic.Int64
+		s := &script{
+			traits: driver.Traits{Check: time.Second},
+			renew: func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				for _, c := range claims {
+					time.Sleep(250 * time.Millisecond)
+					report(c, clock.Now().Add(c.TTL), nil)
+				}
+				ended.Add(1)
+			},
+		}
+		l := open(t, s, WithTTL(time.Minute))
+		locks := acquireMany(t, l, 20)
+		time.Sleep(time.Minute)
+		if most.Load() != 1 || ended.Load() < 10 {
+			t.Errorf("up to %d renewals at once, want 1; %d in a minute, each of five seconds", most.Load(), ended.Load())
+		}
+		for _, lock := range locks {
+			if err := lock.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+		closeAll(t, l)
+	})
+}
+
 // A lease that only the session bounds on the server ends when its time is over,
 // and before that with the session.
 func TestLeaseBySession(t *testing.T) {
