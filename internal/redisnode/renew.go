@@ -13,6 +13,10 @@ import (
 // millisecond.
 const batch = 64
 
+// abreast is how many such scripts are under way at the same time. The others would wait for a connection, and be given up if it is
+// long in coming.
+const abreast = 8
+
 // report is how a renewal tells of one claim; see [driver.Driver].
 type report = func(*driver.Claim, driver.Instant, error)
 
@@ -28,9 +32,12 @@ func (n *Node) Renew(ctx context.Context, claims []*driver.Claim, report report)
 	}
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for _, claims := range buckets {
+	for _, claims := range buckets { // in a Cluster one may be on a server that does not answer
+		turns := make(chan struct{}, abreast)
 		for some := range slices.Chunk(claims, batch) {
 			all.Go(func() {
+				turns <- struct{}{}
+				defer func() { <-turns }()
 				n.renew(ctx, some, true, func(c *driver.Claim, until driver.Instant, err error) {
 					mu.Lock()
 					defer mu.Unlock()
