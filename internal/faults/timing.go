@@ -111,8 +111,8 @@ func (x *Exam) grants(name string, h holder) {
 	x.granted[name] = h
 }
 
-// StillHolds asserts that a holder was not disturbed. Where the machine has been late since it got the lock, and so
-// renewed it too late, the row begins again.
+// StillHolds asserts that a holder was not disturbed. Where the machine has been late, and so renewed the lock too late, the row
+// begins again.
 func (x *Exam) StillHolds(h *Holding, who string) {
 	x.Helper()
 	if h.Look() != nil {
@@ -120,10 +120,11 @@ func (x *Exam) StillHolds(h *Holding, who string) {
 	}
 }
 
-// lost says that a lock was lost that is still to be held.
+// lost says that a lock was lost that is still to be held. How long it lasted was up to the requests of a TTL before its grant, too:
+// what a session has been sure of since then.
 func (x *Exam) lost(h *Holding, what string) {
 	x.Helper()
-	if pulse.Worst(moment(h.grant)) > lateness.Limit {
+	if pulse.Worst(moment(h.grant).Add(-x.Backend.TTL)) > lateness.Limit {
 		x.again(what + ", on a machine that is late")
 	}
 	x.Errorf("%s", what)
