@@ -100,11 +100,15 @@ var cheapCases = []*testCase{
 }
 
 // costs fails the case if there were more requests than limit, unless this machine was late: waiters that hear
-// nothing for long look by themselves.
+// nothing for long look by themselves. Ten times the limit do not come of that.
 func (c *C) costs(n, limit int64, what string, args ...any) {
 	c.tb.Helper()
-	if n > limit {
-		c.unlessLate(c.begun, lateness.Limit, what+" cost %d requests, want at most %d", append(args, n, limit)...)
+	what, args = what+" cost %d requests, want at most %d", append(args, n, limit)
+	switch {
+	case n > 10*limit:
+		c.errorf(what, args...)
+	case n > limit:
+		c.unlessLate(c.begun, lateness.Limit, what, args...)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestDefects(t *testing.T) {
 			all.Go(func() {
 				defer leave()
 				t.Run(d.name+"/"+name, func(t *testing.T) {
-					if finds(t, &d, cs, k, late, 7*time.Second) {
+					if found, _ := finds(t, &d, cs, k, late, 7*time.Second); found {
 						return
 					}
 					// On a machine under load the suite gives more time, to be fair, and may
@@ -67,10 +67,11 @@ func TestDefects(t *testing.T) {
 						end := time.Now().Add(5 * time.Second)
 						late.Calm(func() bool { return time.Now().Before(end) })
 						start := time.Now()
-						if finds(t, &d, cs, k, late, time.Duration(12+5*try)*time.Second) {
+						found, passed := finds(t, &d, cs, k, late, time.Duration(12+5*try)*time.Second)
+						if found {
 							return
 						}
-						if by := late.Worst(start); try > 0 && by <= tooLate || try == tries-1 {
+						if by := late.Worst(start); passed && try > 0 && by <= tooLate || try == tries-1 {
 							t.Errorf("%s passes although: %s (this machine was late by %v)", cs.name, d.name, by)
 							return
 						}
@@ -88,14 +89,15 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// A defect that a case did not find is looked for so often, as long as this machine was too late to have a say: by more than tooLate.
+// A defect that a case did not find is looked for so often, as long as this machine was too late to have a say: by more than tooLate,
+// or the case came to no verdict.
 const (
 	tries   = 5
 	tooLate = 100 * time.Millisecond
 )
 
-// finds runs the case against the defect and reports whether it failed.
-func finds(t *testing.T, d *defect, cs *testCase, k *kind, late *lateness.Meter, limit time.Duration) bool {
+// finds runs the case against the defect and reports whether it failed, and whether it passed; neither if it came to no verdict.
+func finds(t *testing.T, d *defect, cs *testCase, k *kind, late *lateness.Meter, limit time.Duration) (found, passed bool) {
 	b := d.apply()
 	b.RequireAll = false // a case that comes to no verdict has found nothing
 	b.failOnce = true    // and one that has found the defect need not go on
@@ -110,7 +112,7 @@ func finds(t *testing.T, d *defect, cs *testCase, k *kind, late *lateness.Meter,
 		t.Errorf("the failure does not say what was broken:\n%s", text)
 	}
 	t.Log(text)
-	return failed
+	return failed, !failed && len(r.again) == 0
 }
 
 // A lock that is slow where no promise says how quick it is passes.
@@ -132,7 +134,7 @@ func TestSlowIsNotWrong(t *testing.T) {
 	late, giveBack := lateness.Share()
 	defer giveBack()
 	cs, k := caseNamed(t, slow.cases)
-	if finds(t, &slow, cs, k, late, 30*time.Second) {
+	if found, _ := finds(t, &slow, cs, k, late, 30*time.Second); found {
 		t.Errorf("%s fails although every lock is free in time", slow.cases)
 	}
 }
