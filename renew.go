@@ -20,8 +20,8 @@ const (
 	// minLookInterval is the shortest time between two looks, however close the deadlines
 	// are. It is less than what margin takes off them.
 	minLookInterval = time.Millisecond
-	// maxRenewals is how many calls of Renew may run at the same time, should they hang. While one brings answers there is no
-	// other: several at once would only make a slow server slower.
+	// maxRenewals is how many calls of Renew may run at the same time, should they hang. As long as one goes on
+	// reporting claims no other begins: several at once would only make a slow server slower.
 	maxRenewals = 4
 )
 

@@ -100,7 +100,7 @@ var cheapCases = []*testCase{
 }
 
 // costs fails the case if there were more requests than limit, unless this machine was late: waiters that hear
-// nothing for long look by themselves. Ten times the limit do not come of that.
+// nothing for long look by themselves. Ten times the limit is a failure on any machine.
 func (c *C) costs(n, limit int64, what string, args ...any) {
 	c.tb.Helper()
 	what, args = what+" cost %d requests, want at most %d", append(args, n, limit)

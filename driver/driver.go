@@ -225,9 +225,9 @@ type Traits struct {
 
 	// Check, if not zero, is how often Renew is to be called at least, for
 	// backends that learn only by asking that a holding was destroyed behind
-	// its back. A call that brings answers all the while is not hurried: the
-	// next begins when it has returned. Backends that are told by the server
-	// (by a watch) call [Claim.Lost] instead and leave it zero.
+	// its back. As long as a call goes on reporting claims, the next waits for
+	// its return. Backends that are told by the server (by a watch) call
+	// [Claim.Lost] instead and leave it zero.
 	Check time.Duration
 }
 

@@ -120,8 +120,8 @@ func (x *Exam) StillHolds(h *Holding, who string) {
 	}
 }
 
-// lost says that a lock was lost that is still to be held. How long it lasted was up to the requests of a TTL before its grant, too:
-// what a session has been sure of since then.
+// lost fails the row because a lock was lost that is still to be held. The row begins again if the machine was late since a TTL before
+// the grant: the requests of that time, too, decide how long a session lasts.
 func (x *Exam) lost(h *Holding, what string) {
 	x.Helper()
 	if pulse.Worst(moment(h.grant).Add(-x.Backend.TTL)) > lateness.Limit {

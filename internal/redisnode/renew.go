@@ -13,9 +13,8 @@ import (
 // millisecond.
 const batch = 64
 
-// abreast is how many such scripts are under way at the same time. The others would wait for a connection, and be given up if it is
-// long in coming.
-const abreast = 8
+// atOnce is how many such scripts run at the same time. More would wait for a connection, and fail when that takes too long.
+const atOnce = 8
 
 // report is how a renewal tells of one claim; see [driver.Driver].
 type report = func(*driver.Claim, driver.Instant, error)
@@ -32,8 +31,8 @@ func (n *Node) Renew(ctx context.Context, claims []*driver.Claim, report report)
 	}
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for _, claims := range buckets { // in a Cluster one may be on a server that does not answer
-		turns := make(chan struct{}, abreast)
+	for _, claims := range buckets { // each has its own turns: a server of a Cluster that does not answer delays no other
+		turns := make(chan struct{}, atOnce)
 		for some := range slices.Chunk(claims, batch) {
 			all.Go(func() {
 				turns <- struct{}{}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// To look at many holdings does not need more connections than there are.
+// Renew runs a few scripts at a time, however many holdings there are.
 func TestRenewIsAFewRequestsAtATime(t *testing.T) {
 	client := connect(t, servers.SharedRedis(t).Addr())
 	n := open(t, client)
@@ -21,7 +21,7 @@ func TestRenewIsAFewRequestsAtATime(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		now.Add(-1)
 	}})
-	const scripts = 5 * abreast
+	const scripts = 5 * atOnce
 	var claims []*driver.Claim
 	for range scripts * batch {
 		claims = append(claims, n.exclusive(t.Name()).Claim)
@@ -33,7 +33,7 @@ func TestRenewIsAFewRequestsAtATime(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if reports != len(claims) || sent.Load() < scripts || most.Load() > abreast {
-		t.Errorf("%d reports of %d claims by %d requests, up to %d at once, want %d", reports, len(claims), sent.Load(), most.Load(), abreast)
+	if reports != len(claims) || sent.Load() < scripts || most.Load() > atOnce {
+		t.Errorf("%d reports of %d claims by %d requests, up to %d at once, want %d", reports, len(claims), sent.Load(), most.Load(), atOnce)
 	}
 }
