@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -69,8 +71,33 @@ func (c *core) releaseAll(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return unreleased(errs)
 }
+
+// unreleased is why leases were not released.
+type unreleased []error
+
+// maxNamed is how many of them are named.
+const maxNamed = 10
+
+// Error names the first of them, and says how many there are.
+func (u unreleased) Error() string {
+	var named []string
+	for _, err := range u[:min(len(u), maxNamed)] {
+		named = append(named, err.Error())
+	}
+	if len(u) > maxNamed {
+		named = append(named, "...")
+	}
+	return fmt.Sprintf("%d not released: %s", len(u), strings.Join(named, "; "))
+}
+
+// Unwrap returns them all.
+func (u unreleased) Unwrap() []error { return u }
 
 // endAll ends the Locks of a lease that is held. It reports whether there were any.
 func (le *lease) endAll(cause error) bool {

@@ -3,7 +3,9 @@ package locker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,6 +87,9 @@ func TestCloseWithoutServer(t *testing.T) {
 		}
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Close: %v", err)
+		}
+		if text := fmt.Sprint(err); len(text) > 1000 || !strings.Contains(text, "1000 not released") {
+			t.Errorf("%d bytes: %.1000s", len(text), text)
 		}
 		time.Sleep(time.Minute) // the driver comes back
 	})
