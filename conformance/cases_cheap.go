@@ -73,7 +73,7 @@ var cheapCases = []*testCase{
 			c.quiet()
 			before := c.requests()
 			waiting := l.queueMany(n, c.x)
-			c.costs(c.requests()-before, int64(n/4*alone), "the queueing of %d goroutines of one Locker", n)
+			c.costs(c.requests()-before, int64(6*alone), "the queueing of %d goroutines of one Locker", n)
 			c.release(h)
 			c.turns(n, waiting)
 		}),

@@ -63,15 +63,16 @@ func TestDefects(t *testing.T) {
 					<-together.None()
 					alone.Lock()
 					defer alone.Unlock()
-					for try := range tries {
+					for try := 0; ; try++ {
 						end := time.Now().Add(5 * time.Second)
 						late.Calm(func() bool { return time.Now().Before(end) })
-						start := time.Now()
-						found, passed := finds(t, &d, cs, k, late, time.Duration(12+5*try)*time.Second)
+						start, limit := time.Now(), time.Duration(12+5*min(try, tries))*time.Second
+						found, passed := finds(t, &d, cs, k, late, limit)
 						if found {
 							return
 						}
-						if by := late.Worst(start); passed && try > 0 && by <= tooLate || try == tries-1 {
+						by := late.Worst(start)
+						if passed && try > 0 && (by <= tooLate || try >= tries) || !timeFor(t, limit) {
 							t.Errorf("%s passes although: %s (this machine was late by %v)", cs.name, d.name, by)
 							return
 						}
@@ -89,12 +90,18 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// A defect that a case did not find is looked for so often, as long as this machine was too late to have a say: by more than tooLate,
-// or the case came to no verdict.
+// A defect that a case did not find is looked for again, so often as long as this machine was late by more than tooLate, and as long
+// as there is time if the case came to no verdict.
 const (
-	tries   = 5
+	tries   = 4
 	tooLate = 100 * time.Millisecond
 )
+
+// timeFor reports whether there is time for another try, which may need twice limit, before the test has to end.
+func timeFor(t *testing.T, limit time.Duration) bool {
+	deadline, ok := t.Deadline()
+	return !ok || time.Until(deadline) > 2*limit+time.Minute
+}
 
 // finds runs the case against the defect and reports whether it failed, and whether it passed; neither if it came to no verdict.
 func finds(t *testing.T, d *defect, cs *testCase, k *kind, late *lateness.Meter, limit time.Duration) (found, passed bool) {
