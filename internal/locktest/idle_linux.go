@@ -35,7 +35,7 @@ func idle(t testing.TB, limit float64, windows int, each time.Duration, pids []i
 		if late.Worst(begin) > lateness.Limit {
 			allowed *= lateFactor
 		}
-		t.Logf("%d waiting processes use %.2f %% of a processor; allowed are %.0f %%", len(pids), 100*share, 100*allowed)
+		t.Logf("%d waiting processes use %.2f %% of a processor; allowed are %.2f %%", len(pids), 100*share, 100*allowed)
 		if share < allowed {
 			return
 		}
