@@ -25,9 +25,9 @@ func TestNodeThatRestartsEmpty(t *testing.T) {
 	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 	nodes := addrs(set)
 	clients := connect(t, nodes...)
-	a, b := newDriver(t, nodes, WithNodeTimeout(10*time.Second)), newDriver(t, nodes, WithNodeTimeout(10*time.Second))
-	ctx := within(t, 60*time.Second)
-	first := driverClaim(t.Name(), 30*time.Second, false)
+	a, b := newDriver(t, nodes), newDriver(t, nodes)
+	ctx := within(t, 2*time.Minute)
+	first := driverClaim(t.Name(), time.Minute, false)
 	g1, err := a.Acquire(ctx, first)
 	must(t, err)
 	// The first holds exactly three of five: what the others had not got in time.
@@ -38,7 +38,7 @@ func TestNodeThatRestartsEmpty(t *testing.T) {
 	must(t, set[2].Kill())
 	time.Sleep(1100 * time.Millisecond) // see docs/design/redlock.md, "Tokens"
 	must(t, set[2].RestartEmpty(ctx))
-	second := driverClaim(t.Name(), 30*time.Second, false)
+	second := driverClaim(t.Name(), time.Minute, false)
 	g2, err := b.Acquire(ctx, second)
 	must(t, err)
 	if g2.Token <= g1.Token {
