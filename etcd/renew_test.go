@@ -169,8 +169,9 @@ func TestForgottenConnection(t *testing.T) {
 	defer old.Heal() // for the end of the session
 	frozen := b.clock.Now()
 	gone := renewing(t, b, held)
-	eventually.Is(t, "a renewal by another connection", func() bool {
-		return len(gone) > 0 || held.State.(*claimState).session.lastSent() > frozen
+	ttl := held.State.(*claimState).session.ttl
+	eventually.Is(t, "renewals by another connection", func() bool {
+		return len(gone) > 0 || held.State.(*claimState).session.expiry() > frozen.Add(2*ttl)
 	})
 	if len(gone) > 0 {
 		t.Error("the lock was lost")
