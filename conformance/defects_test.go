@@ -90,8 +90,8 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// A defect that a case did not find is looked for again, so often as long as this machine was late by more than tooLate, and as long
-// as there is time if the case came to no verdict.
+// A case that passes although there is a defect is run again so often, as long as this machine was late by more than tooLate. One
+// that comes to no verdict is run again as long as there is time.
 const (
 	tries   = 4
 	tooLate = 100 * time.Millisecond

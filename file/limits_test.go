@@ -203,7 +203,7 @@ func TestIdleWaiters(t *testing.T) {
 	for _, p := range procs {
 		pids = append(pids, p.cmd.Process.Pid)
 	}
-	locktest.Idle(t, many*idleShare, pids...)
+	locktest.Idle(t, idleShare, pids...)
 }
 
 // idle waits for x with the usual TTL.

@@ -15,12 +15,12 @@ import (
 // lateFactor is how many times as much processor time a wake-up takes at most where others have used the caches in between.
 const lateFactor = 10
 
-// Idle measures how much of a processor the processes, which wait, use together; it ends the test if that is limit or more in each of
+// Idle measures how much of a processor the processes, which wait, use; it ends the test if that is share or more for each of them in
 // twelve times ten seconds. One in which it is less is enough: before, they may have been starting. On a machine that is late
 // more is allowed.
-func Idle(t testing.TB, limit float64, pids ...int) {
+func Idle(t testing.TB, share float64, pids ...int) {
 	t.Helper()
-	idle(t, limit, 12, 10*time.Second, pids)
+	idle(t, share*float64(len(pids)), 12, 10*time.Second, pids)
 }
 
 func idle(t testing.TB, limit float64, windows int, each time.Duration, pids []int) {
