@@ -121,7 +121,10 @@ func leaderDeposed(x *Exam) {
 		leads := make(chan *Holding, 1)
 		over.Go(func() {
 			err := p.Lead(ctx, name, func(ctx context.Context, h *Holding) error {
-				leads <- h
+				select {
+				case leads <- h:
+				case <-ctx.Done(): // who leads again and again has not been asked for
+				}
 				<-ctx.Done()
 				return ctx.Err()
 			})
