@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,32 +44,18 @@ func (s setup) on(db *sql.DB, opts []locker.Option) (locker.Locker, error) {
 	return New(db, append(append([]locker.Option{}, s.options...), opts...)...)
 }
 
-// open makes a Locker that has a pool to itself.
-func (s setup) open(dsn string, opts []locker.Option) (*owned, error) {
+// open makes a Locker with a pool of its own, which its Close closes.
+func (s setup) open(dsn string, opts []locker.Option) (locker.Locker, error) {
 	db, err := pool(dsn, 8)
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.on(db, opts)
-	return &owned{Locker: l, db: db}, err
-}
-
-// owned is a Locker that has a pool to itself and closes it.
-type owned struct {
-	locker.Locker
-	db      *sql.DB
-	closing sync.Mutex // the first Close needs the pool until it is done
-}
-
-// Unwrap is for locker.Inspect and the like.
-func (o *owned) Unwrap() locker.Locker { return o.Locker }
-
-func (o *owned) Close(ctx context.Context) error {
-	o.closing.Lock()
-	defer o.closing.Unlock()
-	err := o.Locker.Close(ctx)
-	go o.db.Close() // may wait for a server that says nothing
-	return err
+	closed := locker.WithOnClose(func() error { go db.Close(); return nil }) // may wait for a server that says nothing
+	l, err := s.on(db, append([]locker.Option{closed}, opts...))
+	if err != nil {
+		_ = db.Close()
+	}
+	return l, err
 }
 
 func conform(t *testing.T, s setup) {
@@ -160,12 +145,9 @@ func (s setup) harness(t testing.TB, server, guarded *servers.MariaDB) func(test
 		one := h
 		one.OpenLink = func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
 			p, dsn := front(t, server)
-			o, err := s.open(dsn, opts)
-			if o != nil {
-				t.Cleanup(func() { _ = o.db.Close() })
-			}
+			l, err := s.open(dsn, opts)
 			link := conformance.Link{Freeze: p.Freeze, Mute: p.FreezeDown, Cut: func() { p.Refuse(); p.Cut() }, Heal: p.Heal}
-			return o, link, err
+			return l, link, err
 		}
 		return &one
 	}
@@ -175,9 +157,7 @@ func (s setup) harness(t testing.TB, server, guarded *servers.MariaDB) func(test
 func misconfigured(t testing.TB, s setup, admin *sql.DB, server, guarded *servers.MariaDB) map[string]func(context.Context, ...locker.Option) (locker.Locker, error) {
 	with := func(dsn string) func(context.Context, ...locker.Option) (locker.Locker, error) {
 		return func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-			o, err := s.open(dsn, opts)
-			t.Cleanup(func() { _ = o.db.Close() })
-			return o, err
+			return s.open(dsn, opts)
 		}
 	}
 	if _, err := admin.ExecContext(within(t, slack), "create user if not exists nobody@'127.0.0.1'"); err != nil {

@@ -3,9 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -90,12 +87,11 @@ func startFaulty(t testing.TB) *faults.Servers {
 func TestRows(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	full := os.Getenv("LOCKER_FAULTS") == "full"
 	shared := faults.StartOn(t, faulty)
 	for _, row := range faults.Rows {
 		crash := row.Name == "release-with-servers-dead" || row.Name == "all-restarted"
 		applies := len(row.For) == 0 && row.Backend == nil || crash
-		if !applies || !full && !row.Quick {
+		if !applies || !faults.Full && !row.Quick {
 			continue
 		}
 		t.Run(row.Title(), func(t *testing.T) { row.Examine(t, shared) })
@@ -106,17 +102,5 @@ func TestRows(t *testing.T) {
 func TestCampaign(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	c := faults.Campaign{Seed: rand.Uint64() % 1_000_000, Processes: 8, Goroutines: 2, Names: 4, Length: 6 * time.Second, Want: 50}
-	if text := os.Getenv("LOCKER_FAULTS_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Seed = n
-	}
-	if os.Getenv("LOCKER_FAULTS") == "full" {
-		c.Length, c.Want, c.Names = 75*time.Second, 5_000, 8
-	}
-	t.Logf("LOCKER_FAULTS_SEED=%d", c.Seed)
-	c.Run(t, faults.StartOn(t, faulty))
+	faults.NewCampaign(t, 50, 5_000).Run(t, faults.StartOn(t, faulty))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -70,32 +69,18 @@ func (s setup) on(pool *pgxpool.Pool, a address, opts []locker.Option) (locker.L
 	return New(pool, append(all, opts...)...)
 }
 
-// open makes a Locker that has a pool to itself.
-func (s setup) open(ctx context.Context, a address, opts []locker.Option) (*owned, error) {
+// open makes a Locker with a pool of its own, which its Close closes in the background; closed waits for that.
+func (s setup) open(ctx context.Context, a address, opts []locker.Option) (l locker.Locker, closed func(), err error) {
 	pool, err := a.pool(ctx, 8)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	l, err := s.on(pool, a, opts)
-	return &owned{Locker: l, pool: pool}, err
-}
-
-// owned is a Locker that has a pool to itself and closes it.
-type owned struct {
-	locker.Locker
-	pool    *pgxpool.Pool
-	closing sync.Mutex // the first Close needs the pool until it is done
-}
-
-// Unwrap is for locker.Inspect and the like.
-func (o *owned) Unwrap() locker.Locker { return o.Locker }
-
-func (o *owned) Close(ctx context.Context) error {
-	o.closing.Lock()
-	defer o.closing.Unlock()
-	err := o.Locker.Close(ctx)
-	go o.pool.Close() // takes as long as pgx waits for a server that says nothing
-	return err
+	onClose := locker.WithOnClose(func() error { go pool.Close(); return nil }) // may wait for a server that says nothing
+	l, err = s.on(pool, a, append([]locker.Option{onClose}, opts...))
+	if err != nil {
+		pool.Close()
+	}
+	return l, pool.Close, err
 }
 
 func conform(t *testing.T, s setup) {
@@ -104,7 +89,8 @@ func conform(t *testing.T, s setup) {
 		New: func(testing.TB) *conformance.Harness { panic("not in a child") },
 		Dial: func(ctx context.Context, given string, opts ...locker.Option) (locker.Locker, error) {
 			statements, listen, _ := strings.Cut(given, " ")
-			return s.open(ctx, address{statements: statements, listen: listen}, opts)
+			l, _, err := s.open(ctx, address{statements: statements, listen: listen}, opts)
+			return l, err
 		},
 		Fair:       true,
 		Fenced:     true,
@@ -208,11 +194,11 @@ func (s setup) harness(t testing.TB, server, guarded *servers.Postgres, a addres
 			addr, _, _ := strings.Cut(rest, "/")
 			first, statements := front(t, addr)
 			second, listen := front(t, server.Addr())
-			o, err := s.open(ctx, address{statements: statements, listen: listen}, opts)
-			if o != nil {
-				t.Cleanup(o.pool.Close)
+			l, closed, err := s.open(ctx, address{statements: statements, listen: listen}, opts)
+			if err == nil {
+				t.Cleanup(closed) // before the proxies: PgBouncer 1.18 ends when clients are cut off while they cancel
 			}
-			return o, linkTo(first, second), err
+			return l, linkTo(first, second), err
 		}
 		return &one
 	}
@@ -233,9 +219,8 @@ func answers(ctx context.Context, url string) bool {
 func misconfigured(t testing.TB, s setup, admin *pgxpool.Pool, server, guarded *servers.Postgres) map[string]func(context.Context, ...locker.Option) (locker.Locker, error) {
 	with := func(url string) func(context.Context, ...locker.Option) (locker.Locker, error) {
 		return func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
-			o, err := s.open(ctx, address{statements: url, listen: url}, opts)
-			t.Cleanup(o.pool.Close)
-			return o, err
+			l, _, err := s.open(ctx, address{statements: url, listen: url}, opts)
+			return l, err
 		}
 	}
 	if _, err := admin.Exec(within(t, slack), `do $$ begin create role nobody login; exception when duplicate_object or unique_violation then end $$`); err != nil {

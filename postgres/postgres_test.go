@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/faults"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/look"
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -408,7 +408,7 @@ func TestDeadWaiterWithShortTTL(t *testing.T) {
 func TestBloat(t *testing.T) {
 	t.Parallel()
 	options, few, many, spare := servers.PostgresOptions{Args: []string{"-c", "autovacuum_naptime=1s"}}, 1000, 4000, int64(0)
-	if os.Getenv("LOCKER_FAULTS") == "full" {
+	if faults.Full {
 		options, few, many, spare = servers.PostgresOptions{}, 500_000, 500_000, 1<<20
 	}
 	server := servers.NewPostgres(t, options)

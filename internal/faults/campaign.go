@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +26,31 @@ type Campaign struct {
 	// Want is how many acquisitions there have to be. Work goes on without faults until
 	// there are, for up to twice the Length.
 	Want int
+}
+
+// NewCampaign returns the campaign that t is to run: a short one, in which there have to be so many acquisitions, or if Full
+// a long one, with full of them.
+func NewCampaign(t testing.TB, short, full int) Campaign {
+	t.Helper()
+	c := Campaign{Seed: seed(t), Processes: 8, Goroutines: 2, Names: 4, Length: 6 * time.Second, Want: short}
+	if Full {
+		c.Length, c.Want, c.Names = 75*time.Second, full, 8
+	}
+	t.Logf("LOCKER_FAULTS_SEED=%d", c.Seed)
+	return c
+}
+
+// seed is random unless LOCKER_FAULTS_SEED says which.
+func seed(t testing.TB) uint64 {
+	text := os.Getenv("LOCKER_FAULTS_SEED")
+	if text == "" {
+		return rand.Uint64() % 1_000_000
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("LOCKER_FAULTS_SEED: %v", err)
+	}
+	return n
 }
 
 // Report is what has come of a campaign.

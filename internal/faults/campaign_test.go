@@ -2,28 +2,13 @@ package faults
 
 import (
 	"flag"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/servers"
 )
-
-// seed is random unless LOCKER_FAULTS_SEED says which.
-func seed(t *testing.T) uint64 {
-	if text := os.Getenv("LOCKER_FAULTS_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("LOCKER_FAULTS_SEED: %v", err)
-		}
-		return n
-	}
-	return rand.Uint64() % 1_000_000
-}
 
 // A redis-empty is put to the test by rows only: with faults that it cannot survive
 // there is nothing to be random about.
@@ -32,18 +17,13 @@ func TestCampaign(t *testing.T) {
 	t.Parallel()
 	named := strings.Contains(flag.Lookup("test.run").Value.String(), "TestCampaign/")
 	for _, b := range Backends {
-		if b.Name == RedisEmpty.Name || !full && !named && !isQuick(b) && b.Name != RedisReplica.Name {
+		if b.Name == RedisEmpty.Name || !Full && !named && !isQuick(b) && b.Name != RedisReplica.Name {
 			continue
 		}
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
 			defer working.enter()()
-			c := Campaign{Seed: seed(t), Processes: 8, Goroutines: 2, Names: 4, Length: 6 * time.Second, Want: 200}
-			if full {
-				c.Length, c.Want, c.Names = 75*time.Second, 10_000, 8
-			}
-			t.Logf("LOCKER_FAULTS_SEED=%d", c.Seed)
-			c.Run(t, StartOn(t, b))
+			NewCampaign(t, 200, 10_000).Run(t, StartOn(t, b))
 		})
 	}
 }

@@ -15,7 +15,7 @@ func TestMillion(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
 	on, want, round := []Backend{Redis1}, 4_000, 4_000
-	if full {
+	if Full {
 		on, want, round = quick, 1_000_000, 30_000
 	}
 	var mu sync.Mutex

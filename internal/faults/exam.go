@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/pprof"
 	"strconv"
@@ -47,6 +48,9 @@ type Exam struct {
 	granted map[string]holder // who got a lock last
 	checks  []func(h *history.History)
 }
+
+// Full says that everything is to be run, in its full length.
+var Full = os.Getenv("LOCKER_FAULTS") == "full"
 
 var exams atomic.Int64
 

@@ -65,7 +65,7 @@ func report() error {
 		return nil
 	}
 	fmt.Print(table(all))
-	if !full || flag.Lookup("test.run").Value.String() != "" {
+	if !Full || flag.Lookup("test.run").Value.String() != "" {
 		return nil
 	}
 	text, err := json.MarshalIndent(map[string]any{

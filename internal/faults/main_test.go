@@ -11,9 +11,6 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// full: everything is run, in its full length.
-var full = os.Getenv("LOCKER_FAULTS") == "full"
-
 func TestMain(m *testing.M) {
 	Child()
 	servers.AtOnce(64) // how many run is said by waiting and working
@@ -52,7 +49,7 @@ func isQuick(b Backend) bool {
 // runs tells whether a row is run on b in this run. Who names rows with -run gets them.
 func (r Row) runs(b Backend) bool {
 	named := strings.Contains(flag.Lookup("test.run").Value.String(), "TestRows/")
-	return r.Applies(b) && (full || named || r.Quick && (isQuick(b) || slices.Contains(r.For, b.Name)))
+	return r.Applies(b) && (Full || named || r.Quick && (isQuick(b) || slices.Contains(r.For, b.Name)))
 }
 
 // Each backend's rows run one after the other on the same servers, those of
