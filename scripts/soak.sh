@@ -1,12 +1,12 @@
 #!/bin/bash
-# Runs all tests, without the static analysis, RUNS times (20), SIDE of the runs (2) at a time, beside LOAD processes (2) that use
+# Runs all tests, without the static analysis, RUNS times (20), SIDE of the runs (2) at a time, beside LOAD processes (1) that use
 # the processors without a pause: two cores then have a load of 16 and more. It ends with status 1 if a test failed in any run, and
 # says where the output of those runs is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${RUNS:-20}
 side=${SIDE:-2}
-load=${LOAD:-2}
+load=${LOAD:-1}
 
 logs=$(mktemp -d)
 set -m # a process group for each, so that nothing outlives this script
