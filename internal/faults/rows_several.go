@@ -123,7 +123,7 @@ func leaderDeposed(x *Exam) {
 			err := p.Lead(ctx, name, func(ctx context.Context, h *Holding) error {
 				select {
 				case leads <- h:
-				case <-ctx.Done(): // who leads again and again has not been asked for
+				case <-ctx.Done(): // nobody asks any more
 				}
 				<-ctx.Done()
 				return ctx.Err()
