@@ -50,8 +50,8 @@ func (s setup) open(dsn string, opts []locker.Option) (locker.Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	closed := locker.WithOnClose(func() error { go db.Close(); return nil }) // may wait for a server that says nothing
-	l, err := s.on(db, append([]locker.Option{closed}, opts...))
+	onClose := locker.WithOnClose(func() error { go db.Close(); return nil }) // may wait for a server that says nothing
+	l, err := s.on(db, append([]locker.Option{onClose}, opts...))
 	if err != nil {
 		_ = db.Close()
 	}

@@ -15,7 +15,7 @@ func TestLinger(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
-	const long = 1500 * time.Millisecond
+	const long = 4 * time.Second // time for what is asserted meanwhile, and less than firstLook
 	n := name(t)
 	h := claim(n)
 	g := take(t, d, h)
@@ -27,11 +27,10 @@ func TestLinger(t *testing.T) {
 	}
 	taken(t, d, shared(n))
 	all, err := d.Look(within(t, time.Minute), n)
-	inTime := time.Since(asked) < long
-	if err != nil || inTime && (len(all) != 2 || !all[0].Held || all[1].Held) {
+	if err != nil || len(all) != 2 || !all[0].Held || all[1].Held {
 		t.Fatalf("look: %+v, %v", all, err)
 	}
-	if p := all[0]; inTime && (p.ID != h.ID || p.Token != g.Token || p.Owner != h.Owner || p.Left <= 0 || p.Left > long) {
+	if p := all[0]; p.ID != h.ID || p.Token != g.Token || p.Owner != h.Owner || p.Left <= 0 || p.Left > long {
 		t.Errorf("look: %+v", p)
 	}
 	next := turn.Granted(t, patience)
@@ -60,7 +59,7 @@ func TestLingerOfOneThatIsGone(t *testing.T) {
 		locktest.Close(t, a.Close)
 		return op.length(n, 1)[0]
 	}
-	lingerFor := func(n string, d time.Duration) { // not asked for, as the Locker may come to remove it itself
+	lingerFor := func(n string, d time.Duration) { // changes the node: a Locker asked for so little may remove it before it is closed
 		e, path := parseEntry(linger(n)), queuePath(folder, n)+"/"
 		e.linger = d
 		_, err := op.Multi(
