@@ -20,6 +20,36 @@ import (
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
+// The token that is seen of a holder is its own, also where a node that the majority did not need has given it another.
+func TestLookShowsTheTokenOfTheMajority(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b := newDriver(t, nodes)
+	ctx := within(t, 30*time.Second)
+	c := driverClaim(t.Name(), 30*time.Second, false)
+	g := take(t, b, c)
+	onAllFive(t, nodes)
+	for i, p := range stateOf(c).places {
+		p.calls.Lock()
+		p.at.Proposed = 0
+		if i == 2 {
+			p.at.Proposed = g.Token + 1000
+		}
+		a, err := p.Acquire(ctx, p.at, redisnode.Try) // each has more time left than the one before
+		p.calls.Unlock()
+		must(t, err)
+		if !a.Granted || (a.Token > g.Token) != (i == 2) {
+			t.Fatalf("node %d: %+v", i, a)
+		}
+		all, err := b.Look(ctx, t.Name())
+		must(t, err)
+		if len(all) != 1 || all[0].Token != g.Token {
+			t.Errorf("got %+v, want the token %d", all, g.Token)
+		}
+	}
+	must(t, b.Release(ctx, c))
+}
+
 // What is seen of a name: who holds it, who waits, in the order of their age; also with two nodes away.
 func TestLook(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -89,6 +90,17 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 	}
 }
 
+// mostCommon returns the token that most have, and of several the greatest. A majority has written that of the holder; a
+// node that it did not need may have written another.
+func mostCommon(held []driver.Position) int64 {
+	count := make(map[int64]int)
+	for _, p := range held {
+		count[p.Token]++
+	}
+	tokens := slices.Collect(maps.Keys(count))
+	return slices.MaxFunc(tokens, func(x, y int64) int { return cmp.Or(cmp.Compare(count[x], count[y]), cmp.Compare(x, y)) })
+}
+
 // Look implements [driver.Inspector]. It shows who holds the name by more than half of the nodes that answer, and
 // those others of whom as many know as a majority may have left.
 func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, error) {
@@ -109,8 +121,9 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 		}
 		if 2*held > len(known) {
 			p := said[min(b.quorum, held)-1]
-			if !b.fenced {
-				p.Token = 0
+			p.Token = 0
+			if b.fenced {
+				p.Token = mostCommon(said[:held])
 			}
 			holders = append(holders, p)
 		} else if p := said[len(said)-1]; len(said) >= b.enough(len(known)) {
