@@ -213,22 +213,21 @@ func (c *C) within(d time.Duration, cond func() bool) bool {
 	}
 }
 
-// closes waits until done is closed, for d and for as long as this machine is late beyond
-// that, and says whether it is.
+// closes waits until done is closed, for d and for as long as this machine is late meanwhile,
+// and says whether it is.
 func (c *C) closes(done <-chan struct{}, d time.Duration) bool {
-	start := time.Now()
-	for _, more := range []func() time.Duration{
-		func() time.Duration { return d },
-		func() time.Duration { return c.late.Slack(start) },
-	} {
+	for start := time.Now(); ; {
+		left := d + c.late.Slack(start) - time.Since(start)
+		if left <= 0 || c.ctx.Err() != nil {
+			return isClosed(done)
+		}
 		select {
 		case <-done:
 			return true
 		case <-c.ctx.Done():
-		case <-time.After(more()):
+		case <-time.After(left):
 		}
 	}
-	return isClosed(done)
 }
 
 func isClosed(done <-chan struct{}) bool {

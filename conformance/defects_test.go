@@ -94,7 +94,7 @@ func TestDefects(t *testing.T) {
 // that comes to no verdict is run again as long as there is time.
 const (
 	tries   = 4
-	tooLate = 100 * time.Millisecond
+	tooLate = 20 * time.Millisecond
 )
 
 // timeFor reports whether there is time for another try, which may need twice limit, before the test has to end.
