@@ -216,18 +216,8 @@ func (c *C) within(d time.Duration, cond func() bool) bool {
 // closes waits until done is closed, for d and for as long as this machine is late meanwhile,
 // and says whether it is.
 func (c *C) closes(done <-chan struct{}, d time.Duration) bool {
-	for start := time.Now(); ; {
-		left := d + c.late.Slack(start) - time.Since(start)
-		if left <= 0 || c.ctx.Err() != nil {
-			return isClosed(done)
-		}
-		select {
-		case <-done:
-			return true
-		case <-c.ctx.Done():
-		case <-time.After(left):
-		}
-	}
+	_, closed := lateness.Receive(c.ctx, c.late, done, d)
+	return closed
 }
 
 func isClosed(done <-chan struct{}) bool {

@@ -268,7 +268,7 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			defer c.recovered()
 			cs.run(c)
 		}()
-		if _, ended := lateness.Receive(r.late, done, r.limit); !ended {
+		if _, ended := lateness.Receive(context.Background(), r.late, done, r.limit); !ended {
 			c.hangs()
 		}
 		switch {

@@ -90,9 +90,9 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 	}
 }
 
-// mostCommon returns the token that most have, and of several the greatest. A majority has written that of the holder; a
+// mostCommonToken returns the token that most have, and of several the greatest. A majority has written that of the holder; a
 // node that it did not need may have written another.
-func mostCommon(held []driver.Position) int64 {
+func mostCommonToken(held []driver.Position) int64 {
 	count := make(map[int64]int)
 	for _, p := range held {
 		count[p.Token]++
@@ -123,7 +123,7 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 			p := said[min(b.quorum, held)-1]
 			p.Token = 0
 			if b.fenced {
-				p.Token = mostCommon(said[:held])
+				p.Token = mostCommonToken(said[:held])
 			}
 			holders = append(holders, p)
 		} else if p := said[len(said)-1]; len(said) >= b.enough(len(known)) {

@@ -3,6 +3,7 @@
 package lateness
 
 import (
+	"context"
 	"os"
 	"sync"
 	"time"
@@ -140,18 +141,21 @@ func (m *Meter) Slack(t time.Time) time.Duration {
 	return 3*m.Worst(t) + m.Sum(t) + 20*time.Millisecond
 }
 
-// Receive receives from c; it returns false if nothing comes in d and in what the machine is late by meanwhile.
-func Receive[T any](m *Meter, c <-chan T, d time.Duration) (v T, ok bool) {
-	for start := time.Now(); ; {
-		left := d + m.Slack(start) - time.Since(start)
+// Receive receives from c; it returns false if nothing comes in d and in what the machine is late by meanwhile, or until ctx ends.
+func Receive[T any](ctx context.Context, m *Meter, c <-chan T, d time.Duration) (v T, ok bool) {
+	for start, left := time.Now(), d; left > 0 && ctx.Err() == nil; left = d + m.Slack(start) - time.Since(start) {
 		select {
 		case v = <-c:
 			return v, true
+		case <-ctx.Done():
 		case <-time.After(left):
-			if left <= 0 {
-				return v, false
-			}
 		}
+	}
+	select {
+	case v = <-c:
+		return v, true
+	default:
+		return v, false
 	}
 }
 

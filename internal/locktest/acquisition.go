@@ -49,7 +49,7 @@ func Receive[T any](t testing.TB, what string, c <-chan T, d time.Duration) T {
 	t.Helper()
 	late, giveBack := lateness.Share()
 	defer giveBack()
-	v, ok := lateness.Receive(late, c, d)
+	v, ok := lateness.Receive(context.Background(), late, c, d)
 	if !ok {
 		t.Fatalf("%s: not within %v", what, d)
 	}
