@@ -49,7 +49,7 @@ func newDir(kind string) (string, error) {
 	return os.MkdirTemp(root.dir, kind+"-")
 }
 
-// sweep removes the folders of processes that ended without doing so.
+// sweep removes what processes that ended without doing so left of their servers.
 func sweep() {
 	dirs, _ := filepath.Glob(filepath.Join(parent(), dirPrefix+"*"))
 	for _, dir := range dirs {
@@ -58,6 +58,10 @@ func sweep() {
 			continue
 		}
 		if lock, err := lockFile(filepath.Join(dir, "lock"), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			left, _ := filepath.Glob(filepath.Join(dir, "*", "data"))
+			for _, data := range left {
+				removeSegment(data)
+			}
 			_ = os.RemoveAll(dir)
 			lock.Close()
 		}

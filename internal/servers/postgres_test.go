@@ -3,6 +3,11 @@ package servers
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -46,4 +51,46 @@ func TestPostgres(t *testing.T) {
 	if guarded := NewPostgres(t, PostgresOptions{Password: "secret"}); guarded.URL() == postgresURL(guarded.Addr(), "") {
 		t.Error("no password in", guarded.URL())
 	}
+}
+
+// TestPostgresLeavesNoSharedMemory: what a server has in shared memory is removed when it is closed, and that of a server whose
+// folder was left by a process that was killed by the next process.
+func TestPostgresLeavesNoSharedMemory(t *testing.T) {
+	t.Setenv(DirVariable, t.TempDir())
+	p, left := NewPostgres(t, PostgresOptions{}), NewPostgres(t, PostgresOptions{})
+	closed, killed := p.PID(), left.PID()
+	if !hasSharedMemory(t, closed) || !hasSharedMemory(t, killed) {
+		t.Fatal("a server has no shared memory")
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if hasSharedMemory(t, closed) {
+		t.Error("a server that was closed has left shared memory")
+	}
+	if err := left.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	dir, long := filepath.Join(parent(), dirPrefix+"left"), time.Now().Add(-time.Hour)
+	err := errors.Join(os.Mkdir(dir, 0o700), os.Rename(left.dir, filepath.Join(dir, "postgres")), os.Chtimes(dir, long, long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep()
+	if hasSharedMemory(t, killed) {
+		t.Error("the shared memory of a server was left whose folder was removed")
+	}
+}
+
+// hasSharedMemory reports whether shared memory is there that a process has created.
+func hasSharedMemory(t *testing.T, pid int) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		t.Skip("the system does not tell: ", err)
+	}
+	return slices.ContainsFunc(strings.Split(string(text), "\n"), func(line string) bool {
+		columns := strings.Fields(line)
+		return len(columns) > 4 && columns[4] == strconv.Itoa(pid)
+	})
 }

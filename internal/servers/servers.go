@@ -230,5 +230,6 @@ func (s *Server) Close() error {
 		p.release()
 	}
 	forget(s)
+	removeSegment(s.data)
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
