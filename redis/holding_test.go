@@ -310,6 +310,23 @@ func TestEvict(t *testing.T) {
 	nothingLeft(t, admin, name)
 }
 
+// TestEvictWhomASlowServerNoLongerKnows: an eviction that comes too late says so, also where the answer takes longer than that of a
+// request in place may.
+func TestEvictWhomASlowServerNoLongerKnows(t *testing.T) {
+	t.Parallel()
+	p := front(t, servers.SharedRedis(t).Addr())
+	b := opened(t, connect(t, p.Addr()))
+	c := claim(freshName(t), time.Minute, false)
+	for range 3 { // as long as answers are quick requests are made in place
+		take(t, b, c)
+		free(t, b, c)
+	}
+	p.Delay(0, 150*time.Millisecond)
+	if err := b.Evict(within(t, 20*time.Second), c.Name, c.ID); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("got %v, want that nobody has this ID", err)
+	}
+}
+
 // The tokens above that of a grant are nobody else's, and not far ahead of the time.
 func TestSpareTokens(t *testing.T) {
 	t.Parallel()

@@ -105,7 +105,7 @@ func newBackend(clients []goredis.UniversalClient, cfg *locker.Config, s setting
 			return nil, fmt.Errorf("client %d is for a Cluster, but a node has to be one server", i)
 		}
 		redis, err := redisnode.Open(client, redisnode.Options{
-			Prefix: s.prefix, Kind: "q", ByAge: true, Clock: cfg.Clock, Logger: cfg.Logger,
+			Prefix: s.prefix, Kind: "q", ByAge: true, Aside: true, Clock: cfg.Clock, Logger: cfg.Logger,
 			At: func(c *driver.Claim) *redisnode.Claim { return stateOf(c).places[i].at },
 		})
 		if err != nil {

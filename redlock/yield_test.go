@@ -33,6 +33,27 @@ func TestYieldAfterLostAnswer(t *testing.T) {
 	must(t, b.Abandon(context.Background(), c.Claim))
 }
 
+// TestYieldAtSlowNode: a node counts as soon as it has answered a request to yield, also if that takes longer than the answers before.
+func TestYieldAtSlowNode(t *testing.T) {
+	list, fronts := proxies(t, five(t))
+	b := newDriver(t, fronts)
+	warm := driverClaim(t.Name()+"/warm", 10*time.Second, false)
+	take(t, b, warm)
+	must(t, b.Release(context.Background(), warm))
+
+	c := b.newClaim(driverClaim(t.Name(), 10*time.Second, true))
+	p := c.places[0]
+	p.Join(p.at, func(redisnode.Answer) {})
+	defer p.Leave(p.at)
+	must(t, p.Ready(within(t, 10*time.Second), p.at))
+	must(t, b.askNode(c, p, redisnode.Try, 0))
+	list[0].Delay(0, 150*time.Millisecond)
+	if err := b.askNode(c, p, redisnode.Yield, 0); err != nil {
+		t.Errorf("the node does not count: %v", err)
+	}
+	must(t, b.Abandon(context.Background(), c.Claim))
+}
+
 // TestYieldRefusedAfterLostAnswer: a node is not asked as long as a request to yield may still have an effect, and so
 // it does not count as one that refuses, either: the waiter would look only when that says that the name is free.
 func TestYieldRefusedAfterLostAnswer(t *testing.T) {

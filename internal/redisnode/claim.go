@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/look"
 )
@@ -150,7 +152,7 @@ func (n *Node) Linger(ctx context.Context, dc *driver.Claim, d time.Duration) er
 	if d > 0 {
 		how = fmt.Sprint("linger ", millis(d))
 	}
-	answer, lost, err := n.release(ctx, c, how)
+	answer, lost, err := n.release(ctx, n.inPlace(ctx, c.lock), c, how)
 	c.unsure = c.unsure || lost
 	if err != nil {
 		return err
@@ -176,16 +178,18 @@ func (n *Node) Abandon(ctx context.Context, dc *driver.Claim) error {
 
 // Lighten implements [driver.Weigher].
 func (n *Node) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
-	answer, _, err := n.release(ctx, n.opts.At(c), fmt.Sprint("keep ", weight))
+	at := n.opts.At(c)
+	answer, _, err := n.release(ctx, n.inPlace(ctx, at.lock), at, fmt.Sprint("keep ", weight))
 	if err == nil && answer != held {
 		err = driver.ErrGone
 	}
 	return err
 }
 
-// Evict implements [driver.Evictor].
+// Evict implements [driver.Evictor]. It does not ask in place: after a request without an answer the next cannot tell whether the
+// claim was there.
 func (n *Node) Evict(ctx context.Context, name, id string) error {
-	answer, lost, err := n.release(ctx, n.Claim(&driver.Claim{ID: id, Name: name}), "free")
+	answer, lost, err := n.release(ctx, nil, n.Claim(&driver.Claim{ID: id, Name: name}), "free")
 	if err == nil && answer == 0 && !lost {
 		err = driver.ErrGone
 	}
@@ -195,9 +199,10 @@ func (n *Node) Evict(ctx context.Context, name, id string) error {
 // held is what release.lua answers of a claim that held the name.
 const held = 1
 
-// release runs release.lua.
-func (n *Node) release(ctx context.Context, c *Claim, how string) (answer int64, lost bool, err error) {
-	cmd, lost, err := n.run(ctx, n.scripts.release, []string{c.lock, c.queue, c.clock, c.gone}, c.ID, how, c.Proposed, c.LateUntil)
+// release runs release.lua as send does.
+func (n *Node) release(ctx context.Context, client goredis.UniversalClient, c *Claim, how string) (answer int64, lost bool, err error) {
+	cmd, lost, err := n.send(ctx, client, n.scripts.release, []string{c.lock, c.queue, c.clock, c.gone},
+		c.ID, how, c.Proposed, c.LateUntil)
 	if err == nil {
 		answer, err = cmd.Int64()
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	Kind string
 	// ByAge: those who wait for a name do so in the order of [Claim.Since], not of their arrival.
 	ByAge bool
+	// Aside: no request is made in place; see in_place.go.
+	Aside bool
 	// At returns what the node keeps of a claim. Without it that is [driver.Claim.State].
 	At func(*driver.Claim) *Claim
 	// Clock is that of the core.

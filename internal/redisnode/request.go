@@ -55,11 +55,16 @@ type once struct{ *goredis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// run sends a script, by its text if the server does not know it, and returns the answer. It returns soon after ctx has
-// ended. lost says that the request, or an earlier sending of it, had no answer and may still have an effect. Whoever
-// runs a script must be able to bear that it is carried out more than once. What fails in place is sent once more
-// aside: with more patience, and in a Cluster by a client that follows redirections.
+// run sends a script, in place if it may be, and returns what send does.
 func (n *Node) run(ctx context.Context, s script, keys []string, args ...any) (answer *goredis.Cmd, lost bool, err error) {
+	return n.send(ctx, n.inPlace(ctx, keys[0]), s, keys, args...)
+}
+
+// send sends a script, by its text if the server does not know it, and returns the answer. It returns soon after ctx has
+// ended. lost says that the request, or an earlier sending of it, had no answer and may still have an effect. Whoever
+// sends a script must be able to bear that it is carried out more than once. It is sent in place by client, and if that is
+// nil or fails aside: with more patience, and in a Cluster by a client that follows redirections.
+func (n *Node) send(ctx context.Context, client goredis.UniversalClient, s script, keys []string, args ...any) (answer *goredis.Cmd, lost bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
@@ -68,7 +73,6 @@ func (n *Node) run(ctx context.Context, s script, keys []string, args ...any) (a
 		words = append(words, key)
 	}
 	words = append(words, args...)
-	client := n.inPlace(ctx, keys[0])
 	for range attempts {
 		cmd := once{goredis.NewCmd(ctx, words...)}
 		if client != nil {
