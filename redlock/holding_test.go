@@ -21,7 +21,7 @@ import (
 )
 
 // The token that is seen of a holder is its own, also where a node that the majority did not need has given it another.
-func TestLookShowsTheTokenOfTheMajority(t *testing.T) {
+func TestTokenOfTheMajorityIsShown(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	b := newDriver(t, nodes)

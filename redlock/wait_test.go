@@ -38,9 +38,9 @@ func votesOf(t testing.TB, b *backend, c *claim, nodes ...int) {
 func TestSplitVotesGoToTheOldest(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
-	ctx := within(t, 60*time.Second)
 	clients := connect(t, nodes...)
 	for range 10 {
+		ctx := within(t, 60*time.Second)
 		must(t, clients[2].Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
 		a, b := newDriver(t, nodes), newDriver(t, nodes)
 		older, younger := driverClaim(t.Name(), 30*time.Second, true), driverClaim(t.Name(), 30*time.Second, true)
