@@ -216,9 +216,23 @@ func (x *Exam) Did(what string, destroys bool, name string, do func() error) {
 	}
 }
 
+// DidTo is Did for a fault that destroys one holding.
+func (x *Exam) DidTo(h *Holding, what string, do func() error) {
+	x.Helper()
+	if err := x.record(history.Event{Err: what, Name: h.name, Token: h.Lock.Token(), Destroys: true}, do); err != nil {
+		x.Fatalf("%s: %v", what, err)
+	}
+}
+
 func (x *Exam) did(what string, destroys bool, name string, do func() error) error {
-	t := history.Now()
+	return x.record(history.Event{Err: what, Name: name, Destroys: destroys}, do)
+}
+
+// record records the fault that is done by do.
+func (x *Exam) record(fault history.Event, do func() error) error {
+	fault.Kind, fault.T = history.Fault, history.Now()
 	err := do()
-	x.rec.Add(history.Event{Kind: history.Fault, T: t, Until: history.Now(), Err: what, Name: name, Destroys: destroys})
+	fault.Until = history.Now()
+	x.rec.Add(fault)
 	return err
 }

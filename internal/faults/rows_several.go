@@ -93,7 +93,7 @@ func evictedTooLate(x *Exam, evict func(context.Context, locker.Locker, locker.P
 		if round%3 == 0 {
 			both.Wait() // the name has its next holder for sure
 		}
-		x.Did("evict the holder that was seen", true, name, func() error {
+		x.DidTo(ha, "evict the holder that was seen", func() error {
 			evicted = evict(x.Within(10*time.Second), operator.Locker(), seen[0])
 			return nil
 		})
@@ -152,7 +152,7 @@ func leaderDeposed(x *Exam) {
 	waits()
 	seen, err := locker.Inspect(x.Within(10*time.Second), a.Locker(), name)
 	x.Must(err)
-	x.Did("evict the leader", true, name, func() error { return locker.Evict(x.Within(10*time.Second), a.Locker(), seen[0]) })
+	x.DidTo(ha, "evict the leader", func() error { return locker.Evict(x.Within(10*time.Second), a.Locker(), seen[0]) })
 	hb := next(leadsB, 20*time.Second)
 	x.Told(ha, time.Second+noise)
 	waits() // A, again

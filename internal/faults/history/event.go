@@ -26,12 +26,13 @@ const (
 
 // Event is one line of a file.
 type Event struct {
-	T     int64  `json:"t"`
-	Kind  Kind   `json:"k"`
-	Proc  string `json:"p"`
-	Op    int    `json:"op,omitempty"` // the acquisition it belongs to, unique in its process
-	Name  string `json:"name,omitempty"`
-	Token int64  `json:"token,omitempty"`
+	T    int64  `json:"t"`
+	Kind Kind   `json:"k"`
+	Proc string `json:"p"`
+	Op   int    `json:"op,omitempty"` // the acquisition it belongs to, unique in its process
+	Name string `json:"name,omitempty"`
+	// Token is that of a holding. For Fault: nothing else may have been taken away; any may if it is 0.
+	Token int64 `json:"token,omitempty"`
 	// Share, for Called, is how much of the name is asked for.
 	Share
 	// Alive, for Lost and Release, is the last moment before T at which the context was

@@ -206,5 +206,5 @@ func (h *History) destroyedDuring(l *Holding, t int64) bool {
 }
 
 func (f Event) mayHaveDestroyed(l *Holding) bool {
-	return f.Destroys && (f.Name == "" || f.Name == l.Name) && f.T <= l.Proven() && max(f.T, f.Until) >= l.Call
+	return f.Destroys && (f.Name == "" || f.Name == l.Name) && (f.Token == 0 || f.Token == l.Token) && f.T <= l.Proven() && max(f.T, f.Until) >= l.Call
 }

@@ -169,6 +169,8 @@ func TestDestruction(t *testing.T) {
 		{"too late to explain it", func(h *History) { h.Faults = []Event{fault("x", 7*ms)} }, false},
 		{"before it was asked for", func(h *History) { h.Faults = []Event{fault("x", 0)} }, false},
 		{"a fault that destroys nothing", func(h *History) { f := fault("x", 4*ms); f.Destroys = false; h.Faults = []Event{f} }, false},
+		{"the holding of that token destroyed", func(h *History) { f := fault("x", 4*ms); f.Token = 1; h.Faults = []Event{f} }, true},
+		{"the holding of another token destroyed", func(h *History) { f := fault("x", 4*ms); f.Token = 2; h.Faults = []Event{f} }, false},
 		{"token not greater", func(h *History) { h.Faults = []Event{fault("x", 4*ms)}; h.Holdings[1].Token = 1 }, false},
 		{"token lower", func(h *History) {
 			h.Faults = []Event{fault("x", 4*ms)}
