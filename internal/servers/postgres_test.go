@@ -53,10 +53,9 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// TestPostgresLeavesNoSharedMemory: what a server has in shared memory is removed when it is closed, and that of a server whose
-// folder was left by a process that was killed by the next process.
+// TestPostgresLeavesNoSharedMemory: what a server has in shared memory is removed when it is closed. When the process that started
+// it was killed, the next removes it with the folder.
 func TestPostgresLeavesNoSharedMemory(t *testing.T) {
-	t.Setenv(DirVariable, t.TempDir())
 	p, left := NewPostgres(t, PostgresOptions{}), NewPostgres(t, PostgresOptions{})
 	closed, killed := p.PID(), left.PID()
 	if !hasSharedMemory(t, closed) || !hasSharedMemory(t, killed) {
@@ -71,8 +70,10 @@ func TestPostgresLeavesNoSharedMemory(t *testing.T) {
 	if err := left.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv(DirVariable, t.TempDir())
 	dir, long := filepath.Join(parent(), dirPrefix+"left"), time.Now().Add(-time.Hour)
-	err := errors.Join(os.Mkdir(dir, 0o700), os.Rename(left.dir, filepath.Join(dir, "postgres")), os.Chtimes(dir, long, long))
+	data := filepath.Join(dir, "postgres", "data")
+	err := errors.Join(os.MkdirAll(filepath.Dir(data), 0o700), os.CopyFS(data, os.DirFS(left.data)), os.Chtimes(dir, long, long))
 	if err != nil {
 		t.Fatal(err)
 	}
