@@ -50,17 +50,24 @@ var cheapCases = []*testCase{
 			c.settle()
 			c.quiet()
 			idle := c.requestsIn(300 * time.Millisecond)
+			// A herd comes with each release; who just looks because a server was late comes with one.
+			limit := int64((2 + n/4) * alone)
+			var costs []int64
+			for len(costs) < 3 && (len(costs) == 0 || slices.Min(costs) > limit) {
+				before := c.requests()
+				c.release(h)
+				h = c.next(waiting)
+				time.Sleep(200 * time.Millisecond)
+				costs = append(costs, c.requests()-before-2*idle)
+			}
+			c.costs(slices.Min(costs), limit, "one release with about %d waiters, until the next holder was there", n)
+			left := n - len(costs)
 			before := c.requests()
-			c.release(h)
-			h = c.next(waiting)
-			time.Sleep(200 * time.Millisecond)
-			c.costs(c.requests()-before-2*idle, int64((2+n/4)*alone), "one release with %d waiters, until the next holder was there", n)
-			before = c.requests()
 			start := time.Now()
 			c.release(h)
-			c.turns(n-1, waiting)
+			c.turns(left, waiting)
 			cost := c.requests() - before - int64(float64(idle)*time.Since(start).Seconds()/0.3)
-			c.costs(cost, int64(4*n*alone), "the turns of %d waiters", n-1) // a herd makes n times n
+			c.costs(cost, int64(4*n*alone), "the turns of %d waiters", left) // a herd makes n times n
 		}),
 	newCase("Cheap/GoroutinesWaitAtHome", 8).needing(requests).apart().proves(
 		"The goroutines of one process queue there, and at most one of them waits at the server.",
