@@ -27,24 +27,31 @@ func TestTokenOfTheMajorityIsShown(t *testing.T) {
 	b := newDriver(t, nodes)
 	ctx := within(t, 30*time.Second)
 	c := driverClaim(t.Name(), 30*time.Second, false)
-	g := take(t, b, c)
+	token := take(t, b, c).Token + 1_000_000 // more than any node has given by itself
 	onAllFive(t, nodes)
-	for i, p := range stateOf(c).places {
+	propose := func(p *place, proposed, want int64) {
+		t.Helper()
 		p.calls.Lock()
-		p.at.Proposed = 0
-		if i == 2 {
-			p.at.Proposed = g.Token + 1000
+		defer p.calls.Unlock()
+		p.at.Proposed = proposed
+		if a, err := p.Acquire(ctx, p.at, redisnode.Try); err != nil || !a.Granted || a.Token != want {
+			t.Fatalf("%s: %+v %v, want the token %d", p.name, a, err, want)
 		}
-		a, err := p.Acquire(ctx, p.at, redisnode.Try) // each has more time left than the one before
-		p.calls.Unlock()
-		must(t, err)
-		if !a.Granted || (a.Token > g.Token) != (i == 2) {
-			t.Fatalf("node %d: %+v", i, a)
+	}
+	places := stateOf(c).places
+	for _, p := range places {
+		propose(p, token, token)
+	}
+	for i, p := range places { // each then has more time left than the one before
+		if i == 2 {
+			propose(p, token+1000, token+1000)
+		} else {
+			propose(p, 0, token)
 		}
 		all, err := b.Look(ctx, t.Name())
 		must(t, err)
-		if len(all) != 1 || all[0].Token != g.Token {
-			t.Errorf("got %+v, want the token %d", all, g.Token)
+		if len(all) != 1 || all[0].Token != token {
+			t.Errorf("got %+v, want the token %d", all, token)
 		}
 	}
 	must(t, b.Release(ctx, c))
