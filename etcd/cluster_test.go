@@ -16,8 +16,8 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// follows waits for the one who had to wait for lock, who then gives it back.
-func follows(t testing.TB, lock *locker.Lock, next <-chan *locker.Lock) {
+// successor waits for the one who had to wait for lock.
+func successor(t testing.TB, lock *locker.Lock, next <-chan *locker.Lock) *locker.Lock {
 	t.Helper()
 	l := soon(t, "the next lock", next)
 	if l == nil {
@@ -26,7 +26,13 @@ func follows(t testing.TB, lock *locker.Lock, next <-chan *locker.Lock) {
 	if l.Token() <= lock.Token() {
 		t.Errorf("token %d after %d", l.Token(), lock.Token())
 	}
-	if err := l.Release(t.Context()); err != nil {
+	return l
+}
+
+// follows waits for the one who had to wait for lock, who then gives it back.
+func follows(t testing.TB, lock *locker.Lock, next <-chan *locker.Lock) {
+	t.Helper()
+	if err := successor(t, lock, next).Release(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -145,13 +151,7 @@ func TestLeaderStopped(t *testing.T) {
 	if err := lock.Release(t.Context()); err != nil {
 		t.Logf("release: %v", err)
 	}
-	last := soon(t, "the next lock", next)
-	if last == nil {
-		t.FailNow()
-	}
-	if last.Token() <= lock.Token() {
-		t.Errorf("token %d after %d", last.Token(), lock.Token())
-	}
+	last := successor(t, lock, next)
 	if err := last.Release(t.Context()); errors.Is(err, locker.ErrLost) {
 		again, err := b.Acquire(t.Context(), t.Name())
 		must(t, err)

@@ -8,20 +8,26 @@ import (
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
+// warmClaim returns a claim that waits, and its place at the first node, which has answered before and is ready to be asked to yield.
+func warmClaim(t *testing.T, b *backend) (*claim, *place) {
+	t.Helper()
+	warm := driverClaim(t.Name()+"/warm", 10*time.Second, false)
+	take(t, b, warm)
+	must(t, b.Release(context.Background(), warm))
+	c := b.newClaim(driverClaim(t.Name(), 10*time.Second, true))
+	p := c.places[0]
+	p.Join(p.at, func(redisnode.Answer) {})
+	t.Cleanup(func() { p.Leave(p.at) })
+	must(t, p.Ready(within(t, 10*time.Second), p.at))
+	return c, p
+}
+
 // TestYieldAfterLostAnswer: an answer that was lost earlier does not keep a node from counting after a request to
 // yield that it has answered.
 func TestYieldAfterLostAnswer(t *testing.T) {
 	list, fronts := proxies(t, five(t))
 	b := newDriver(t, fronts)
-	warm := driverClaim(t.Name()+"/warm", 10*time.Second, false)
-	take(t, b, warm)
-	must(t, b.Release(context.Background(), warm))
-
-	c := b.newClaim(driverClaim(t.Name(), 10*time.Second, true))
-	v := c.places[0]
-	v.Join(v.at, func(redisnode.Answer) {})
-	defer v.Leave(v.at)
-	must(t, v.Ready(within(t, 10*time.Second), v.at)) // without that it is not asked to yield
+	c, v := warmClaim(t, b)
 	list[0].SwallowReply(isAcquire, 0)
 	_ = b.askNode(c, v, redisnode.Try, 0)
 	if v.at.LateUntil == 0 {
@@ -37,15 +43,7 @@ func TestYieldAfterLostAnswer(t *testing.T) {
 func TestYieldAtSlowNode(t *testing.T) {
 	list, fronts := proxies(t, five(t))
 	b := newDriver(t, fronts)
-	warm := driverClaim(t.Name()+"/warm", 10*time.Second, false)
-	take(t, b, warm)
-	must(t, b.Release(context.Background(), warm))
-
-	c := b.newClaim(driverClaim(t.Name(), 10*time.Second, true))
-	p := c.places[0]
-	p.Join(p.at, func(redisnode.Answer) {})
-	defer p.Leave(p.at)
-	must(t, p.Ready(within(t, 10*time.Second), p.at))
+	c, p := warmClaim(t, b)
 	must(t, b.askNode(c, p, redisnode.Try, 0))
 	list[0].Delay(0, 150*time.Millisecond)
 	if err := b.askNode(c, p, redisnode.Yield, 0); err != nil {
