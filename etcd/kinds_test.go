@@ -249,7 +249,7 @@ func TestLinger(t *testing.T) {
 	c := dial(t, servers.SharedEtcd(t).Addr())
 	b, other := driverOf(t, c), driverOf(t, c)
 	held := hold(t, b, t.Name())
-	const d = 3 * time.Second
+	const d = 10 * time.Second
 	before := time.Now()
 	must(t, b.Linger(t.Context(), held, d))
 	ps, err := other.Look(t.Context(), t.Name())
