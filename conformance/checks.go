@@ -209,7 +209,7 @@ func (c *C) whileLiving(broken func(ttl time.Duration) error) {
 		opened := c.clients[before:]
 		c.mu.Unlock()
 		shut(opened)
-		if end, _ := c.ctx.Deadline(); time.Until(end) < 2*time.Since(start)+cleanupBound {
+		if time.Until(c.end) < 2*time.Since(start)+cleanupBound {
 			break
 		}
 	}

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -13,9 +12,7 @@ import (
 func TestLooksAgainOnlyInTime(t *testing.T) {
 	late := lateness.Start(time.Nanosecond) // to it every machine is late
 	defer late.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), cleanupBound+time.Second)
-	defer cancel()
-	c := &C{tb: t, b: &Backend{TTL: time.Millisecond}, late: late, ctx: ctx}
+	c := &C{tb: t, b: &Backend{TTL: time.Millisecond}, late: late, ctx: t.Context(), end: time.Now().Add(cleanupBound + time.Second)}
 	looks := 0
 	c.whileLiving(func(time.Duration) error {
 		looks++

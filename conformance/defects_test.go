@@ -37,7 +37,7 @@ func TestDefects(t *testing.T) {
 	var together underway.Group
 	begun := make(chan struct{}) // closed when all have begun
 	var alone sync.Mutex
-	slots := make(chan struct{}, 64) // most of them wait
+	slots := make(chan struct{}, 24) // most of them wait
 	covered := make(map[string]bool)
 	for _, d := range defects() {
 		for _, name := range strings.Fields(d.cases) {
@@ -198,6 +198,22 @@ func TestWatchdog(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
 	}
+}
+
+// A case has more time where the machine is late: what is to be done at its end is not cut short.
+func TestMoreTimeOnALateMachine(t *testing.T) {
+	b := remoteBackend()
+	r := runnerOf(t, &b)
+	r.limit = 200 * time.Millisecond
+	r.late = lateness.Start(time.Nanosecond) // to it every machine is late
+	defer r.late.Stop()
+	r.run(t, &testCase{name: "X/Long", promise: 6, says: "Every call returns.", run: func(c *C) {
+		select {
+		case <-c.ctx.Done():
+			c.errorf("ended after %v", time.Since(c.begun))
+		case <-time.After(2 * r.limit):
+		}
+	}}, nil)
 }
 
 func TestPanicIsFailure(t *testing.T) {

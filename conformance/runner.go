@@ -254,9 +254,11 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			r.skip(t, cs, k, "needs "+strings.Join(missing, " and "), true)
 			return
 		}
-		ctx, cancel := context.WithTimeout(labelled, r.limit-r.limit/8)
+		ctx, cancel := context.WithCancel(labelled)
 		defer cancel()
+		limit := r.limit - r.limit/8
 		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64(), begun: time.Now()}
+		c.end = c.begun.Add(limit)
 		c.x = c.name("x")
 		if k != nil {
 			c.own, c.other = k.own, k.other
@@ -268,7 +270,12 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			defer c.recovered()
 			cs.run(c)
 		}()
-		if _, ended := lateness.Receive(context.Background(), r.late, done, r.limit); !ended {
+		_, ended := lateness.Receive(context.Background(), r.late, done, limit)
+		if !ended {
+			cancel()
+			_, ended = lateness.Receive(context.Background(), r.late, done, r.limit-limit)
+		}
+		if !ended {
 			c.hangs()
 		}
 		switch {
