@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/child"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -58,10 +59,10 @@ type process struct {
 	cmd  *exec.Cmd
 	out  eventually.Output
 	errs eventually.Output
-	done chan struct{}
+	done <-chan struct{}
 }
 
-// start starts the program with locks at url. It is killed when the test ends.
+// start starts the program with locks at url. It is killed when the test ends, or this process.
 func start(t *testing.T, url string, args ...string) *process {
 	t.Helper()
 	return startCommand(t, url, exec.Command(binary, args...))
@@ -70,22 +71,17 @@ func start(t *testing.T, url string, args ...string) *process {
 // startCommand starts cmd, to whose environment it adds that of this process.
 func startCommand(t *testing.T, url string, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
+	p := &process{t: t, cmd: cmd}
 	cmd.Env = slices.Concat(os.Environ(), cmd.Env, []string{"LOCKER_URL=" + url, "LOCKER=" + binary})
 	cmd.Stdout, cmd.Stderr = &p.out, &p.errs
 	cmd.WaitDelay = time.Second // whoever lives on may have the pipe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	c, err := child.Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(p.done)
-		_ = cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-p.done
-	})
+	p.done = c.Ended()
+	t.Cleanup(c.Kill)
 	return p
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed80cd6120/locker/internal/child"
 )
 
 // console is a terminal with a program in it.
@@ -39,11 +41,13 @@ func openConsole(t *testing.T, url string, cmd *exec.Cmd) *console {
 		t.Fatal(err)
 	}
 	defer tty.Close()
-	c := &console{&process{t: t, cmd: cmd, done: make(chan struct{})}, master}
+	done := make(chan struct{})
+	c := &console{&process{t: t, cmd: cmd, done: done}, master}
 	cmd.Env = append(os.Environ(), "LOCKER_URL="+url, "LOCKER="+binary, "PS1=$ ", "TERM=xterm", "HISTFILE=")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
+	p, err := child.Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
 	read := make(chan struct{})
@@ -59,16 +63,16 @@ func openConsole(t *testing.T, url string, cmd *exec.Cmd) *console {
 		}
 	}()
 	go func() {
-		defer close(c.done)
-		_ = cmd.Wait()
+		defer close(done)
+		<-p.Ended()
 		select {
 		case <-read: // all that it has written
 		case <-time.After(time.Second): // whoever lives on may have the terminal
 		}
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-c.done
+		p.Kill()
+		<-done
 		_ = master.Close() // whoever is left in the session gets SIGHUP
 	})
 	return c
