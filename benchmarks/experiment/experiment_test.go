@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
@@ -220,6 +221,34 @@ func TestRunGivesUp(t *testing.T) {
 	if got := o.Results.Values(measure.Key{Experiment: "hang", Contender: "b", Metric: "figure"}); len(got) != 5 {
 		t.Errorf("the other has %v", got)
 	}
+}
+
+// On a server that needs long for a hand-over the readers do not pause for minutes.
+func TestWriterAmongReadersOfSlowServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := readers()
+		e.Cases = func(Depth) []Case { return []Case{{Name: oneWriter, N: 64, How: oneWriter}} }
+		e.Fits = func(Depth, contender.Contender, Case) bool { return true }
+		e.Do = func(ctx context.Context, c *Cell) error {
+			c.Rep = 1 // which counts no requests
+			return readers().Do(ctx, c)
+		}
+		held := make(chan struct{}, 1)
+		exclusive := func(ctx context.Context, _ string) (contender.Held, error) {
+			held <- struct{}{}
+			return contender.Plain(func(context.Context) error { <-held; return nil }), contender.Pause(ctx, 150*time.Millisecond)
+		}
+		shared := func(context.Context, string, contender.Kind) (contender.Held, error) {
+			return contender.Plain(func(context.Context) error { return nil }), nil
+		}
+		slow := contender.Client{Acquire: exclusive, AcquireKind: shared, Close: contender.Closing(func() {})}
+		a := contender.Contender{Name: "a", Setup: contender.Setup{Service: contender.Memory}}
+		a.Open = func(context.Context, contender.Config) (contender.Client, error) { return slow, nil }
+		o, err := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{a}, Patience: 15 * time.Second}.Run(t.Context())
+		if err != nil || len(o.Results.Failures()) > 0 {
+			t.Errorf("%v, %v", err, o.Results.Failures())
+		}
+	})
 }
 
 // One that takes seconds for each call is left out of the later repetitions.
