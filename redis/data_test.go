@@ -25,7 +25,7 @@ func TestRestartEmpty(t *testing.T) {
 	t.Parallel()
 	r := servers.NewRedis(t, servers.RedisOptions{})
 	admin := connect(t, r.Addr())
-	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(5*time.Second)), open(t, connect(t, r.Addr()))
+	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(15*time.Second)), open(t, connect(t, r.Addr()))
 	name := freshName(t)
 	lock := acquire(t, a, name)
 	w := wants(within(t, 60*time.Second), b, name)

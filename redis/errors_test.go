@@ -245,7 +245,7 @@ func TestReleaseWithoutPermission(t *testing.T) {
 	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	ctx := within(t, 60*time.Second)
-	const ttl = 2 * time.Second
+	const ttl = 10 * time.Second
 	a, b := open(t, connectAs(t, admin, r.Addr(), "mute", "-publish"), locker.WithTTL(ttl)), open(t, connect(t, r.Addr()), locker.WithTTL(ttl))
 	name := freshName(t)
 	lock := acquire(t, a, name)
@@ -299,7 +299,7 @@ func TestLeastPermission(t *testing.T) {
 	}
 	o := options(r.Addr())
 	o.Username, o.Password = "locker", "pw"
-	a, b := open(t, closing(t, goredis.NewClient(o)), locker.WithTTL(2*time.Second)), open(t, closing(t, goredis.NewClient(o)))
+	a, b := open(t, closing(t, goredis.NewClient(o)), locker.WithTTL(12*time.Second)), open(t, closing(t, goredis.NewClient(o)))
 	name := freshName(t)
 	lock := acquire(t, a, name)
 	gaveUp, cancel := context.WithCancel(ctx)

@@ -73,8 +73,8 @@ func TestServerStalls(t *testing.T) {
 	t.Parallel()
 	r := servers.NewRedis(t, servers.RedisOptions{})
 	admin := connect(t, r.Addr())
-	const ttl = 1500 * time.Millisecond
-	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(ttl)), open(t, connect(t, r.Addr()), locker.WithTTL(10*time.Second))
+	const ttl = 10 * time.Second
+	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(ttl)), open(t, connect(t, r.Addr()), locker.WithTTL(ttl))
 	name := freshName(t)
 	lock := acquire(t, a, name)
 	w := wants(within(t, 60*time.Second), b, name)

@@ -261,7 +261,7 @@ func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	r := servers.NewRedis(t, servers.RedisOptions{})
 	admin := connect(t, r.Addr())
-	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(3*time.Second)), open(t, connect(t, r.Addr()))
+	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(12*time.Second)), open(t, connect(t, r.Addr()))
 	var held []*locker.Lock
 	for range 200 {
 		held = append(held, acquire(t, a, freshName(t)))
