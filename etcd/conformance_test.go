@@ -156,7 +156,7 @@ func openOwned(t testing.TB, cfg clientv3.Config, opts []locker.Option) (locker.
 	if err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() { closeClient(c) })
 	l, err := New(c, opts...)
 	return &owned{Locker: l, client: c}, err
 }
@@ -166,7 +166,7 @@ func (o *owned) Unwrap() locker.Locker { return o.Locker }
 func (o *owned) Close(ctx context.Context) error {
 	o.closing.Lock()
 	defer o.closing.Unlock()
-	defer o.client.Close()
+	defer closeClient(o.client)
 	return o.Locker.Close(ctx)
 }
 

@@ -31,8 +31,22 @@ func dialWith(t testing.TB, cfg clientv3.Config) *clientv3.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() { closeClient(c) })
 	return c
+}
+
+// closeClient closes a client; it returns after a minute at the latest. Close hangs for ever if the server refuses a
+// watch at that moment.
+func closeClient(c *clientv3.Client) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		c.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+	}
 }
 
 func newClient(cfg clientv3.Config) (*clientv3.Client, error) {
