@@ -23,6 +23,7 @@ type place struct {
 
 	mu   sync.Mutex
 	told bool
+	look bool // it was told to look, as one is whose connection breaks
 }
 
 func (p *place) String() string {
@@ -89,7 +90,7 @@ func (l *line) step(r *rapid.T) {
 		l.node.Join(p.Claim, func(a Answer) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.told = p.told || a.Granted
+			p.told, p.look = p.told || a.Granted, p.look || !a.Granted
 		})
 		how := Queue
 		if what == "try" {
@@ -151,11 +152,7 @@ func (l *line) compare(r *rapid.T, asks *place) {
 	for _, p := range l.places {
 		granted := !p.held && driver.Fits(ahead, p.weight, p.Limit)
 		if p.held = p.held || granted; granted && p != asks {
-			eventually.Is(l.T, fmt.Sprintf("%s: %v is told", strings.Join(l.story, ", "), p), func() bool {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return p.told
-			})
+			eventually.Is(l.T, fmt.Sprintf("%s: %v is told", strings.Join(l.story, ", "), p), func() bool { return l.isTold(p) })
 		}
 		want = append(want, fmt.Sprint(p, p.held))
 		ahead += int64(p.weight)
@@ -173,6 +170,19 @@ func (l *line) compare(r *rapid.T, asks *place) {
 	if !slices.Equal(got, want) {
 		l.fails(r, "there are %v, want %v", got, want)
 	}
+}
+
+// isTold reports whether p was told that it holds the name, by news or because it was told to look.
+func (l *line) isTold(p *place) bool {
+	p.mu.Lock()
+	told, look := p.told, p.look
+	p.look = false
+	p.mu.Unlock()
+	if told || !look {
+		return told
+	}
+	a, err := l.node.Acquire(within(l.T, time.Minute), p.Claim, Queue)
+	return err == nil && a.Granted
 }
 
 func (l *line) fails(r *rapid.T, format string, args ...any) {
