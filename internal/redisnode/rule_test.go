@@ -176,7 +176,6 @@ func (l *line) compare(r *rapid.T, asks *place) {
 func (l *line) isTold(p *place) bool {
 	p.mu.Lock()
 	told, look := p.told, p.look
-	p.look = false
 	p.mu.Unlock()
 	if told || !look {
 		return told
