@@ -23,13 +23,13 @@ type C struct {
 	other  options // of the others who want the name
 	late   *lateness.Meter
 	id     string
-	ctx    context.Context // ends after end, by as much as this machine is late, and before the watchdog ends the case
+	ctx    context.Context // ends before the watchdog ends the case
 	cancel context.CancelFunc
 	seed   uint64
 	begun  time.Time
-	end    time.Time
-	x      string // the name that the case is about
-	token  int64  // the greatest that rises has seen
+	end    time.Time // of ctx, if this machine is not late
+	x      string    // the name that the case is about
+	token  int64     // the greatest that rises has seen
 
 	mu        sync.Mutex
 	closed    bool

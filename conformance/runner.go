@@ -256,9 +256,9 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 		}
 		ctx, cancel := context.WithCancel(labelled)
 		defer cancel()
-		limit := r.limit - r.limit/8
+		spare := r.limit / 8 // for the case to come back when its ctx has ended
 		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64(), begun: time.Now()}
-		c.end = c.begun.Add(limit)
+		c.end = c.begun.Add(r.limit - spare)
 		c.x = c.name("x")
 		if k != nil {
 			c.own, c.other = k.own, k.other
@@ -270,10 +270,10 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			defer c.recovered()
 			cs.run(c)
 		}()
-		_, ended := lateness.Receive(context.Background(), r.late, done, limit)
+		_, ended := lateness.Receive(context.Background(), r.late, done, r.limit-spare)
 		if !ended {
 			cancel()
-			_, ended = lateness.Receive(context.Background(), r.late, done, r.limit-limit)
+			_, ended = lateness.Receive(context.Background(), r.late, done, spare)
 		}
 		if !ended {
 			c.hangs()

@@ -35,8 +35,8 @@ func dialWith(t testing.TB, cfg clientv3.Config) *clientv3.Client {
 	return c
 }
 
-// closeClient closes a client; it returns after a minute at the latest. Close hangs for ever if the server refuses a
-// watch at that moment.
+// closeClient closes a client; it returns after a minute at the latest. The client's Close hangs for ever if the server
+// refuses a watch at that moment.
 func closeClient(c *clientv3.Client) {
 	closed := make(chan struct{})
 	go func() {

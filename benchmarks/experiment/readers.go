@@ -17,9 +17,9 @@ const (
 	oneWriter = "a writer among 64 readers"
 )
 
-// slowest is the longest hand-over by which readers and writer are paced: on a server that is slower
+// slowestPace is the longest hand-over by which readers and writer are paced: on a server that is slower
 // their pauses would add up to minutes, as each pass ends when all have come.
-const slowest = 20 * time.Millisecond
+const slowestPace = 20 * time.Millisecond
 
 // readerClients is how many clients the readers share.
 const readerClients = 16
@@ -31,7 +31,7 @@ func readers() Experiment {
 		Question: "Do shared holders get in each other's way, and does a writer get its turn among them?",
 		Method: "64 readers on 16 clients, four on each. First they take one name, shared, and give it back at once, as often as they can; that is compared with 64 names, exclusive, one for each. " +
 			"Then a writer on a client of its own takes the name again and again, while the readers come and go half as fast as 16 clients hand it on exclusively: " +
-			"the time that such a hand-over takes is measured just before, and is the unit for the writer's wait. They come as if it took 20 ms where it takes longer. Requests and wake-ups are counted in passes of their own, which are not timed, in the first repetition only.",
+			"the time that such a hand-over takes is measured just before, and is the unit for the writer's wait. Where it takes longer than 20 ms, readers and writer come as if it took 20 ms. Requests and wake-ups are counted in passes of their own, which are not timed, in the first repetition only.",
 		Metrics: slices.Concat(
 			[]Metric{{Name: "rate", Unit: "/s", Better: 1, Meaning: "acquisitions a second, of all readers together"}},
 			latency("writer's wait", "of the writer, from asking to holding"),
@@ -88,12 +88,12 @@ func doWriter(ctx context.Context, c *Cell, clients []contender.Client) error {
 		return err
 	}
 	handOver := max(t.handOver.Quantile(.5), time.Microsecond)
-	unit := min(handOver, slowest)
+	pace := min(handOver, slowestPace)
 	w := &watch{waits: measure.NewHistogram(), origin: time.Now()}
-	all := []contender.Client{paced(w.writer(writer.Acquire), 20*unit)}
+	all := []contender.Client{paced(w.writer(writer.Acquire), 20*pace)}
 	for i := range c.Case.N {
 		reader := clients[i%len(clients)].As(contender.Kind{Shared: true})
-		all = append(all, paced(w.reader(reader.Acquire), 2*time.Duration(c.Case.N)*unit))
+		all = append(all, paced(w.reader(reader.Acquire), 2*time.Duration(c.Case.N)*pace))
 	}
 	p := c.passOf(all)
 	k := contest{window: pick(c.Depth, time.Second, time.Second, 2*time.Second), atOnce: int64(len(all))}

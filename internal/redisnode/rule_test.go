@@ -172,7 +172,7 @@ func (l *line) compare(r *rapid.T, asks *place) {
 	}
 }
 
-// isTold reports whether p was told that it holds the name, by news or because it was told to look.
+// isTold reports whether p was told that it holds the name: by news, or by the answer to a look for which it was asked.
 func (l *line) isTold(p *place) bool {
 	p.mu.Lock()
 	told, look := p.told, p.look
