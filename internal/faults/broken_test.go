@@ -229,7 +229,7 @@ func TestRowsFindBrokenLocks(t *testing.T) {
 			x.Access.TTL = believing
 			handOverLost(x)
 		}},
-		{"broken-late", "leader-deposed", "the holder was not told|both held for", leaderDeposed},
+		{"broken-late", "leader-deposed", "the holder was not told|both held for", func(x *Exam) { leaderDeposed(x, locker.Evict) }},
 		{"redis", "evicted-too-late", "release: ", func(x *Exam) {
 			deletion = x.Destroy
 			evictedTooLate(x, evictSuccessor)
@@ -251,4 +251,19 @@ func TestRowsFindBrokenLocks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A leader that loses the lock just before it is evicted is no failure.
+func TestLeaderLostBeforeItIsDeposed(t *testing.T) {
+	servers.Need(t)
+	t.Parallel()
+	defer waiting.enter()()
+	Examine(t, StartOn(t, Redis1), func(x *Exam) {
+		leaderDeposed(x, func(ctx context.Context, l locker.Locker, p locker.Position) error {
+			if err := x.Destroy(ctx, p.Name); err != nil {
+				return err
+			}
+			return locker.Evict(ctx, l, p)
+		})
+	})
 }
