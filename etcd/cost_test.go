@@ -42,12 +42,18 @@ func TestCostAlone(t *testing.T) {
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	l := newLocker(t, dial(t, e.Addr()))
 	cycle(t, l, "first", nil)
-	since := requests(t, e)
-	for i := range 50 {
-		cycle(t, l, t.Name()+strconv.Itoa(i%5), nil)
+	fifty := func() (int64, map[string]int64) {
+		since := requests(t, e)
+		for i := range 50 {
+			cycle(t, l, t.Name()+strconv.Itoa(i%5), nil)
+		}
+		return since()
 	}
-	// On a slow machine the keys may have been confirmed.
-	if n, by := since(); n < 100 || n > 105 {
+	n, by := fifty()
+	for tries := 1; n > 105 && tries < 3; tries++ { // on a late machine a request is made again, or a key is confirmed
+		n, by = fifty()
+	}
+	if n < 100 || n > 105 {
 		t.Errorf("50 acquisitions cost %d requests, want 100: %v", n, by)
 	}
 }
@@ -135,10 +141,11 @@ func TestCostWaiting(t *testing.T) {
 		n, _ := since()
 		return n <= 1
 	})
-	since := requests(t, e)
+	since, begun := requests(t, e), time.Now()
 	time.Sleep(2 * time.Second)
-	if n, by := since(); n > 5 { // the holder's, which confirms its key
-		t.Errorf("%d idle waiters cost %d requests in 2 s: %v", waiters, n, by)
+	n, by := since()
+	if rounds := time.Since(begun)/checkEvery + 1; n > int64(rounds) { // the holder's, which confirms its key
+		t.Errorf("%d idle waiters cost %d requests in %v: %v", waiters, n, time.Since(begun), by)
 	}
 	since = requests(t, e)
 	if err := lock.Release(t.Context()); err != nil {
