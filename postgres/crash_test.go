@@ -121,7 +121,7 @@ func TestFailoverToStandbyThatHadNotSeenTheLock(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		t.Run(fmt.Sprint("durable=", durable), func(t *testing.T) {
 			t.Parallel()
-			opts := []locker.Option{locker.WithTTL(2 * time.Second)}
+			opts := []locker.Option{locker.WithTTL(5 * time.Second)} // which a late machine keeps
 			if durable {
 				opts = append(opts, Durable())
 			}
