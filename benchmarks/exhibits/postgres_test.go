@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/dial"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -98,10 +99,12 @@ func TestPostgresRecipesWithManyWaiters(t *testing.T) {
 		}
 		t.Run(r.name, func(t *testing.T) {
 			a := using(t, server, r.take)
-			held, err := a.Acquire(t.Context(), "x")
-			if err != nil {
-				t.Fatal(err)
-			}
+			var held contender.Held
+			eventually.Is(t, "the connections of the one before are gone", func() (got bool) {
+				var err error
+				held, err = a.Acquire(t.Context(), "x")
+				return err == nil
+			})
 			b := using(t, server, r.take)
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
