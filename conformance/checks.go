@@ -264,7 +264,11 @@ func (c *C) nothingLeft(d time.Duration) {
 		return err == nil && len(left) == 0
 	}
 	start := time.Now()
-	if !c.within(d, nothing) && !c.within(c.late.Slack(start), nothing) {
+	switch {
+	case c.within(d, nothing) || c.within(c.late.Slack(start), nothing):
+	case c.noAnswer(err):
+		c.tooSlow()
+	default:
 		c.errorf("left on the server after %v: %q %v", time.Since(start), left[:min(len(left), 10)], err)
 	}
 }

@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
@@ -21,5 +23,21 @@ func TestLooksAgainOnlyInTime(t *testing.T) {
 	})
 	if looks != 1 || !c.undecided {
 		t.Errorf("looked %d times, want once; came to no verdict: %v", looks, c.undecided)
+	}
+}
+
+// A case that was broken off because the machine is late does not take it for a failure that it can no longer look for
+// what is left.
+func TestNothingLeftWithoutAnswer(t *testing.T) {
+	late := lateness.Start(time.Nanosecond) // to it every machine is late
+	defer late.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h := &Harness{Leftovers: func(ctx context.Context, _ string) ([]string, error) { return nil, ctx.Err() }}
+	c := &C{tb: t, b: &Backend{TTL: time.Nanosecond}, h: h, cs: &testCase{name: "X", promise: 1}, late: late, ctx: ctx}
+	eventually.Is(t, "the machine is late", func() bool { return late.Worst(c.begun) > 0 })
+	c.nothingLeft(time.Millisecond)
+	if !c.undecided {
+		t.Error("it came to a verdict")
 	}
 }
