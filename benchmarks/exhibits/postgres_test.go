@@ -100,9 +100,11 @@ func TestPostgresRecipesWithManyWaiters(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			a := using(t, server, r.take)
 			var held contender.Held
-			eventually.Is(t, "the connections of the one before are gone", func() (got bool) {
+			eventually.Is(t, "the connections of the one before are gone", func() bool {
 				var err error
-				held, err = a.Acquire(t.Context(), "x")
+				if held, err = a.Acquire(t.Context(), "x"); err != nil {
+					t.Log(err)
+				}
 				return err == nil
 			})
 			b := using(t, server, r.take)
