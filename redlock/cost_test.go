@@ -7,20 +7,18 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// cheapest returns how many requests f costs, the least of some times: a machine that is busy may
-// have others asked, too. It does not look for less than enough.
-func cheapest(t testing.TB, set []*servers.Redis, enough int64, f func()) int64 {
+// cost returns how many requests f costs all nodes together; it does not look for less than enough.
+func cost(t testing.TB, set []*servers.Redis, enough int64, f func()) int64 {
 	t.Helper()
-	least := int64(1 << 60)
-	for i := 0; i < 20 && least > enough; i++ {
+	return locktest.Requests(enough, func() int64 {
 		before := requests(t, set)
 		f()
-		least = min(least, requests(t, set)-before)
-	}
-	return least
+		return requests(t, set) - before
+	})
 }
 
 // A lock costs each node two requests.
@@ -37,7 +35,7 @@ func requestsAlone(t *testing.T, opts ...locker.Option) {
 		<-b.working.None()
 	}
 	cycle()
-	if n := cheapest(t, set, 10, cycle); n > 10 {
+	if n := cost(t, set, 10, cycle); n > 10 {
 		t.Errorf("%d requests for a lock taken and released, want 10 at most", n)
 	}
 }
@@ -73,7 +71,7 @@ func requestsContended(t *testing.T, opts ...locker.Option) {
 	}
 	some()
 	locks := int64(len(clients) * each)
-	if n := cheapest(t, set, 12*locks, some); n > 12*locks {
+	if n := cost(t, set, 12*locks, some); n > 12*locks {
 		t.Errorf("%d requests for %d locks, want 12 each at most", n, locks)
 	}
 }
@@ -96,8 +94,8 @@ func TestRequestsOfHandOver(t *testing.T) {
 	}
 	pass()
 	pass()
-	looks := cheapest(t, set, 0, func() { waits(t, connect(t, nodes...), t.Name(), 0) }) // what waits itself costs
-	if n := cheapest(t, set, 10+4*looks, pass); n > 10+4*looks {
+	looks := cost(t, set, 0, func() { waits(t, connect(t, nodes...), t.Name(), 0) }) // what waits itself costs
+	if n := cost(t, set, 10+4*looks, pass); n > 10+4*looks {
 		t.Errorf("%d requests for a lock passed on, want 10; to see that somebody waits costs %d", n, looks)
 	}
 	must(t, a.Release(ctx, holder))
@@ -136,7 +134,7 @@ func TestRenewalIsOneRequest(t *testing.T) {
 	}
 	keys(t, addrs(set), 300, time.Minute)
 	held := 0
-	n := cheapest(t, set, 5, func() {
+	n := cost(t, set, 5, func() {
 		held = 0
 		b.Renew(ctx, claims, func(_ *driver.Claim, until driver.Instant, err error) {
 			if err == nil && until > b.clock.Now() {

@@ -38,3 +38,19 @@ func TestReceive(t *testing.T) {
 		}
 	})
 }
+
+func TestRequests(t *testing.T) {
+	counts := []int{14, 12, 10, 9}
+	next := func() int {
+		n := counts[0]
+		counts = counts[1:]
+		return n
+	}
+	if n := Requests(10, next); n != 10 || len(counts) != 1 {
+		t.Errorf("%d, and %v not counted", n, counts)
+	}
+	times := 0
+	if n := Requests(10, func() int { times++; return 31 - times }); n != 11 || times != 20 {
+		t.Errorf("%d after %d counts that are all too great", n, times)
+	}
+}
