@@ -87,21 +87,24 @@ var cheapCases = []*testCase{
 	newCase("Cheap/WokenByTheServer", 8).of(allKinds).proves(
 		"Waiters are woken by the server, not by looking again after a while.",
 		func(c *C) {
+			// A poll every 50 ms would do; the promise is kept by far less.
+			const rounds, limit = 7, 250 * time.Millisecond
 			a, b := c.open(), c.open()
-			var took []time.Duration
-			for range 9 {
+			var slow []time.Duration
+			for range rounds {
 				h := a.acquire(c.x, c.other...)
 				p := b.queue(c.x, c.own...)
 				released := time.Now()
 				c.release(h)
 				next := p.held(longTTL + soon)
-				took = append(took, time.Since(released))
+				if took := time.Since(released); took > limit+c.late.Slack(released) {
+					slow = append(slow, took)
+				}
 				c.release(next)
-			}
-			slices.Sort(took)
-			// A poll every 50 ms would do; the promise is kept by far less.
-			if median, limit := took[len(took)/2], 250*time.Millisecond+c.late.Slack(c.begun); median > limit {
-				c.errorf("a release reached the next waiter after %v (median), want at most %v", median, limit)
+				if len(slow) > rounds/2 {
+					c.errorf("most releases reached the next waiter after more than %v: %v", limit, slow)
+					return
+				}
 			}
 		}),
 }

@@ -197,7 +197,7 @@ var driverDefects = []defect{
 	{
 		name:   "waiters poll slowly",
 		cases:  "Cheap/WokenByTheServer",
-		driver: bend(bent{acquire: polling(time.Second)}),
+		driver: bend(bent{acquire: polling(1500 * time.Millisecond)}),
 	},
 	{
 		name:   "a release wakes all waiters",
