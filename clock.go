@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 // clock behind time.Since does not: a lock whose time ran out during the sleep is
 // lost at the first look.
 func SystemClock() driver.Clock {
-	c := &systemClock{start: time.Now()}
+	c := &systemClock{start: time.Now(), boot: bootTime}
 	c.Now()
 	return c
 }
@@ -23,6 +24,7 @@ func SystemClock() driver.Clock {
 // clock against the monotonic one, so it is asked only after such a jump.
 type systemClock struct {
 	start  time.Time
+	boot   func() (nanoseconds int64, ok bool)
 	wall   atomic.Int64 // wall clock less monotonic clock, at the last question
 	asleep atomic.Int64 // boot clock less monotonic clock, at the last question
 }
@@ -38,11 +40,28 @@ func (c *systemClock) Now() driver.Instant {
 	wall := now.UnixNano() - mono
 	if d := wall - c.wall.Load(); d > jump || d < -jump {
 		c.wall.Store(wall)
-		if boot, ok := bootTime(); ok {
-			c.grow(boot - mono)
+		if asleep, ok := c.askAsleep(); ok {
+			c.grow(asleep)
 		}
 	}
 	return driver.Instant(mono + c.asleep.Load())
+}
+
+// askAsleep asks the system for the time asleep; ok is false where it is not known. If this process stands still between the
+// readings of the two clocks, that would count as sleep and hide as much of a later one; so they are read again.
+func (c *systemClock) askAsleep() (asleep int64, ok bool) {
+	best := time.Duration(math.MaxInt64)
+	for i := 0; i < 100 && best > time.Duration(jump); i++ {
+		before := time.Since(c.start)
+		boot, ok := c.boot()
+		if !ok {
+			return 0, false
+		}
+		if took := time.Since(c.start) - before; took < best {
+			best, asleep = took, boot-int64(before)
+		}
+	}
+	return asleep, true
 }
 
 // grow never lets the clock go back, whoever comes first.

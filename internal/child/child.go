@@ -120,6 +120,9 @@ func (p *Process) Running() bool {
 	}
 }
 
+// patience is how long a process that was killed may take to end on a machine that does other things too.
+const patience = 30 * time.Second
+
 // Pause stops the child; it returns when the child has stopped.
 func (p *Process) Pause() error { return p.Signal(sigStop) }
 
@@ -157,14 +160,15 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	}
 	if sig == syscall.SIGKILL { // wait until they have let go of what they had
 		for _, c := range children {
-			for end := time.Now().Add(time.Second); !hasEnded(c) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(patience); !hasEnded(c) && time.Now().Before(end); time.Sleep(time.Millisecond) {
 			}
 		}
 	}
 	return err
 }
 
-// End sends sig to the child, stopped or not, and waits until it has ended. A child that has not ended after within is killed.
+// End sends sig to the child, stopped or not, and waits until it has ended. A child that has not ended after within is killed,
+// and has as long again, or patience, to end.
 func (p *Process) End(sig syscall.Signal, within time.Duration) error {
 	for _, sig := range []syscall.Signal{sig, syscall.SIGKILL} {
 		_ = p.Signal(sig)
@@ -174,6 +178,7 @@ func (p *Process) End(sig syscall.Signal, within time.Duration) error {
 			return nil
 		case <-time.After(within):
 		}
+		within = max(within, patience)
 	}
 	return fmt.Errorf("process %d is still there %v after SIGKILL", p.PID(), within)
 }

@@ -39,5 +39,5 @@ func childrenOf(pid int) string {
 func hasEnded(p *os.Process) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
 	_, state, _ := strings.Cut(string(text), ") ")
-	return err != nil || strings.HasPrefix(state, "Z")
+	return err != nil || strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
 }

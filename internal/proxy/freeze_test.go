@@ -87,6 +87,7 @@ func TestBlackHole(t *testing.T) {
 	ask(t, old, "x")
 	p.BlackHole()
 	c := connect(t, p)
+	eventually.Within(t, 10*time.Second, "the connection in the hole", func() bool { return p.Stats().Open == 2 })
 	send(t, c, "lost")
 	silent(t, c)
 	ask(t, old, "y")

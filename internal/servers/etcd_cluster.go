@@ -99,29 +99,28 @@ func (c *EtcdCluster) Leader(ctx context.Context) (*Etcd, error) { return leader
 func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
-	from, err := c.Leader(ctx)
-	if err != nil || from == to {
-		return err
-	}
-	id, err := to.id(ctx)
+	err := Poll(ctx, func(ctx context.Context) error {
+		from, err := c.Leader(ctx)
+		if err != nil || from == to {
+			return err
+		}
+		id, err := to.id(ctx)
+		if err != nil {
+			return err
+		}
+		token, err := from.login(ctx)
+		if err != nil {
+			return err
+		}
+		// A transfer that is given up, as the member takes too long, has no answer until ctx ends.
+		body := map[string]string{"targetID": strconv.FormatUint(id, 10)}
+		_, err = from.http(ctx, http.MethodPost, "/v3/maintenance/transfer-leadership", token, body)
+		return errors.Join(errors.New("it does not lead yet"), err)
+	})
 	if err != nil {
-		return err
-	}
-	token, err := from.login(ctx)
-	if err != nil {
-		return err
-	}
-	body := map[string]string{"targetID": strconv.FormatUint(id, 10)}
-	if _, err := from.http(ctx, http.MethodPost, "/v3/maintenance/transfer-leadership", token, body); err != nil {
 		return fmt.Errorf("move the leader: %w", err)
 	}
-	return Poll(ctx, func(ctx context.Context) error {
-		is, err := to.leads(ctx)
-		if err == nil && !is {
-			err = errors.New("it does not lead yet")
-		}
-		return err
-	})
+	return nil
 }
 
 // Close ends all members for good.

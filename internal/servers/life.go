@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // givenServer is one that was not started here.
@@ -68,10 +69,12 @@ func (s *Server) endLocked(sig syscall.Signal) error {
 	if s.proc == nil {
 		return nil
 	}
+	within := stopTimeout
 	if sig == syscall.SIGTERM && s.family {
 		sig = syscall.SIGINT // PostgreSQL waits for its clients to leave after SIGTERM
+		within = time.Minute // killed, it would lose what it has not written
 	}
-	if err := s.proc.End(sig, stopTimeout); err != nil {
+	if err := s.proc.End(sig, within); err != nil {
 		return fmt.Errorf("end %s at %s: %w", s.kind, s.addr, err)
 	}
 	s.proc = nil

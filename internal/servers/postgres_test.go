@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/eventually"
 )
 
 func TestPostgres(t *testing.T) {
@@ -17,10 +19,8 @@ func TestPostgres(t *testing.T) {
 	p := NewPostgres(t, PostgresOptions{})
 	standby := NewPostgresStandby(t, p)
 	bouncer := NewPgBouncer(t, p)
-	for _, addr := range []string{p.Addr(), standby.Addr(), bouncer.Addr()} {
-		if err := postgresAnswers(ctx, addr); err != nil {
-			t.Errorf("%s: %v", addr, err)
-		}
+	if err := allReady(ctx, []*Server{p.Server, standby.Server, bouncer.Server}); err != nil {
+		t.Error(err)
 	}
 	if err := standby.Promote(ctx); err != nil {
 		t.Errorf("promote: %v", err)
@@ -64,9 +64,8 @@ func TestPostgresLeavesNoSharedMemory(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if hasSharedMemory(t, closed) {
-		t.Error("a server that was closed has left shared memory")
-	}
+	// It is there until the last process of the server has ended.
+	eventually.Is(t, "shared memory is removed when its server is closed", func() bool { return !hasSharedMemory(t, closed) })
 	if err := left.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +77,7 @@ func TestPostgresLeavesNoSharedMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	sweep()
-	if hasSharedMemory(t, killed) {
-		t.Error("the shared memory of a server was left whose folder was removed")
-	}
+	eventually.Is(t, "shared memory is removed with the folder", func() bool { return !hasSharedMemory(t, killed) })
 }
 
 // hasSharedMemory reports whether shared memory is there that a process has created.

@@ -36,26 +36,22 @@ func (c *RedisCluster) start(ctx context.Context, n int, opts RedisOptions) erro
 		}
 		c.Nodes = append(c.Nodes, r)
 	}
-	if err := c.join(ctx); err != nil {
+	if err := c.share(ctx); err != nil {
 		return err
 	}
 	return c.WaitReady(ctx)
 }
 
-// join gives every node its share of the slots and a first acquaintance; gossip does
-// the rest.
-func (c *RedisCluster) join(ctx context.Context) error {
+// share gives every node its share of the slots.
+func (c *RedisCluster) share(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
 	for i, r := range c.Nodes {
 		first, next := i*slots/len(c.Nodes), (i+1)*slots/len(c.Nodes)
-		steps := [][]string{
+		for _, step := range [][]string{
 			{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)},
 			{"CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(next - 1)},
-		}
-		if i > 0 {
-			to := c.Nodes[0]
-			steps = append(steps, []string{"CLUSTER", "MEET", host, to.ports[0].String(), to.ports[1].String()})
-		}
-		for _, step := range steps {
+		} {
 			if _, err := r.Do(ctx, step...); err != nil {
 				return err
 			}
@@ -64,7 +60,21 @@ func (c *RedisCluster) join(ctx context.Context) error {
 	return nil
 }
 
-// WaitReady waits until every node sees all nodes and all slots served.
+// meet makes a node acquainted with the others.
+func (c *RedisCluster) meet(ctx context.Context, r *Redis) error {
+	for _, to := range c.Nodes {
+		if to == r {
+			continue
+		}
+		if _, err := r.Do(ctx, "CLUSTER", "MEET", host, to.ports[0].String(), to.ports[1].String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WaitReady waits until every node sees all nodes and all slots served. A node that sees too few is told of the others, again if
+// it has forgotten them because they did not answer in time.
 func (c *RedisCluster) WaitReady(ctx context.Context) error {
 	want := []string{
 		"cluster_state:ok",
@@ -77,6 +87,11 @@ func (c *RedisCluster) WaitReady(ctx context.Context) error {
 			return err
 		}
 		text, _ := v.(string)
+		_, rest, _ := strings.Cut(text, "cluster_known_nodes:")
+		var known int
+		if _, _ = fmt.Sscan(rest, &known); known < len(c.Nodes) {
+			return errors.Join(fmt.Errorf("it sees %d nodes", known), c.meet(ctx, r))
+		}
 		for _, w := range want {
 			if !strings.Contains(text, w+"\r\n") {
 				return fmt.Errorf("not yet %s", w)

@@ -70,13 +70,11 @@ func TestRedisPause(t *testing.T) {
 	if err := r.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
+	inTime := locktest.Limit(t, stopTimeout/2)
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took > stopTimeout/2 {
-		t.Errorf("Stop of a paused server took %v", took)
-	}
+	inTime("Stop of a paused server")
 	if !strings.Contains(r.Log(), "User requested shutdown") {
 		t.Errorf("Stop was not clean; the log ends:\n%s", r.Log())
 	}
@@ -139,7 +137,7 @@ func TestRedisSecrets(t *testing.T) {
 	if c, err := dialRESP(ctx, r.Addr(), without); err == nil {
 		_, err = c.do("PING")
 		c.Close()
-		if err == nil {
+		if err == nil || errors.As(err, new(RedisError)) {
 			t.Error("a client without a certificate was let in")
 		}
 	}
@@ -192,7 +190,7 @@ func TestReplicatedRedis(t *testing.T) {
 		if v := mustDo(t, r, "GET", "k"); v != "v" {
 			t.Errorf("replica: %v", v)
 		}
-		if _, err := r.Do(locktest.Within(t, time.Second), "SET", "k", "w"); err == nil || !strings.Contains(err.Error(), "READONLY") {
+		if _, err := r.Do(locktest.Within(t, 10*time.Second), "SET", "k", "w"); err == nil || !strings.Contains(err.Error(), "READONLY") {
 			t.Errorf("write to a replica: %v", err)
 		}
 	}
@@ -206,17 +204,21 @@ func TestReplicatedRedisTLS(t *testing.T) {
 func TestRedisSentinel(t *testing.T) {
 	t.Parallel()
 	g := NewRedisSentinel(t, RedisOptions{})
-	ctx := locktest.Within(t, 30*time.Second)
-	m, err := g.CurrentMaster(ctx)
-	if err != nil || m != g.Master {
-		t.Fatalf("master: %v, %v", m, err)
+	ctx := locktest.Within(t, 3*time.Minute)
+	m, err := g.CurrentMaster(ctx) // not the first if that was silent for a second
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := g.Master.Kill(); err != nil {
+	next := g.Master
+	if m == next {
+		next = g.Replicas[0]
+	}
+	if err := m.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	err = Poll(ctx, func(ctx context.Context) error {
 		m, err := g.CurrentMaster(ctx)
-		if err == nil && m != g.Replicas[0] {
+		if err == nil && m != next {
 			err = errors.New("no failover yet")
 		}
 		return err
@@ -225,7 +227,7 @@ func TestRedisSentinel(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = Poll(ctx, func(ctx context.Context) error {
-		_, err := g.Replicas[0].Do(ctx, "SET", "k", "v")
+		_, err := next.Do(ctx, "SET", "k", "v")
 		return err
 	})
 	if err != nil {
@@ -243,7 +245,13 @@ func TestRedisCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustDo(t, r, "SET", key, "v")
+		err = Poll(ctx, func(ctx context.Context) error { // a node that stood still is missed for a while
+			_, err := r.Do(ctx, "SET", key, "v")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		used[r] = true
 	}
 	if len(used) != 3 {

@@ -129,7 +129,7 @@ func TestZooKeeperContainers(t *testing.T) {
 func TestZooKeeperEnsemble(t *testing.T) {
 	t.Parallel()
 	e := NewZooKeeperEnsemble(t, 3, ZooKeeperOptions{})
-	ctx := locktest.Within(t, 90*time.Second)
+	ctx := locktest.Within(t, 5*time.Minute)
 	leader, err := e.Leader(ctx)
 	if err != nil {
 		t.Fatal(err)
