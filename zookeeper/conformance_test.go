@@ -250,8 +250,9 @@ func destroy(ctx context.Context, addrs []string, name string) error {
 	})
 }
 
-func leftovers(ctx context.Context, addrs []string, text string) (left []string, err error) {
-	err = asOperator(ctx, addrs, func(c *zk.Conn) error {
+func leftovers(ctx context.Context, addrs []string, text string) ([]string, error) {
+	var left []string
+	err := asOperator(ctx, addrs, func(c *zk.Conn) error {
 		if _, err := c.Sync(folder); err != nil {
 			return err
 		}
@@ -274,7 +275,10 @@ func leftovers(ctx context.Context, addrs []string, text string) (left []string,
 		}
 		return nil
 	})
-	return left, err
+	if err != nil { // it may still be looking
+		return nil, err
+	}
+	return left, nil
 }
 
 // reserve makes a node that only a certain user may use.

@@ -33,9 +33,9 @@ func TestConnectWithoutServer(t *testing.T) {
 	if !errors.Is(err, zk.ErrNoServer) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("without a deadline: %v", err)
 	}
+	start, inTime := time.Now(), locktest.Limit(t, 2*time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), 400*time.Millisecond)
 	defer cancel()
-	start, inTime := time.Now(), locktest.Limit(t, 2*time.Second)
 	_, err = Connect(ctx, []string{addr})
 	inTime("connecting to nobody")
 	if took := time.Since(start); took < 350*time.Millisecond {

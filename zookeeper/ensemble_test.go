@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
@@ -17,11 +18,11 @@ import (
 // session outlives it: the holder keeps its lock, nobody else gets it, all go on.
 func TestLeaderKilled(t *testing.T) {
 	e := ensemble.beside(t)
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 5*time.Minute)
 	if err := e.WaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
-	const ttl = 20 * time.Second
+	const ttl = time.Minute
 	holder := open(t, e.Addrs(), locker.WithTTL(ttl))
 	held, err := holder.Acquire(ctx, "held")
 	if err != nil {
@@ -45,7 +46,7 @@ func TestLeaderKilled(t *testing.T) {
 				return
 			}
 			note(lock.Token())
-			if err := lock.Release(ctx); err != nil {
+			if err := freed(ctx, lock); err != nil {
 				t.Errorf("release by a waiter: %v", err)
 			}
 		})
@@ -53,7 +54,7 @@ func TestLeaderKilled(t *testing.T) {
 	console(t, e.Addrs()[0]).length("held", 4)
 
 	busy := make(chan struct{})
-	inside := 0
+	inside := make(map[*locker.Lock]bool)
 	for i := range 3 {
 		l := open(t, e.Addrs(), locker.WithTTL(ttl))
 		wg.Go(func() {
@@ -74,14 +75,18 @@ func TestLeaderKilled(t *testing.T) {
 				}
 				last = lock.Token()
 				mu.Lock()
-				inside++
-				if inside > 1 && lock.Context().Err() == nil {
-					t.Error("two hold")
+				for other := range inside {
+					if other.Context().Err() == nil && lock.Context().Err() == nil { // asked in this order
+						t.Error("two hold")
+					}
 				}
-				inside--
+				inside[lock] = true
 				mu.Unlock()
-				// An election can take longer than a release waits, which then goes on aside.
-				if err := lock.Release(ctx); err != nil && !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed) {
+				time.Sleep(time.Millisecond) // the work
+				mu.Lock()
+				delete(inside, lock)
+				mu.Unlock()
+				if err := freed(ctx, lock); err != nil {
 					t.Errorf("client %d: release: %v", i, err)
 				}
 			}
@@ -98,7 +103,7 @@ func TestLeaderKilled(t *testing.T) {
 		t.Error("a waiter was granted a lock that is held")
 	}
 	mu.Unlock()
-	if err := held.Release(ctx); err != nil {
+	if err := freed(ctx, held); err != nil {
 		t.Errorf("release: %v", err)
 	}
 	close(busy)
@@ -117,21 +122,32 @@ func TestLeaderKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, addr := range e.Addrs() {
-		if left, err := leftovers(ctx, []string{addr}, ""); err != nil || len(left) > 0 {
-			t.Errorf("left on member %d: %v %v", i, left, err)
-		}
+		eventually.Is(t, fmt.Sprint("nothing left on member ", i), func() bool {
+			left, err := leftovers(ctx, []string{addr}, "")
+			return err == nil && len(left) == 0
+		})
 	}
+}
+
+// freed releases the lock. An election can take longer than a release waits, which then goes on aside.
+func freed(ctx context.Context, lock *locker.Lock) error {
+	start := time.Now()
+	err := lock.Release(ctx)
+	if time.Since(start) >= 5*time.Second && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed)) {
+		return nil
+	}
+	return err
 }
 
 // With two of three members gone nothing is granted, calls end by their ctx, and
 // waiters go on when the members are back.
 func TestQuorumLost(t *testing.T) {
 	e := ensemble.beside(t)
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 5*time.Minute)
 	if err := e.WaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
-	l := open(t, e.Addrs(), locker.WithTTL(3*time.Second))
+	l := open(t, e.Addrs(), locker.WithTTL(10*time.Second))
 	held, err := l.Acquire(ctx, "held")
 	if err != nil {
 		t.Fatal(err)
@@ -148,12 +164,15 @@ func TestQuorumLost(t *testing.T) {
 	go func() {
 		lock, err := l.Acquire(ctx, "other")
 		if err == nil {
-			err = lock.Release(ctx)
+			err = freed(ctx, lock)
 		}
 		turn <- err
 	}()
 	locktest.Lost(t, held, 10*time.Second) // not beyond the session timeout
 	if err := startAgain(ctx, e.Members[:2]); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.WaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := await(t, turn, "the waiter's turn"); err != nil {

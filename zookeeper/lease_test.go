@@ -13,10 +13,10 @@ import (
 func TestLeases(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	l := open(t, []string{z.Addr()}, locker.WithTTL(5*time.Second))
+	l := open(t, []string{z.Addr()})
 	n := name(t)
 	start := time.Now()
-	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(8*time.Second)) // longer than the session
+	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(14*time.Second)) // longer than the session
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took < 7500*time.Millisecond {
+	if took := time.Since(start); took < 13500*time.Millisecond {
 		t.Errorf("over after %v", took)
 	}
 	if !errors.Is(context.Cause(lock.Context()), locker.ErrLost) {

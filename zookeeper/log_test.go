@@ -22,23 +22,22 @@ func (h hook) Handle(context.Context, slog.Record) error { h.do(); return nil }
 // A log handler that calls the Locker, or never returns, stops nothing.
 func TestLogHandlerThatCallsTheLocker(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
-	var l locker.Locker
-	ready, hang := make(chan struct{}), make(chan struct{})
+	hang := make(chan struct{})
 	defer close(hang)
-	for what, do := range map[string]func(){
-		"hangs": func() { <-hang },
-		"calls": func() {
-			<-ready
+	for what, do := range map[string]func(locker.Locker){
+		"hangs": func(locker.Locker) { <-hang },
+		"calls": func(l locker.Locker) {
 			if lock, err := l.TryAcquire(context.Background(), "in the handler"); err == nil {
 				_ = lock.Release(context.Background())
 			}
 		},
 	} {
 		p := front(t, z.Addr())
-		l = open(t, []string{p.Addr()}, locker.WithLogger(slog.New(hook{discard.Handler(), do})))
-		if what == "calls" {
-			close(ready)
-		}
+		var l locker.Locker
+		ready := make(chan struct{})
+		handle := func() { <-ready; do(l) }
+		l = open(t, []string{p.Addr()}, locker.WithLogger(slog.New(hook{discard.Handler(), handle})))
+		close(ready)
 		n := name(t)
 		if !uses(t, l, n) {
 			t.Errorf("%s: first use", what)

@@ -46,11 +46,11 @@ func TestManyLongNamesOnServerWithSmallBuffer(t *testing.T) {
 	// The node of each.
 	watches(t, z, n)
 	for range 3 {
-		before := p.Stats().Accepted
+		before, cut := p.Stats().Accepted, time.Now()
 		p.Cut()
 		eventually.Is(t, "a new connection", func() bool { return p.Stats().Accepted > before })
 		watches(t, z, n)
-		if got := p.Stats().Accepted - before; got != 1 {
+		if got := p.Stats().Accepted - before; got > 1+int(time.Since(cut)/time.Second) { // an attempt may take a second
 			t.Errorf("%d connections after a cut", got)
 		}
 	}

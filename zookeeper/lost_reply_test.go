@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -51,15 +52,8 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	p := front(t, z.Addr())
 	m := newProtocolProxy(t, p.Addr())
 	d := raw(t, []string{m.addr()})
-	first := claim(name(t))
-	take(t, d, first) // makes the queue
-	if err := d.Release(context.Background(), first); err != nil {
-		t.Fatal(err)
-	}
-	m.mu.Lock()
-	m.ops = nil
-	m.mu.Unlock()
-	c := claim(first.Name)
+	c := claim(name(t))
+	plantQueue(t, console(t, z.Addr()), c.Name)
 	p.SwallowReply(carries(opMulti), 0)
 	take(t, d, c)
 	m.mu.Lock()
@@ -77,9 +71,9 @@ func TestNodeIsLookedForOnlyAfterSync(t *testing.T) {
 	cancel()
 	<-done.Done
 	p.Heal()
-	if err := d.Abandon(within(t, time.Minute), lost); err != nil {
-		t.Fatal(err)
-	}
+	eventually.Is(t, "the claim to be abandoned", func() bool { // the connection may break once more
+		return d.Abandon(within(t, time.Minute), lost) == nil
+	})
 	m.mu.Lock()
 	ops = slices.DeleteFunc(slices.Clone(m.ops), func(op int32) bool { return op == opPing || op == opGetData })
 	m.mu.Unlock()
@@ -100,16 +94,16 @@ func TestCreateWhoseReplyIsLostAndCleaningFails(t *testing.T) {
 	p := front(t, z.Addr())
 	l := open(t, []string{p.Addr()})
 	n := name(t)
-	if lock, err := l.Acquire(within(t, time.Minute), n); err != nil || lock.Release(context.Background()) != nil {
-		t.Fatal(err)
-	}
+	plantQueue(t, op, n)
 	p.FreezeDown()
-	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
-	defer cancel()
-	if _, err := l.Acquire(ctx, n); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("acquire: %v", err)
-	}
+	ctx, cancel := context.WithCancel(context.Background())
+	turn := locktest.Begin(ctx, l, n)
 	op.length(n, 1) // the ghost
+	cancel()
+	<-turn.Done
+	if !errors.Is(turn.Err, context.Canceled) {
+		t.Fatalf("acquire: %v", turn.Err)
+	}
 	p.Heal()
 	for range 10 { // however often the connection breaks while that is done
 		before := p.Stats().Accepted
@@ -134,6 +128,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	p, q := front(t, z.Addr()), front(t, z.Addr())
 	first, second := newProtocolProxy(t, p.Addr()), newProtocolProxy(t, q.Addr())
 	d := raw(t, []string{first.addr(), second.addr()})
+	eventually.Is(t, "one connection", func() bool { return p.Stats().Open+q.Stats().Open == 1 })
 	used, connection := p, first
 	if q.Stats().Open > 0 {
 		used, connection = q, second

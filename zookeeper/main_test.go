@@ -89,7 +89,7 @@ var (
 // raw connects and returns the driver.
 func raw(t testing.TB, addrs []string, opts ...locker.Option) *backend {
 	t.Helper()
-	d, _, err := connect(within(t, 30*time.Second), addrs, opts)
+	d, _, err := connect(within(t, 2*time.Minute), addrs, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func open(t testing.TB, addrs []string, opts ...locker.Option) locker.Locker {
 // both returns the Locker and the driver within.
 func both(t testing.TB, addrs []string, opts ...locker.Option) (locker.Locker, *backend) {
 	t.Helper()
-	d, cfg, err := connect(within(t, 30*time.Second), addrs, opts)
+	d, cfg, err := connect(within(t, 2*time.Minute), addrs, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

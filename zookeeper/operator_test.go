@@ -39,7 +39,7 @@ func (o operator) queue(name string, right func(children []string) bool) (childr
 			o.t.Logf("queue: %q", children)
 		}
 	}()
-	eventually.Within(o.t, 20*time.Second, "the queue for "+name+" as it is to be", func() bool {
+	eventually.Is(o.t, "the queue for "+name+" as it is to be", func() bool {
 		var err error
 		if children, _, err = o.Children(queuePath(folder, name)); err != nil && err != zk.ErrNoNode {
 			o.t.Fatal(err)

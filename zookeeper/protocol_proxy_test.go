@@ -109,6 +109,13 @@ func (m *protocolProxy) refuses(op int32) bool {
 	return true
 }
 
+// session returns the last session's id and password.
+func (m *protocolProxy) session() (id int64, password []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.id, m.password
+}
+
 // asked counts how often clients asked for op.
 func (m *protocolProxy) asked(op int32) (n int) {
 	m.mu.Lock()
@@ -160,9 +167,15 @@ func (m *protocolProxy) down(c, s net.Conn) {
 	}
 }
 
-// carries matches a request by its operation, for the proxy.
+// carries matches requests that came together, for the proxy, by the operation of any of them.
 func carries(op int32) func([]byte) bool {
 	return func(b []byte) bool {
-		return len(b) >= 12 && int32(binary.BigEndian.Uint32(b[8:])) == op
+		for len(b) >= 12 {
+			if int32(binary.BigEndian.Uint32(b[8:])) == op {
+				return true
+			}
+			b = b[min(4+int(binary.BigEndian.Uint32(b)), len(b)):]
+		}
+		return false
 	}
 }

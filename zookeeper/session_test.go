@@ -49,9 +49,7 @@ func spied(t testing.TB, addr string, opts ...locker.Option) (locker.Locker, *ba
 	s := newProtocolProxy(t, addr)
 	l, d := both(t, []string{s.addr()}, opts...)
 	return l, d, func() {
-		s.mu.Lock()
-		id, password := s.id, s.password
-		s.mu.Unlock()
+		id, password := s.session()
 		steal(t, addr, d, id, password)
 	}
 }
@@ -63,13 +61,14 @@ func TestNegotiatedTimeoutIsRead(t *testing.T) {
 		5 * time.Second:        4 * time.Second, // a tick less
 		time.Hour:              time.Minute,     // its most
 	} {
+		start := time.Now()
 		d := raw(t, []string{z.Addr()}, locker.WithTTL(ask))
 		if got := d.granted(); got != want {
 			t.Errorf("asked for %v: %v, want %v", ask, got, want)
 		}
 		c := claim(name(t))
 		g := take(t, d, c)
-		if left := g.Until.Sub(d.clock.Now()); left > want || left < want/2 {
+		if left := g.Until.Sub(d.clock.Now()); left > want || left < want-time.Since(start) {
 			t.Errorf("session of %v: held for %v", want, left)
 		}
 	}
@@ -98,7 +97,7 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op := console(t, z.Addr())
-	l, _, end := spied(t, z.Addr())
+	l, _, end := spied(t, z.Addr(), locker.WithTTL(time.Minute))
 	n, m := name(t), name(t)
 	lock, err := l.Acquire(within(t, time.Minute), n)
 	if err != nil {
@@ -120,7 +119,7 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 	}()
 	op.length(m, 2)
 	end()
-	locktest.Lost(t, lock, 2*time.Second) // and not when the session would have expired
+	locktest.Lost(t, lock, 20*time.Second) // and not when the session would have expired
 	if err := lock.Release(context.Background()); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("release: %v", err)
 	}
@@ -197,11 +196,9 @@ func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op, p := console(t, z.Addr()), front(t, z.Addr())
-	d := raw(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
+	d := raw(t, []string{p.Addr()}, locker.WithTTL(8*time.Second))
 	c := claim(name(t))
-	take(t, d, c) // makes the queue
-	release(t, d, c)
-	c = claim(c.Name)
+	plantQueue(t, op, c.Name)
 	before := p.Stats().Accepted
 	p.FreezeDown()
 	turn := begin(within(t, time.Minute), d, c)

@@ -19,13 +19,10 @@ func TestNodesOfUnknownFormStandInTheQueue(t *testing.T) {
 		id + "-1-1-10-x-0-0000000000", id + "-1-1-10-0-x-0000000000", id + "-lock-99999999999",
 	} {
 		n := name(t)
-		c := claim(n)
-		take(t, d, c)
-		release(t, d, c)
-		node := queuePath(folder, n) + "/" + child
+		node := plantQueue(t, op, n) + "/" + child
 		op.plant(node)
 		taken(t, d, shared(n))
-		c = shared(n)
+		c := shared(n)
 		turn := waiting(t, op, d, c)
 		stillWaits(t, turn, d)
 		all, err := d.Look(within(t, time.Minute), n)
