@@ -16,9 +16,9 @@ const (
 	// tokenBits is how many bits of a token count the hand-overs within the process. The
 	// rest is the create revision.
 	tokenBits = 10
-	// tryFor is how long an acquisition that does not wait is repeated while something is in
-	// its way that passes in a moment, such as a change of the leader.
-	tryFor = 3 * patience
+	// tryFor times the patience with a request is how long an acquisition that does not wait is repeated
+	// while something is in its way that passes in a moment, such as a change of the leader.
+	tryFor = 3
 )
 
 // claimState is what the driver knows of a claim. Acquire writes it, and Lighten the
@@ -57,7 +57,7 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 			return driver.Grant{}, err
 		case ctx.Err() != nil && errors.Is(err, ctx.Err()) && trouble != nil:
 			return driver.Grant{}, trouble
-		case ctx.Err() != nil, !c.Wait && time.Since(cs.joined) > tryFor,
+		case ctx.Err() != nil, !c.Wait && time.Since(cs.joined) > tryFor*b.patience,
 			errors.Is(err, driver.ErrRefused), errors.Is(err, rpctypes.ErrNoSpace):
 			return driver.Grant{}, err
 		case errors.Is(err, errSessionGone), errors.Is(err, errPlaceGone):

@@ -18,7 +18,7 @@ import (
 // use has two clients compete for a name.
 func use(t *testing.T, name string, a, b *clientv3.Client) {
 	t.Helper()
-	first, second := newLocker(t, a), newLocker(t, b)
+	first, second := patientLocker(t, a), patientLocker(t, b)
 	lock, err := first.Acquire(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,9 @@ func TestNewRefuses(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	c := dial(t, servers.SharedEtcd(t).Addr())
-	for _, l := range []locker.Locker{newLocker(t, c), newLocker(t, c, WithPrefix("one")), newLocker(t, c, WithPrefix("one/two/"))} {
+	for _, l := range []locker.Locker{
+		patientLocker(t, c), patientLocker(t, c, WithPrefix("one")), patientLocker(t, c, WithPrefix("one/two/")),
+	} {
 		if _, err := l.TryAcquire(t.Context(), t.Name()); err != nil {
 			t.Error(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -73,23 +74,27 @@ func TestCostContended(t *testing.T) {
 				most = 5
 			}
 			var by map[string]int64
+			var shares []int64
 			per := locktest.Requests(most, func() (per float64) {
-				per, by = contend(t, e, all)
+				per, by, shares = contend(t, e, all)
+				if slices.Min(shares) < 1000/16/2 {
+					return math.Inf(1) // unfair, as a late machine may be once
+				}
 				return per
 			})
 			if per > most {
-				t.Errorf("%.2f requests for each acquisition, want at most %v: %v", per, most, by)
+				t.Errorf("%.2f requests for each acquisition, want at most %v and like shares: %v, %v", per, most, by, shares)
 			}
 		})
 	}
 }
 
-// contend has 16 goroutines take one name by all Lockers, a thousand times together, and asserts that they have like
-// shares. It returns how many requests each acquisition cost, and all requests by their kind.
-func contend(t *testing.T, e *servers.Etcd, all []locker.Locker) (per float64, by map[string]int64) {
+// contend has 16 goroutines take one name by all Lockers, a thousand times together. It returns how many requests each
+// acquisition cost, all requests by their kind, and how often each goroutine had the name.
+func contend(t *testing.T, e *servers.Etcd, all []locker.Locker) (per float64, by map[string]int64, shares []int64) {
 	since := requests(t, e)
 	var inside, done atomic.Int64
-	shares := make([]int64, 16)
+	shares = make([]int64, 16)
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
@@ -107,10 +112,7 @@ func contend(t *testing.T, e *servers.Etcd, all []locker.Locker) (per float64, b
 	}
 	wg.Wait()
 	n, by := since()
-	if slices.Min(shares) < done.Load()/16/2 {
-		t.Errorf("unfair: %v", shares)
-	}
-	return float64(n) / float64(done.Load()), by
+	return float64(n) / float64(done.Load()), by, shares
 }
 
 // TestCostWaiting: a hundred who wait cost nothing but the renewals of their leases, and
@@ -118,42 +120,43 @@ func contend(t *testing.T, e *servers.Etcd, all []locker.Locker) (per float64, b
 func TestCostWaiting(t *testing.T) {
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	admin := dial(t, e.Addr())
-	holder := newLocker(t, admin)
+	holder := patientLocker(t, admin)
 	lock, err := holder.Acquire(t.Context(), t.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
 	const waiters = 100
 	var wg sync.WaitGroup
+	begun := time.Now()
 	for range waiters {
-		l := newLocker(t, dial(t, e.Addr()))
+		l := patientLocker(t, dial(t, e.Addr()), locker.WithTTL(lasting)) // a renewal without an answer makes it watch anew
 		wg.Go(func() { cycle(t, l, t.Name(), nil) })
 	}
 	eventually.Within(t, 5*time.Minute, "queue", func() bool { // a hundred clients connect first
-		r, err := admin.Get(t.Context(), DefaultPrefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-		return err == nil && r.Count == waiters+1
+		return len(keysOf(t, admin, t.Name())) == waiters+1
 	})
 	// Each watches the one ahead, and soon its own key too.
-	eventually.Is(t, "all watches", func() bool { return watchers(t, e) == 2*waiters })
-	eventually.Is(t, "rest", func() bool {
-		since := requests(t, e)
-		time.Sleep(300 * time.Millisecond)
-		n, _ := since()
-		return n <= 1
+	eventually.Within(t, 5*time.Minute, "all watches", func() bool { return watchers(t, e) == 2*waiters })
+	var by map[string]int64
+	excess := locktest.Requests(0, func() (n int64) {
+		start, since := time.Now(), requests(t, e)
+		time.Sleep(2 * time.Second)
+		n, by = since()
+		return n - int64(time.Since(start)/checkEvery+1) // the holder's, which confirms its key
 	})
-	since, begun := requests(t, e), time.Now()
-	time.Sleep(2 * time.Second)
-	n, by := since()
-	if rounds := time.Since(begun)/checkEvery + 1; n > int64(rounds) { // the holder's, which confirms its key
-		t.Errorf("%d idle waiters cost %d requests in %v: %v", waiters, n, time.Since(begun), by)
+	if excess > 0 {
+		t.Errorf("%d idle waiters cost %d requests more than their holder: %v", waiters, excess, by)
 	}
-	since = requests(t, e)
+	released, since := time.Now(), requests(t, e)
 	if err := lock.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wg.Wait()
-	if n, by := since(); n > 4*waiters+20 { // a look, a release and the ends of two watches; holders may confirm their keys
-		t.Errorf("%d requests until %d waiters had their turn: %v", n, waiters, by)
+	n, by := since()
+	// A look, a release and the ends of two watches; holders confirm their keys. And who has waited for long looks anyway.
+	most := 4*waiters*(1+int64(time.Since(begun)/fallbackInterval)) + 20 + int64(time.Since(released)/checkEvery)
+	if n > most {
+		t.Errorf("%d requests until %d waiters had their turn, want %d at most: %v", n, waiters, most, by)
 	}
 }
 
@@ -188,10 +191,7 @@ func TestNothingStays(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	lockers := make([]locker.Locker, 2)
 	for i := range lockers {
-		var err error
-		if lockers[i], err = New(c); err != nil {
-			t.Fatal(err)
-		}
+		lockers[i] = patientLocker(t, c) // a lease whose grant was given up would be left
 	}
 	names := 10_000
 	if underRace() { // which takes its time

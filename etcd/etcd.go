@@ -112,7 +112,7 @@ func open(client *clientv3.Client, opts []locker.Option) (*backend, *locker.Conf
 		return nil, nil, fmt.Errorf("closed client: %w", context.Cause(client.Ctx()))
 	}
 	b := &backend{
-		client: client, clock: cfg.Clock, log: cfg.Logger, ttl: cfg.TTL, prefix: s.prefix,
+		client: client, clock: cfg.Clock, log: cfg.Logger, ttl: cfg.TTL, patience: patience, prefix: s.prefix,
 		id: fmt.Sprintf("%016x", rand.Uint64()), granting: make(chan struct{}, 1), keys: make(map[string]bool),
 	}
 	b.life, b.end = context.WithCancel(context.Background())
@@ -121,12 +121,13 @@ func open(client *clientv3.Client, opts []locker.Option) (*backend, *locker.Conf
 
 // backend is the driver of one Locker.
 type backend struct {
-	client *clientv3.Client
-	clock  driver.Clock
-	log    *slog.Logger
-	ttl    time.Duration
-	prefix string // ends with "/"
-	id     string // of this Locker, in its keys
+	client   *clientv3.Client
+	clock    driver.Clock
+	log      *slog.Logger
+	ttl      time.Duration
+	patience time.Duration // with a request; longer in tests
+	prefix   string        // ends with "/"
+	id       string        // of this Locker, in its keys
 
 	life context.Context // ends with Close
 	end  context.CancelFunc

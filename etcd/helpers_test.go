@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
@@ -71,17 +73,40 @@ func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.L
 	return l
 }
 
+// patient is how long a request may go without an answer where no server falls silent for good. A machine that is late takes
+// longer than a Locker waits.
+const patient = time.Minute
+
+// patientLocker makes a Locker with that patience, which is closed with the test.
+func patientLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.Locker {
+	t.Helper()
+	b, cfg, err := open(c, opts)
+	must(t, err)
+	b.patience = patient
+	l, err := locker.New(b, cfg)
+	must(t, err)
+	locktest.CloseAfter(t, l.Close)
+	return l
+}
+
 // lasting is a TTL that does not run out while a test lasts, in which nobody renews, unless by renewing.
 const lasting = 10 * time.Minute
 
-// driverOf opens a driver without the core around it, for claims that last.
+// driverOf opens a patient driver without the core around it, for claims that last.
 func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend {
 	t.Helper()
 	b, _, err := open(c, append([]locker.Option{locker.WithTTL(lasting)}, opts...))
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.patience = patient
 	locktest.CloseAfter(t, b.Close)
+	return b
+}
+
+// impatient gives a driver the patience of a Locker, for servers that fall silent.
+func impatient(b *backend) *backend {
+	b.patience = patience
 	return b
 }
 
@@ -125,6 +150,17 @@ func renewing(t testing.TB, b *backend, claims ...*driver.Claim) (gone <-chan *d
 	return told
 }
 
+// lost calls Renew once and returns the claims that it reports as gone.
+func lost(t testing.TB, b *backend, claims ...*driver.Claim) (gone []*driver.Claim) {
+	t.Helper()
+	b.Renew(t.Context(), claims, func(c *driver.Claim, _ driver.Instant, err error) {
+		if errors.Is(err, driver.ErrGone) {
+			gone = append(gone, c)
+		}
+	})
+	return gone
+}
+
 // claim makes an exclusive claim.
 func claim(name string, wait bool) *driver.Claim {
 	c := locktest.Claim(name, locker.DefaultTTL, wait)
@@ -160,11 +196,12 @@ func soon[T any](t testing.TB, what string, c <-chan T) T {
 	return locktest.Receive(t, what, c, 30*time.Second)
 }
 
-// release releases a claim as the core does: again while no server answers, and then its key may be gone.
+// release releases a claim as the core does: again while no server or leader answers, and then its key may be gone.
 func release(t testing.TB, b *backend, c *driver.Claim) {
 	t.Helper()
 	err := b.Release(t.Context(), c)
-	for errors.Is(err, errSilence) {
+	var e rpctypes.EtcdError
+	for errors.Is(err, errSilence) || errors.As(err, &e) && e.Code() == codes.Unavailable {
 		if err = b.Release(t.Context(), c); errors.Is(err, driver.ErrGone) {
 			err = nil
 		}

@@ -42,7 +42,7 @@ func TestGroupsNeverMeet(t *testing.T) {
 func TestGroupInAGroup(t *testing.T) {
 	t.Parallel()
 	c := dial(t, servers.SharedEtcd(t).Addr())
-	outer, inner := newLocker(t, c), newLocker(t, c, WithPrefix(DefaultPrefix+t.Name()))
+	outer, inner := patientLocker(t, c), patientLocker(t, c, WithPrefix(DefaultPrefix+t.Name()))
 	if _, err := inner.Acquire(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestGroupInAGroup(t *testing.T) {
 // TestNamesAreIndependent: a lock on a name does not block one that it begins.
 func TestNamesAreIndependent(t *testing.T) {
 	t.Parallel()
-	l := newLocker(t, dial(t, servers.SharedEtcd(t).Addr()))
+	l := patientLocker(t, dial(t, servers.SharedEtcd(t).Addr()))
 	for _, name := range []string{"/p/a/b", "/p/a", "/p", "/p/", "/p/a/", "/p/ab", "#", "#barrier", "#barrier/1"} {
 		if _, err := l.TryAcquire(t.Context(), t.Name()+name); err != nil {
 			t.Errorf("%q: %v", name, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -249,7 +250,7 @@ func TestLinger(t *testing.T) {
 	c := dial(t, servers.SharedEtcd(t).Addr())
 	b, other := driverOf(t, c), driverOf(t, c)
 	held := hold(t, b, t.Name())
-	const d = 10 * time.Second
+	const d = 30 * time.Second
 	before := time.Now()
 	must(t, b.Linger(t.Context(), held, d))
 	ps, err := other.Look(t.Context(), t.Name())
@@ -262,7 +263,7 @@ func TestLinger(t *testing.T) {
 	granted := begin(t, other, claim(t.Name(), true))
 	queueHas(t, c, t.Name(), 2)
 	must(t, b.Close(t.Context()))
-	must(t, soon(t, "the next grant", granted))
+	must(t, locktest.Receive(t, "the next grant", granted, d+30*time.Second))
 	if took := time.Since(before); took < d {
 		t.Errorf("it was passed on after %v", took)
 	}

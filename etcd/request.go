@@ -44,7 +44,7 @@ func call[T any](ctx context.Context, b *backend, do func(ctx context.Context) (
 	inner, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
 	defer cancel(nil)
 	// Not a deadline, for which the server would set a timer.
-	defer time.AfterFunc(patience+rand.N(patience), func() { cancel(errSilence) }).Stop()
+	defer time.AfterFunc(b.patience+rand.N(b.patience), func() { cancel(errSilence) }).Stop()
 	resp, err = do(inner)
 	switch gone := b.usable(ctx); {
 	case err == nil:

@@ -69,7 +69,7 @@ func (b *backend) receive(ctx context.Context, end context.CancelFunc, w *watch)
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(b.life, cancel)()
-	silence := time.AfterFunc(patience, end)
+	silence := time.AfterFunc(b.patience, end)
 	defer silence.Stop()
 	for r := range b.client.Watch(watching, w.key, opts...) { // which waits for the server
 		silence.Stop()
