@@ -43,7 +43,8 @@ func TestLeastPermission(t *testing.T) {
 		must(t, c.ACLSetUser(ctx, "locker", rules...).Err())
 	}
 	a, b := newDriverOver(t, asUser(t, nodes, "locker", "pw")), newDriverOver(t, asUser(t, nodes, "locker", "pw"))
-	c, next, last := driverClaim(t.Name(), 20*time.Second, false), driverClaim(t.Name(), 20*time.Second, true), sharedClaim(t.Name(), 20*time.Second, true)
+	const ttl = 10 * time.Minute
+	c, next, last := driverClaim(t.Name(), ttl, false), driverClaim(t.Name(), ttl, true), sharedClaim(t.Name(), ttl, true)
 	take(t, a, c)
 	w := begin(ctx, b, next)
 	waits(t, admins, t.Name(), 1)
@@ -80,9 +81,13 @@ func TestRefusalsAreToldAtOnce(t *testing.T) {
 	} {
 		b := newDriverOver(t, asUser(t, addrs(set), "", row.password))
 		for _, wait := range []bool{false, true} {
-			_, err := b.Acquire(within(t, 30*time.Second), driverClaim(t.Name(), 20*time.Second, wait))
+			ctx := within(t, 30*time.Second)
+			_, err := b.Acquire(ctx, driverClaim(t.Name(), 20*time.Second, wait))
 			if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), row.word) {
 				t.Errorf("%s: got %v, want %s", what, err, row.word)
+			}
+			if ctx.Err() != nil {
+				t.Errorf("%s: told at the end of the context", what)
 			}
 		}
 	}

@@ -171,7 +171,7 @@ func TestIdleWaitersCostLittle(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	holder := newDriver(t, nodes)
-	held := driverClaim(t.Name(), time.Minute, false)
+	held := driverClaim(t.Name(), 10*time.Minute, false)
 	_, err := holder.Acquire(ctx, held)
 	must(t, err)
 	const waiters = 100

@@ -66,8 +66,8 @@ func TestRenewalBringsNothingBack(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	b := newDriver(t, nodes)
-	ctx := within(t, 20*time.Second)
-	c := driverClaim(t.Name(), 10*time.Second, false)
+	ctx := within(t, 2*time.Minute)
+	c := driverClaim(t.Name(), 5*time.Minute, false)
 	_, err := b.Acquire(ctx, c)
 	must(t, err)
 	clients := connect(t, nodes...)
@@ -214,22 +214,23 @@ func TestNoQuorum(t *testing.T) {
 	for _, i := range []int{0, 2, 4} {
 		must(t, set[i].Kill())
 	}
-	inTime := locktest.Limit(t, 5*time.Second)
-	_, err := l.TryAcquire(within(t, 20*time.Second), t.Name())
 	var quorum *QuorumError
-	if !errors.As(err, &quorum) || errors.Is(err, locker.ErrNotAcquired) {
-		t.Fatalf("got %v, want a QuorumError", err)
-	}
-	inTime("a try without a quorum")
-	if quorum.Nodes != 5 || quorum.Yes != 2 || quorum.No != 0 || len(quorum.Errs) != 3 {
-		t.Errorf("got %+v", quorum)
-	}
-	for _, i := range []int{0, 2, 4} {
-		if !strings.Contains(err.Error(), set[i].Addr()) {
-			t.Errorf("%v does not name %s", err, set[i].Addr())
+	eventually.Is(t, "the two others say yes", func() bool { // on a machine that is late they may not do so in time
+		inTime := locktest.Limit(t, 5*time.Second)
+		_, err := l.TryAcquire(within(t, 20*time.Second), t.Name())
+		if !errors.As(err, &quorum) || errors.Is(err, locker.ErrNotAcquired) {
+			t.Fatalf("got %v, want a QuorumError", err)
 		}
-	}
-	// On a machine that is late the wait may be over before the nodes have refused.
+		inTime("a try without a quorum")
+		for _, i := range []int{0, 2, 4} {
+			if !strings.Contains(err.Error(), set[i].Addr()) {
+				t.Errorf("%v does not name %s", err, set[i].Addr())
+			}
+		}
+		t.Logf("got %+v", quorum)
+		return quorum.Nodes == 5 && quorum.Yes == 2 && quorum.No == 0 && len(quorum.Errs) == 3
+	})
+	// The wait, too, may be over before the nodes have refused.
 	eventually.Is(t, "a wait to end with a QuorumError", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		defer cancel()
@@ -261,7 +262,7 @@ func majorityAfterTheTTL(t *testing.T, opts ...locker.Option) {
 	list, fronts := proxies(t, nodes)
 	b := newDriver(t, fronts, append(opts, WithNodeTimeout(20*time.Second))...)
 	ctx := within(t, 60*time.Second)
-	c := driverClaim(t.Name(), time.Second, false)
+	c := driverClaim(t.Name(), time.Minute, false)
 	take(t, b, c)
 	must(t, b.Release(ctx, c))
 	nothingLeft(t, nodes)
@@ -271,11 +272,12 @@ func majorityAfterTheTTL(t *testing.T, opts ...locker.Option) {
 	c = driverClaim(t.Name(), time.Second, false)
 	w := begin(ctx, b, c)
 	time.Sleep(c.TTL + 500*time.Millisecond)
+	healed := b.clock.Now()
 	for _, p := range list {
 		p.Heal()
 	}
 	<-w.Done
-	if w.Err == nil && w.Value.Until <= b.clock.Now() {
+	if w.Err == nil && w.Value.Until <= healed {
 		t.Error("granted when it was over")
 	}
 	must(t, b.Abandon(ctx, c))

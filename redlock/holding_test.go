@@ -67,10 +67,10 @@ func TestLook(t *testing.T) {
 	if all, err := b.Look(ctx, t.Name()); err != nil || len(all) != 0 {
 		t.Errorf("got %v %v", all, err)
 	}
-	c := sharedClaim(t.Name(), 30*time.Second, false)
+	c := sharedClaim(t.Name(), 10*time.Minute, false)
 	g := take(t, b, c)
 	onAllFive(t, nodes)
-	w, r := driverClaim(t.Name(), 30*time.Second, true), sharedClaim(t.Name(), 30*time.Second, true)
+	w, r := driverClaim(t.Name(), 10*time.Minute, true), sharedClaim(t.Name(), 10*time.Minute, true)
 	waitsW := begin(ctx, b, w)
 	waits(t, connect(t, nodes...), t.Name(), 1)
 	waitsR := begin(ctx, b, r)
@@ -120,12 +120,12 @@ func TestLook(t *testing.T) {
 func heldAndWanted(ctx context.Context, t *testing.T, nodes []string, a, b *backend) (holder *driver.Claim, first, second *locktest.Acquisition[driver.Grant]) {
 	t.Helper()
 	clients := connect(t, nodes...)
-	holder = driverClaim(t.Name(), 30*time.Second, false)
+	holder = driverClaim(t.Name(), 10*time.Minute, false)
 	take(t, b, holder)
 	onAllFive(t, nodes)
-	first = begin(ctx, a, driverClaim(t.Name(), 30*time.Second, true))
+	first = begin(ctx, a, driverClaim(t.Name(), 10*time.Minute, true))
 	waits(t, clients, t.Name(), 1)
-	second = begin(ctx, b, driverClaim(t.Name(), 30*time.Second, true))
+	second = begin(ctx, b, driverClaim(t.Name(), 10*time.Minute, true))
 	waits(t, clients, t.Name(), 2)
 	return holder, first, second
 }
@@ -240,9 +240,9 @@ func TestLighten(t *testing.T) {
 	nodes := five(t)
 	b, clients := newDriver(t, nodes), connect(t, nodes...)
 	ctx := within(t, 60*time.Second)
-	c := driverClaim(t.Name(), 30*time.Second, false)
+	c := driverClaim(t.Name(), 10*time.Minute, false)
 	g := take(t, b, c)
-	r, w := sharedClaim(t.Name(), 30*time.Second, true), driverClaim(t.Name(), 30*time.Second, true)
+	r, w := sharedClaim(t.Name(), 10*time.Minute, true), driverClaim(t.Name(), 10*time.Minute, true)
 	reader := begin(ctx, b, r)
 	waits(t, clients, t.Name(), 1)
 	writer := begin(ctx, b, w)
@@ -276,7 +276,7 @@ func TestLinger(t *testing.T) {
 	nodes := five(t)
 	b, other, clients := newDriver(t, nodes), newDriver(t, nodes), connect(t, nodes...)
 	ctx := within(t, 60*time.Second)
-	c, next := driverClaim(t.Name(), 30*time.Second, false), driverClaim(t.Name(), 30*time.Second, true)
+	c, next := driverClaim(t.Name(), 10*time.Minute, false), driverClaim(t.Name(), 10*time.Minute, true)
 	take(t, b, c)
 	w := begin(ctx, other, next)
 	waits(t, clients, t.Name(), 1)
@@ -302,7 +302,7 @@ func TestWanted(t *testing.T) {
 	b := newDriver(t, nodes)
 	ctx, cancel := context.WithCancel(within(t, 60*time.Second))
 	wanted := make(chan struct{}, 100)
-	c := driverClaim(t.Name(), 30*time.Second, false)
+	c := driverClaim(t.Name(), 10*time.Minute, false)
 	c.Wanted = func() { wanted <- struct{}{} }
 	take(t, b, c)
 	_, err := renewed(t, b, c)
@@ -310,7 +310,7 @@ func TestWanted(t *testing.T) {
 	if len(wanted) > 0 {
 		t.Error("told although nobody waits")
 	}
-	next := driverClaim(t.Name(), 30*time.Second, true)
+	next := driverClaim(t.Name(), 10*time.Minute, true)
 	w := begin(ctx, b, next)
 	waits(t, connect(t, nodes...), t.Name(), 1)
 	_, err = renewed(t, b, c)
@@ -327,10 +327,10 @@ func TestSpareTokens(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	a, b := newDriver(t, nodes), newDriver(t, nodes)
-	ctx := within(t, 5*time.Minute)
 	last, spare := int64(0), 0
 	for i := range 60 {
 		a, b = b, a
+		ctx := within(t, time.Minute)
 		c, next := driverClaim(t.Name(), 30*time.Second, false), driverClaim(t.Name(), 30*time.Second, true)
 		c.Spare, next.Spare = 5000, 5000
 		g := take(t, a, c)

@@ -152,7 +152,7 @@ func eitherWay(t *testing.T, run func(*testing.T, ...locker.Option)) {
 // waits waits until n claims stand each in the queues of a majority of the nodes.
 func waits(t testing.TB, nodes []goredis.UniversalClient, name string, n int) {
 	t.Helper()
-	eventually.Within(t, 30*time.Second, "all wait", func() bool {
+	eventually.Within(t, 2*time.Minute, "all wait", func() bool {
 		places := make(map[string]int)
 		for _, c := range nodes {
 			for _, entry := range c.LRange(within(t, 5*time.Second), queueKey(name), 0, -1).Val() {

@@ -72,7 +72,13 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
-	b := newDriver(t, fronts, WithNodeTimeout(20*time.Second))
+	clients, pass := connect(t, fronts...), make(chan struct{})
+	clients[1].AddHook(delays(func(args []any) {
+		if len(args) == 11 { // a release: the client would give up after 5 s
+			<-pass
+		}
+	}))
+	b := newDriverOver(t, clients, WithNodeTimeout(20*time.Second))
 	ctx := within(t, 60*time.Second)
 	c := driverClaim(t.Name(), 30*time.Second, false)
 	take(t, b, c)
@@ -86,6 +92,7 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 	must(t, b.Release(ctx, c))
 	inTime("the release")
 	list[1].Heal()
+	close(pass)
 	nothingLeft(t, nodes)
 }
 

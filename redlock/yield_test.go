@@ -14,6 +14,7 @@ func warmClaim(t *testing.T, b *backend) (*claim, *place) {
 	warm := driverClaim(t.Name()+"/warm", 10*time.Second, false)
 	take(t, b, warm)
 	must(t, b.Release(context.Background(), warm))
+	<-b.working.None()
 	c := b.newClaim(driverClaim(t.Name(), 10*time.Second, true))
 	p := c.places[0]
 	p.Join(p.at, func(redisnode.Answer) {})
