@@ -205,7 +205,7 @@ func (c *C) tells(err error, name string, reason error) {
 	case err == nil:
 		c.errorf("no error, want %v", reason)
 	case reason != nil && !errors.Is(err, reason):
-		c.errorf("%v, want %v", err, reason)
+		c.expect(err, reason, "the error")
 	case !errors.As(err, &e):
 		c.errorf("%v is no *locker.Error", err)
 	case e.Op == "" || e.Backend == "" || e.Name != name || e.Err == nil:

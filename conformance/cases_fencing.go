@@ -59,7 +59,7 @@ var fencingCases = []*testCase{
 			a.link.Freeze()
 			c.release(c.rises(c.holder(c.other...)))
 			a.link.Heal()
-			c.release(c.rises(a.acquire(c.x, c.own...)))
+			c.rises(a.acquire(c.x, c.own...))
 		}),
 	newCase("Fencing/AfterRestart", 2).needing(fenced|stop).apart().proves(
 		"Token is strictly greater than that of every earlier holder, also when the server was restarted, with its data or without.",

@@ -41,7 +41,10 @@ var leadCases = []*testCase{
 					if terms++; terms == 3 {
 						return nil
 					}
-					led <- struct{}{}
+					select {
+					case led <- struct{}{}:
+					case <-ctx.Done():
+					}
 					c.endsWith(ctx, locker.ErrLost, "the lock of a leader was destroyed")
 					return ctx.Err()
 				})

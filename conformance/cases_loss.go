@@ -128,7 +128,7 @@ var lossCases = []*testCase{
 				before := time.Now()
 				leased := l.acquire(c.name("leased"), locker.WithLease(ttl))
 				if d := leased.Deadline(); d.After(time.Now().Add(ttl)) || d.Before(before) {
-					c.fatalf("deadline %v after the acquisition with a lease of %v", d.Sub(before), ttl)
+					return fmt.Errorf("deadline %v after the acquisition with a lease of %v", d.Sub(before), ttl)
 				}
 				renewed := l.acquire(c.name("renewed"))
 				first := renewed.Deadline()

@@ -87,12 +87,7 @@ var permitCases = []*testCase{
 					overtaken = small.finished()
 				}
 				c.release(two)
-				first, second := big, small
-				if overtaken {
-					first, second = small, big
-				}
-				c.release(first.held(soon))
-				c.release(second.held(soon))
+				c.turns(2, []*pending{big, small})
 				return !overtaken
 			})
 		}),
@@ -103,9 +98,8 @@ var permitCases = []*testCase{
 			a.acquire(c.x, locker.Permits(2, 3))
 			third := b.acquire(c.x, locker.Permits(1, 3))
 			p := c.waiter(locker.Permits(2, 3))
-			died := time.Now()
 			a.link.Freeze()
-			h := p.freedBy(died)
+			h := p.freedBy(time.Now())
 			b.taken(c.x, locker.Permits(1, 3))
 			c.alive(third, "when another died")
 			c.release(h, third)

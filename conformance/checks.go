@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 // must ends the case with a failure if err is not nil.
@@ -52,6 +53,14 @@ func (c *C) noAnswer(err error) bool {
 	return !slices.ContainsFunc(answers, func(a error) bool { return errors.Is(err, a) })
 }
 
+// mostlyOnTime reports whether this machine was late for a small part of the time since begun, and the case has found nothing yet
+// that it cannot judge.
+func (c *C) mostlyOnTime(begun time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.undecided && c.late.Sum(begun) < time.Since(begun)/4
+}
+
 // refused fails the case unless an acquisition is refused with want, or with any error if that is nil.
 func (c *C) refused(want error, ctx context.Context, acquire acquirer, name string, opts ...locker.AcquireOption) {
 	c.tb.Helper()
@@ -85,6 +94,20 @@ func (c *C) unlessLate(begun time.Time, limit time.Duration, format string, args
 		return
 	}
 	c.errorf(format, args...)
+}
+
+// serverLate is how late a server may be on a machine that is late itself. The suite sees only the latter.
+const serverLate = 3 * time.Second
+
+// lateBy fails the case because something came later by that much than it may. But if a server may have been late by as much it comes
+// to no verdict.
+func (c *C) lateBy(by time.Duration, format string, args ...any) {
+	c.tb.Helper()
+	if by > serverLate {
+		c.errorf(format, args...)
+		return
+	}
+	c.unlessLate(c.begun, lateness.Limit, format, args...)
 }
 
 // tooSlow notes that the case could not come to a verdict.

@@ -167,10 +167,10 @@ func (ch *childProcess) acquire(name string) reply {
 	return ch.ask(order{Do: "acquire", Name: name}).must("acquire " + name)
 }
 
-// kill ends the child as kill -9 does, and returns the moment before that.
+// kill ends the child as kill -9 does, and returns the moment at which it has ended.
 func (ch *childProcess) kill() (died time.Time) {
-	died = time.Now()
 	ch.process.Kill()
+	died = time.Now()
 	_ = ch.process.Close()
 	return died
 }

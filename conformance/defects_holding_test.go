@@ -186,7 +186,7 @@ var holdingDefects = []defect{
 		name:  "a release waits for the server",
 		cases: "Prompt/ReleaseOverFrozenLink",
 		client: releasing(func(h Holding, ctx context.Context) error {
-			long, cancel := detached(ctx, 2*time.Second)
+			long, cancel := detached(ctx, 20*time.Second)
 			defer cancel()
 			err := h.Release(long)
 			if err != nil && ctx.Err() != nil {

@@ -167,7 +167,7 @@ var kindDefects = []defect{
 		name:  "AtLeast is much more",
 		cases: "AtLeast/StaysTaken AtLeast/AfterClose AtLeast/DeadProcess",
 		driver: bend(bent{linger: func(next whole, ctx context.Context, c *driver.Claim, d time.Duration) error {
-			return next.Linger(ctx, c, 4*d)
+			return next.Linger(ctx, c, d+time.Minute)
 		}}),
 	},
 	{

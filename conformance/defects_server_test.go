@@ -26,9 +26,9 @@ var serverDefects = []defect{
 	},
 	{
 		name: "leases last much longer than was asked for",
-		cases: `Death/KilledHolder Death/KilledHolderOfMany Death/KilledWaiter Death/KilledAtRandom Death/Silence
+		cases: `Death/KilledHolder Death/KilledHolderOfMany Death/KilledWaiter Death/KilledAtRandom Death/Silence Death/Successor
 			Close/Unreachable AtLeast/Killed`,
-		server: func(s *server) { s.ttl = func(in *Call) time.Duration { return 7 * in.TTL } },
+		server: func(s *server) { s.ttl = func(in *Call) time.Duration { return in.TTL + time.Minute } },
 	},
 	{
 		name:   "leases without end",

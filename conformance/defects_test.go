@@ -310,7 +310,10 @@ func TestNoAnswerIsUndecided(t *testing.T) {
 		b.check(t)
 		r := newRunner(&b)
 		r.late = lateness.Start(lateness.Step)
-		if x.late {
+		if !x.late {
+			r.late.Stop()
+			r.late = lateness.Start(time.Hour) // for which no machine is late
+		} else {
 			r.late.Stop()
 			time.Sleep(600 * time.Millisecond) // the meter has not run for so long
 		}

@@ -49,7 +49,12 @@ func (w *watch) lostWithin(d time.Duration, after string) {
 	c.tb.Helper()
 	start := time.Now()
 	if !c.closes(w.ended, d) {
-		c.fatalf("the context of %q is alive %v after %s", w.lock.Name(), time.Since(start).Round(time.Millisecond), after)
+		took := time.Since(start)
+		c.closes(w.ended, serverLate)
+		if !isClosed(w.ended) {
+			c.fatalf("the context of %q is alive %v after %s", w.lock.Name(), time.Since(start).Round(time.Millisecond), after)
+		}
+		c.lateBy(time.Since(start)-took, "the context of %q was alive %v after %s", w.lock.Name(), took.Round(time.Millisecond), after)
 	}
 	c.expect(w.cause, locker.ErrLost, "the cause of the context of %q after %s", w.lock.Name(), after)
 }

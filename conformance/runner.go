@@ -67,6 +67,7 @@ func (cs *testCase) title(k *kind) string {
 
 const (
 	caseLimit = 90 * time.Second // after which a case counts as hanging
+	patience  = time.Hour        // the deadline of contexts: without one some backends connect only once
 	maxAgain  = 3                // how often a case is run again that came to no verdict
 )
 
@@ -254,7 +255,7 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			r.skip(t, cs, k, "needs "+strings.Join(missing, " and "), true)
 			return
 		}
-		ctx, cancel := context.WithCancel(labelled)
+		ctx, cancel := context.WithTimeout(labelled, patience)
 		defer cancel()
 		spare := r.limit / 8 // for the case to come back when its ctx has ended
 		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64(), begun: time.Now()}

@@ -19,6 +19,8 @@ func obey(t testing.TB, b *Backend) {
 	if b.DialClient == nil {
 		t.Fatal("conformance: Backend.Dial is nil in a child process")
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	w := &worker{b: b, out: json.NewEncoder(os.Stdout), locks: make(map[string]Holding)}
 	orders := json.NewDecoder(bufio.NewReader(os.Stdin))
 	for {
@@ -26,7 +28,7 @@ func obey(t testing.TB, b *Backend) {
 		if orders.Decode(&o) != nil {
 			os.Exit(0)
 		}
-		go w.carryOut(o)
+		go w.carryOut(ctx, o)
 	}
 }
 
@@ -39,8 +41,7 @@ type worker struct {
 	locks  map[string]Holding
 }
 
-func (w *worker) carryOut(o order) {
-	ctx := context.Background()
+func (w *worker) carryOut(ctx context.Context, o order) {
 	if o.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Timeout)

@@ -186,7 +186,7 @@ func move(ctx context.Context, t *testing.T, c *servers.RedisCluster, name strin
 	begin(ctx, t, c, name).finish(ctx, t)
 }
 
-func ask(ctx context.Context, t *testing.T, r *servers.Redis, args ...string) any {
+func ask(ctx context.Context, t testing.TB, r *servers.Redis, args ...string) any {
 	t.Helper()
 	v, err := r.Do(ctx, args...)
 	if err != nil {

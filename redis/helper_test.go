@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -13,7 +14,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/proxy"
 )
 
 // slack is what a machine that does other things too may add to a time.
@@ -85,6 +88,32 @@ func nothingLeft(t testing.TB, admin goredis.UniversalClient, name string) {
 		n, err := admin.Exists(context.Background(), lockKey(name), queueKey(name)).Result()
 		return err == nil && n == 0
 	})
+}
+
+// swallowed waits until the proxy has lost n replies.
+func swallowed(t testing.TB, p *proxy.Proxy, n int) {
+	t.Helper()
+	eventually.Is(t, fmt.Sprintf("%d replies are lost", n), func() bool { return p.Stats().Swallowed == n })
+}
+
+// claimAt gives the claim a state in which the server may know of it, and no request to release it was sent.
+func claimAt(b *backend, c *driver.Claim) *driver.Claim {
+	at := b.Claim(c)
+	at.Touched = true
+	c.State = at
+	return c
+}
+
+// releaseIsGone wants a release to say that the claim does not hold its name. One whose request is sent again cannot tell.
+func releaseIsGone(t testing.TB, b *backend, c *driver.Claim) {
+	t.Helper()
+	var err error
+	for i := 0; i < 10 && err == nil; i++ {
+		err = b.Release(within(t, 20*time.Second), claimAt(b, c))
+	}
+	if !errors.Is(err, driver.ErrGone) {
+		t.Errorf("release: %v", err)
+	}
 }
 
 // loaded has the server know the scripts, so that the first request is not another

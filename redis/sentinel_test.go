@@ -2,6 +2,7 @@ package redis
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,14 +13,23 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
+// failOverAfter has the Sentinels fail over when the master was silent for d.
+func failOverAfter(t testing.TB, g *servers.RedisSentinel, d time.Duration) {
+	t.Helper()
+	for _, s := range g.Sentinels {
+		ask(within(t, time.Minute), t, s, "SENTINEL", "SET", g.MasterName, "down-after-milliseconds", fmt.Sprint(d.Milliseconds()))
+	}
+}
+
 // The master dies and a Sentinel makes its replica the master: holders keep their
 // locks if the replica knows of them, waiters go on, tokens rise.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	g := servers.NewRedisSentinel(t, servers.RedisOptions{})
-	ctx := within(t, 90*time.Second)
+	failOverAfter(t, g, time.Minute)
+	ctx := within(t, 5*time.Minute)
 	open := func() locker.Locker {
-		return open(t, closing(t, goredis.NewFailoverClient(failoverOptions(g.SentinelAddrs(), nil))), locker.WithTTL(30*time.Second))
+		return open(t, closing(t, goredis.NewFailoverClient(failoverOptions(g.SentinelAddrs(), nil))), locker.WithTTL(2*time.Minute))
 	}
 	a, b, c := open(), open(), open()
 	master := connect(t, g.Master.Addr())
@@ -37,13 +47,12 @@ func TestSentinelFailover(t *testing.T) {
 	if err := g.Master.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	failOverAfter(t, g, time.Second)
 	eventually.Is(t, "a new master", func() bool {
 		m, err := g.CurrentMaster(ctx)
 		return err == nil && m == g.Replicas[0]
 	})
-	if lock.Context().Err() != nil {
-		t.Fatal("lost although the replica knew of it")
-	}
+	eventually.Is(t, "renewed by the replica, which knew of it", renewal(t, lock))
 	if err := lock.Release(ctx); err != nil && !errors.Is(err, locker.ErrLost) {
 		t.Fatal(err)
 	}

@@ -17,7 +17,9 @@ func TestRenewIsAFewRequestsAtATime(t *testing.T) {
 	var now, most, sent atomic.Int64
 	client.AddHook(hook{func() {
 		sent.Add(1)
-		most.Store(max(most.Load(), now.Add(1)))
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
 		time.Sleep(5 * time.Millisecond)
 		now.Add(-1)
 	}})

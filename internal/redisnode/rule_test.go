@@ -77,6 +77,7 @@ func (l *line) step(r *rapid.T) {
 	switch what := rapid.SampledFrom([]string{"queue", "queue", "queue", "try", "release", "release", "give up", "lighten", "expire"}).Draw(r, "step"); what {
 	case "queue", "try":
 		p := &place{Claim: l.node.exclusive(l.name)}
+		p.TTL = 10 * time.Minute // nobody renews it
 		switch rapid.IntRange(0, 3).Draw(r, "kind") {
 		case 0:
 			p.Weight = 1

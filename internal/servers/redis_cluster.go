@@ -29,7 +29,7 @@ func StartRedisCluster(ctx context.Context, n int, opts RedisOptions) (*RedisClu
 func (c *RedisCluster) start(ctx context.Context, n int, opts RedisOptions) error {
 	for range n {
 		r, err := startRedis(ctx, opts, func(*Redis) []string {
-			return []string{"cluster-enabled yes", "cluster-node-timeout 2000"}
+			return []string{"cluster-enabled yes", "cluster-node-timeout 5000"}
 		})
 		if err != nil {
 			return err

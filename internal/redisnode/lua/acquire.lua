@@ -14,7 +14,8 @@
 -- Answers
 --   {1, now, token, spare}  it holds the name
 --   {0, now, left, ahead}   it does not: the end of a holding is so many milliseconds away (-1: not
---                           known), and so many wait before it
+--                           known), also of one that a waiter before it begins and dies; and so many wait
+--                           before it
 --   {-1, now, 0, 0}         it was given up
 --   {-2, now, 0, 0}         the request came too late
 
@@ -75,11 +76,15 @@ if own then
   put(own, 0)
   return { 1, now, own.token, more }
 end
-local ahead = -1
+local ahead, left, stays = -1, math.ceil((first_end - now) / 1000), redis.call('PTTL', lock)
 if how == 'queue' or how == 'yield' then
   ahead = join()
   redis.call('PEXPIRE', queue, PATIENCE)
+  local before = ahead > 0 and redis.call('LRANGE', queue, math.max(0, ahead - 16), ahead - 1) or {} -- not all: they may be many
+  for _, entry in ipairs(before) do
+    local other = parse(entry)
+    if other then left = math.min(left, other.ttl) end
+  end
 end
-local left, stays = math.ceil((first_end - now) / 1000), redis.call('PTTL', lock)
 if stays >= 0 then left = math.min(left, stays) end -- somebody has shortened the life of the key
 return { 0, now, left < math.huge and left or -1, ahead }

@@ -21,10 +21,10 @@ end
 
 local record = redis.pcall('GET', KEYS[1])
 if #ARGV == 5 and now <= tonumber(ARGV[2]) and redis.call('EXISTS', KEYS[4]) == 0 then -- acquire.lua
-  -- Reports whether the claim belongs at the end of the queue, and does not stand there yet.
-  local function is_last()
+  -- Reports whether the claim belongs at the end of the queue, behind last, and does not stand there yet.
+  local function follows(last)
     if ARGV[5] == '0' then return not redis.call('LPOS', KEYS[2], ARGV[1]) end
-    local since, last = '^1 %x+ %d+ %d+ %d+ %d+ (%d+) ', redis.call('LINDEX', KEYS[2], -1)
+    local since = '^1 %x+ %d+ %d+ %d+ %d+ (%d+) '
     return not last or (tonumber(string.match(last, since)) or now) < tonumber(string.match(ARGV[1], since))
   end
   local id, spare, ttl, _, owner = string.match(ARGV[1], EXCLUSIVE)
@@ -33,11 +33,13 @@ if #ARGV == 5 and now <= tonumber(ARGV[2]) and redis.call('EXISTS', KEYS[4]) == 
     if token then return { 1, now, token, more } end
   elseif type(record) == 'string' and ARGV[4] == 'queue' then
     local holder, ends, its_ttl = string.match(record, '^1 (%x+) (%d+) 2147483647 %d+ (%d+) ')
-    local stays = redis.call('PTTL', KEYS[1])
-    if holder and holder ~= id and tonumber(ends) > now and ends - now <= its_ttl * 1000 and stays >= 0 and is_last() then
+    local stays, last = redis.call('PTTL', KEYS[1]), redis.call('LINDEX', KEYS[2], -1)
+    local next_ttl = last and tonumber(string.match(last, '^1 %x+ %d+ 2147483647 2147483647 (%d+) '))
+    if holder and holder ~= id and tonumber(ends) > now and ends - now <= its_ttl * 1000 and stays >= 0 and
+      (next_ttl or not last) and follows(last) then
       local place = redis.call('RPUSH', KEYS[2], ARGV[1]) - 1
       redis.call('PEXPIRE', KEYS[2], 60000)
-      return { 0, now, math.min(stays, math.ceil((ends - now) / 1000)), place }
+      return { 0, now, math.min(stays, math.ceil((ends - now) / 1000), next_ttl or stays), place }
     end
   end
 elseif #ARGV == 4 and ARGV[2] == 'free' and ARGV[4] == '0' and type(record) == 'string' and
