@@ -54,7 +54,7 @@ func TestServers(t *testing.T) {
 				hosts = append(hosts, r.Addr())
 			}
 			t.Setenv("TEST_PASSWORD", "word")
-			return "redlock://" + strings.Join(hosts, ",") + "/1?node-timeout=500ms&password-env=TEST_PASSWORD"
+			return "redlock://" + strings.Join(hosts, ",") + "/1?node-timeout=5s&password-env=TEST_PASSWORD"
 		},
 		"zookeeper": func(t *testing.T) string {
 			z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})

@@ -22,6 +22,8 @@ const (
 	// stuckAfter is how long a competition waits at its end for those who wait for a lock that
 	// nobody holds.
 	stuckAfter = 2 * time.Second
+	// looks is how often it is looked before somebody counts as stuck: this process may have stood still between two.
+	looks = 10
 	// lateBy is by how much longer a machine with much else to do may take until somebody gets the lock.
 	lateBy = 10 * time.Second
 	// never is when a client had the lock that did not get it.
@@ -306,14 +308,24 @@ func (r *race) atLeastOnce(ctx context.Context, d time.Duration) {
 // awaitEnd waits until all have come back. Those who are still waiting although nobody
 // has had the lock for a while are stuck, and are called off.
 func (r *race) awaitEnd(ctx context.Context, wg *sync.WaitGroup) {
-	before := r.got.Load()
-	for !within(wg, stuckAfter) {
-		now := r.got.Load()
-		if now == before && ctx.Err() == nil {
-			r.fail(errStuck)
-			wg.Wait()
+	back := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(back)
+	}()
+	before, idle := r.got.Load(), 0 // looks that found nobody who had had it
+	for {
+		select {
+		case <-back:
 			return
+		case <-time.After(stuckAfter / looks):
 		}
-		before = now
+		idle++
+		if now := r.got.Load(); now != before {
+			before, idle = now, 0
+		}
+		if idle == looks && ctx.Err() == nil {
+			r.fail(errStuck)
+		}
 	}
 }

@@ -115,9 +115,14 @@ const patience = 3 * time.Second
 
 // soon is next for a lock that is free: it waits no longer than patience.
 func (q *queue) soon(ctx context.Context) (turn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStuck)
-	defer cancel()
-	return q.next(ctx)
+	for look := 1; ; look++ {
+		within, cancel := context.WithTimeoutCause(ctx, patience/looks, errStuck)
+		t, err := q.next(within)
+		cancel()
+		if look == looks || !errors.Is(err, errStuck) {
+			return t, err
+		}
+	}
 }
 
 // release gives back what a waiter held and lets it go.

@@ -61,7 +61,7 @@ func shop() Experiment {
 		},
 		Together: func(_ Depth, k Case) bool { return k.How != busy },
 		Do: func(ctx context.Context, c *Cell) error {
-			within, cancel := context.WithTimeout(ctx, pick(c.Depth, 15*time.Second, 15*time.Second, time.Minute))
+			within, cancel := context.WithTimeout(ctx, pick(c.Depth, time.Minute, 15*time.Second, time.Minute))
 			defer cancel()
 			err := doShop(within, c)
 			if within.Err() != nil && ctx.Err() == nil {

@@ -20,7 +20,7 @@ func TestJava(t *testing.T) {
 	was := warmUp
 	t.Cleanup(func() { warmUp = was })
 	warmUp = 2 * time.Second // enough to connect: how fast it is is not asked
-	const window = time.Second
+	const window = 3 * time.Second
 	addrs := map[contender.Service]string{
 		contender.Redis:     servers.SharedRedis(t).Addr(),
 		contender.ZooKeeper: servers.SharedZooKeeper(t).Addr(),

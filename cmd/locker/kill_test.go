@@ -99,7 +99,7 @@ func TestKillOfWaitingProgram(t *testing.T) {
 	t.Parallel()
 	for what, url := range places(t) {
 		t.Run(what, func(t *testing.T) {
-			holder := hold(t, url, "x", "--ttl", "3s", "--grace", "0.1")
+			holder := hold(t, url, "x")
 			waiter := start(t, url, "run", "x", "--ttl", "3s", "--grace", "0.1", "--", "true")
 			waitsFor(t, url, "x", 1)
 			waiter.signal(syscall.SIGKILL)

@@ -74,7 +74,7 @@ func startCommand(t *testing.T, url string, cmd *exec.Cmd) *process {
 	p := &process{t: t, cmd: cmd}
 	cmd.Env = slices.Concat(os.Environ(), cmd.Env, []string{"LOCKER_URL=" + url, "LOCKER=" + binary})
 	cmd.Stdout, cmd.Stderr = &p.out, &p.errs
-	cmd.WaitDelay = time.Second // whoever lives on may have the pipe
+	cmd.WaitDelay = 10 * time.Second // whoever lives on may have the pipe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c, err := child.Start(cmd)
 	if err != nil {

@@ -140,8 +140,9 @@ func (c Campaign) run(x *Exam, r *Report) {
 		x.FailNow()
 	}
 	x.Must(x.WaitReady(x.Ctx))
-	time.Sleep(x.Backend.TTL) // undisturbed
-	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(start) < 3*c.Length+pulse.Slack(start) {
+	undisturbed := time.Now()
+	time.Sleep(x.Backend.TTL)
+	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(undisturbed) < 2*c.Length+pulse.Slack(undisturbed) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	r.Tally = x.unload(k.procs...)

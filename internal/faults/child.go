@@ -154,13 +154,13 @@ func (r role) play(parent io.ReadWriteCloser) error {
 
 // Do carries out one order; what goes wrong is in the answer.
 func (u *user) Do(o Order, a *Answer) error {
+	start := time.Now()
 	ctx := context.Background()
 	if o.Within > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Within)
 		defer cancel()
 	}
-	start := time.Now()
 	err := u.obey(ctx, o, a)
 	a.Took = time.Since(start)
 	if err != nil {

@@ -111,8 +111,12 @@ func newExam(t testing.TB, s *Servers) *Exam {
 	x.rec, err = history.NewRecorder(filepath.Join(x.dir, "exam.jsonl"), "exam")
 	x.Must(err)
 	for _, server := range s.All {
-		if !server.Given() && server.PID() == 0 { // a row that began again had killed it
+		switch { // a row that began again had killed or stopped it
+		case server.Given():
+		case server.PID() == 0:
 			x.Must(server.RestartNoWait(x.Ctx))
+		default:
+			x.Must(server.Resume())
 		}
 	}
 	x.Must(s.WaitReady(x.Ctx))

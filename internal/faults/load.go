@@ -131,8 +131,9 @@ func (w *worker) turn(rng *rand.Rand, share history.Share, down bool, name strin
 	if try {
 		take = w.player.Try
 	}
+	called := time.Now()
 	h, err := take(ctx, name, share)
-	w.judge(ctx, "acquire", err)
+	w.judge(ctx, called, "acquire", err)
 	switch {
 	case errors.Is(err, locker.ErrNotAcquired):
 		w.count(func(t *Tally) { t.Taken++ })
@@ -153,8 +154,9 @@ func (w *worker) turn(rng *rand.Rand, share history.Share, down bool, name strin
 	}
 	w.hold(h, hold)
 	if down {
+		called := time.Now()
 		err := h.Downgrade(ctx)
-		w.judge(ctx, "downgrade", err)
+		w.judge(ctx, called, "downgrade", err)
 		w.hold(h, hold)
 	}
 	w.release(h)
@@ -177,8 +179,9 @@ func (w *worker) hold(h *Holding, d time.Duration) {
 func (w *worker) release(h *Holding) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
+	called := time.Now()
 	err := h.Release(ctx)
-	w.judge(ctx, "release", err)
+	w.judge(ctx, called, "release", err)
 	if errors.Is(err, locker.ErrLost) {
 		w.count(func(t *Tally) { t.Lost++ })
 	}
@@ -186,13 +189,16 @@ func (w *worker) release(h *Holding) {
 
 // judge notes calls that came back late. A process that was stopped in between did not
 // run itself, so its own time does not count while it was stopped: that shows as a
-// timer of ours that is as late.
-func (w *worker) judge(ctx context.Context, op string, err error) {
+// timer of ours that is as late. Nor does the time before the call, where the ctx had ended by then.
+func (w *worker) judge(ctx context.Context, called time.Time, op string, err error) {
 	if ctx.Err() == nil {
 		return
 	}
-	deadline, _ := ctx.Deadline()
-	if by := time.Since(deadline); !inTime(by, late, deadline) {
+	from, _ := ctx.Deadline()
+	if called.After(from) {
+		from = called
+	}
+	if by := time.Since(from); !inTime(by, late, from) {
 		w.count(func(t *Tally) { t.Late = append(t.Late, fmt.Sprintf("%s: %v after its ctx (%v)", op, by, err)) })
 	}
 }

@@ -190,10 +190,11 @@ func twice(x *Exam) {
 	a, _ := x.Player("A")
 	ha := x.Acquired(a, name, 10*time.Second)
 	if h, err := a.Try(x.Within(5*time.Second), name); !errors.Is(err, locker.ErrNotAcquired) {
-		x.Errorf("try: %v, want ErrNotAcquired", err)
 		if err == nil {
 			_ = h.Release(x.Ctx)
+			x.StillHolds(ha, "who has the lock that is tried")
 		}
+		x.Errorf("try: %v, want ErrNotAcquired", err)
 	}
 	x.mustEndByCtx(a, name, 300*time.Millisecond)
 	got := x.asks(a, name, 10*time.Second)

@@ -2,9 +2,12 @@ package faults
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -29,12 +32,21 @@ func compaction(x *Exam) {
 		two.netB.Freeze()
 		var rev int64
 		for range 50 {
-			put, err := c.Put(x.Within(5*time.Second), "other", "value")
-			x.Must(err)
-			rev = put.Header.Revision
+			x.repeats(func(ctx context.Context) error {
+				put, err := c.Put(ctx, "other", "value")
+				if err == nil {
+					rev = put.Header.Revision
+				}
+				return err
+			})
 		}
-		_, err := c.Compact(x.Within(5*time.Second), rev, clientv3.WithCompactPhysical())
-		x.Must(err)
+		x.repeats(func(ctx context.Context) error {
+			_, err := c.Compact(ctx, rev, clientv3.WithCompactPhysical())
+			if errors.Is(err, rpctypes.ErrCompacted) { // by a request without an answer
+				return nil
+			}
+			return err
+		})
 		two.netB.Cut()
 		two.netB.Heal()
 		time.Sleep(300 * time.Millisecond) // in which the waiter may begin to watch anew, or not
@@ -42,6 +54,12 @@ func compaction(x *Exam) {
 	x.Released(two.held)
 	released := time.Now()
 	x.Released(x.GoesOn(two.wait, released, 5*time.Second, "the release"))
+}
+
+// repeats has a request made until it succeeds: a client does not do so by itself when the leader changes.
+func (x *Exam) repeats(request func(context.Context) error) {
+	x.Helper()
+	x.Must(servers.Poll(x.Within(20*time.Second), request))
 }
 
 // The quota of the database is used up.

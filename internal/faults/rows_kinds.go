@@ -64,7 +64,7 @@ func writerBehindDeadReaders(x *Exam) {
 // The master dies with two permits of two that its replica never saw.
 func permitsAfterFailover(x *Exam) {
 	x.TwoHold = true
-	x.Access.TTL = long
+	x.Access.TTL = x.outlasting()
 	name := x.Lock()
 	permit := history.Permits(1, 2)
 	a, netA := x.Player("A")
@@ -92,7 +92,7 @@ func permitsAfterFailover(x *Exam) {
 	x.Fenced(before[0], alone)
 	netA.Heal()
 	for _, h := range before {
-		x.Told(h, long+noise)
+		x.Told(h, x.Access.TTL+noise)
 	}
 	x.Released(alone)
 	x.masterReturns()

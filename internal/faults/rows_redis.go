@@ -51,7 +51,7 @@ func restartsEmpty(x *Exam) {
 // The master dies with a lock that its replica never saw.
 func lostFailover(x *Exam) {
 	x.secondHolder(forgotten{
-		ttl:     long,
+		ttl:     x.outlasting(),
 		how:     "fail over to a replica that never saw the lock",
 		prepare: func(*Network) { x.replicaStops() },
 		forget:  func(_ string, nets []*Network) error { return x.failOverUnseen(nets) },
@@ -126,6 +126,7 @@ func outOfMemory(x *Exam) {
 	b, _ := x.Player("B")
 	ha := x.Acquired(a, name, 10*time.Second)
 	x.Warm(b)
+	defer x.config("maxmemory", "0") // also for a row that begins again
 	x.config("maxmemory-policy", "noeviction")
 	x.config("maxmemory", "1")
 	x.Explains("out of memory", b.client, false, "OOM")

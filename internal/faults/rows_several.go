@@ -83,16 +83,14 @@ func evictedTooLate(x *Exam, evict evictFunc) {
 		seen, err := locker.Inspect(x.Within(10*time.Second), operator.Locker(), name)
 		x.Must(err)
 		if len(seen) != 1 || !seen[0].Held || seen[0].Token != ha.Lock.Token() {
+			x.StillHolds(ha, "who is looked for")
 			x.Fatalf("Inspect shows %+v, want the holder of token %d", seen, ha.Lock.Token())
 		}
 		wait := x.Waits(b, name, 30*time.Second)
 		var both sync.WaitGroup
-		var evicted error
-		both.Go(func() {
-			if err := ha.Release(x.Within(10 * time.Second)); err != nil && !errors.Is(err, locker.ErrLost) {
-				x.Errorf("release: %v", err)
-			}
-		})
+		var released, evicted error
+		began := time.Now()
+		both.Go(func() { released = ha.Release(x.Within(10 * time.Second)) })
 		if round%3 == 0 {
 			both.Wait() // the name has its next holder for sure
 		}
@@ -101,6 +99,9 @@ func evictedTooLate(x *Exam, evict evictFunc) {
 			return nil
 		})
 		both.Wait()
+		if !errors.Is(released, locker.ErrLost) {
+			x.wasReleased(ha, began, released)
+		}
 		if evicted != nil && !errors.Is(evicted, locker.ErrNotFound) || evicted == nil && round%3 == 0 {
 			x.Errorf("the eviction: %v, want ErrNotFound", evicted)
 		}
@@ -131,7 +132,8 @@ func leaderDeposed(x *Exam, evict evictFunc) {
 				<-ctx.Done()
 				return ctx.Err()
 			})
-			if !errors.Is(err, context.Canceled) {
+			over := ctx.Err() != nil && errors.Is(err, locker.ErrClosed) // of a row that begins again
+			if !over && !errors.Is(err, context.Canceled) {
 				x.Errorf("%s campaigns no more: %v", p.Name, err)
 			}
 		})
@@ -155,6 +157,10 @@ func leaderDeposed(x *Exam, evict evictFunc) {
 	waits()
 	seen, err := locker.Inspect(x.Within(10*time.Second), a.Locker(), name)
 	x.Must(err)
+	if len(seen) == 0 || seen[0].Token != ha.Lock.Token() {
+		x.StillHolds(ha, "the leader")
+		x.Fatalf("Inspect shows %+v, want the leader with token %d first", seen, ha.Lock.Token())
+	}
 	x.DidTo(ha, "evict the leader", func() error {
 		err := evict(x.Within(10*time.Second), a.Locker(), seen[0])
 		if errors.Is(err, locker.ErrNotFound) {
@@ -206,7 +212,11 @@ func oneOfSeveralLost(x *Exam) {
 		return err == nil && len(seen) == 2
 	})
 	x.Did("delete by hand", true, names[0], func() error { return x.Destroy(x.Within(10*time.Second), names[0]) })
+	deleted := time.Now()
 	err, ended := receive(failed, time.Second+noise)
+	if !ended && x.lateSince(deleted) {
+		x.again("the loss of a name ended the wait for others late")
+	}
 	if !ended {
 		x.Fatalf("the loss of a name does not end the wait for others")
 	}

@@ -96,7 +96,7 @@ func killed(x *Exam, n int) {
 		a, _ := x.Process("A")
 		b, _ := x.Player("B")
 		x.Taken(a, name, 10*time.Second)
-		waits = append(waits, x.Waits(b, name, 30*time.Second))
+		waits = append(waits, x.Waits(b, name, 2*time.Minute)) // the others are yet to start
 		procs = append(procs, a)
 	}
 	var died []int64

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"maps"
 	"math"
 	"os"
@@ -34,15 +35,11 @@ func parentDeleted(x *Exam) {
 	x.Must(err)
 	defer c.Close()
 	deleted := 0
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(x.Ctx)
+	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for ctx.Err() == nil {
 			if c.Delete("/locker/"+names.Escape(name), -1) == nil {
 				deleted++
 			}
@@ -56,7 +53,7 @@ func parentDeleted(x *Exam) {
 		h = x.Acquired(b, name, 10*time.Second)
 		x.Released(h)
 	}
-	close(stop)
+	stop()
 	wg.Wait()
 	x.Logf("the parent was deleted %d times", deleted)
 	if deleted < 5 {

@@ -10,7 +10,6 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
-	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 // The steps of which rows are made.
@@ -76,14 +75,16 @@ func (x *Exam) Close(p *Player) {
 func (x *Exam) Released(h *Holding) {
 	x.Helper()
 	began := time.Now()
-	err := h.Release(x.Within(10 * time.Second))
-	if errors.Is(err, context.DeadlineExceeded) && pulse.Worst(began) > lateness.Limit {
-		err = h.Release(x.Within(30 * time.Second))
-	}
+	x.wasReleased(h, began, h.Release(x.Within(10*time.Second)))
+}
+
+// wasReleased asserts that the release of h, which began then, succeeded.
+func (x *Exam) wasReleased(h *Holding, began time.Time, err error) {
+	x.Helper()
 	if errors.Is(err, locker.ErrLost) {
 		x.lost(h, fmt.Sprintf("release: %v", err))
 	} else if err != nil {
-		x.Errorf("release: %v", err)
+		x.unlessLate(began, "release: %v", err)
 	}
 }
 
@@ -171,8 +172,9 @@ func (x *Exam) Told(h *Holding, within time.Duration) {
 	if !x.Backend.Offers.Lost {
 		return
 	}
+	began := time.Now()
 	if _, told := receive(h.Lost(), within); !told {
-		x.Errorf("the holder was not told within %v that the lock is lost", within)
+		x.unlessLate(began, "the holder was not told within %v that the lock is lost", within)
 	}
 }
 
@@ -266,7 +268,7 @@ func (x *Exam) GoesOn(c <-chan Got, since time.Time, within time.Duration, what 
 	h := x.Get(c)
 	took := time.Since(since)
 	if !inTime(took, within, since) {
-		x.Errorf("the waiter had the lock %v after %s, want %v at the most", took, what, within)
+		x.unlessLate(since, "the waiter had the lock %v after %s, want %v at the most", took, what, within)
 	} else {
 		x.Logf("the waiter had the lock %v after %s", took, what)
 	}

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed80cd6120/locker"
@@ -48,7 +49,7 @@ func receive[T any](c <-chan T, d time.Duration) (v T, came bool) {
 func (x *Exam) InTime(what string, began time.Time, within time.Duration) {
 	x.Helper()
 	if took := time.Since(began); !inTime(took, within, began) {
-		x.Errorf("%s took %v, want %v at the most", what, took, within)
+		x.unlessLate(began, "%s took %v, want %v at the most", what, took, within)
 	}
 }
 
@@ -62,22 +63,18 @@ func (x *Exam) Soon(what string, began time.Time, within time.Duration) {
 func (x *Exam) grantedSoon(h *Holding, at int64, within time.Duration) {
 	x.Helper()
 	if took := time.Duration(h.grant - at); !inTime(took, within, moment(at)) {
-		x.Errorf("the next holder had the lock after %v, want %v at the most", took, within)
+		x.unlessLate(moment(at), "the next holder had the lock after %v, want %v at the most", took, within)
 	}
 }
 
 // moment is a time on the clock of package history.
 func moment(at int64) time.Time { return time.Now().Add(-time.Duration(history.Now() - at)) }
 
-// again begins the row again, because something is so that can only have come of a machine that is late. At the third time
-// it is a defect, at the sixth if the machine has stood still for as long as spoils a renewal.
+// again begins the row again, because something is so that can only have come of a machine that is late. At the sixth time
+// it is a defect.
 func (x *Exam) again(why string) {
 	x.Helper()
-	most := int32(2)
-	if pulse.Worst(time.Now().Add(-limit)) > x.Backend.TTL/4 {
-		most = 5
-	}
-	if x.tries.Add(1) > most {
+	if x.tries.Add(1) > 5 {
 		x.Fatalf("%s, again", why)
 	}
 	x.Logf("%s: the row begins again", why)
@@ -85,7 +82,7 @@ func (x *Exam) again(why string) {
 }
 
 // lostTooSoon begins the row again if the last holder of a name has lost it, which somebody was to wait for: a machine that is
-// late renews it too late.
+// late renews it too late. Or has given it back, where it was to pass it on: what was renewed too late is not passed on.
 func (x *Exam) lostTooSoon(name string) {
 	x.Helper()
 	x.mu.Lock()
@@ -93,6 +90,9 @@ func (x *Exam) lostTooSoon(name string) {
 	x.mu.Unlock()
 	if h != nil && h.hasLost() {
 		x.again(h.user() + " lost the lock before anybody came to wait")
+	}
+	if h, here := h.(*Holding); here && h.lookForLoss() && x.lateSince(moment(h.grant)) {
+		x.again(h.user() + " gave the lock back before anybody came to wait")
 	}
 }
 
@@ -124,12 +124,24 @@ func (x *Exam) StillHolds(h *Holding, who string) {
 	}
 }
 
-// lost fails the row because a lock was lost that is still to be held. The row begins again if the machine was late since a TTL before
-// the grant: the requests of that time, too, decide how long a session lasts.
+// lost fails the row because a lock was lost that is still to be held, or begins it again.
 func (x *Exam) lost(h *Holding, what string) {
 	x.Helper()
-	if pulse.Worst(moment(h.grant).Add(-x.Backend.TTL)) > lateness.Limit {
-		x.again(what + ", on a machine that is late")
+	x.unlessLate(moment(h.grant), "%s", what)
+}
+
+// unlessLate fails the row, or begins it again if the machine was late: for what is not about safety. Only the goroutine of
+// the row may call it.
+func (x *Exam) unlessLate(began time.Time, format string, args ...any) {
+	x.Helper()
+	if x.lateSince(began) {
+		x.again(fmt.Sprintf(format, args...) + ", on a machine that is late")
 	}
-	x.Errorf("%s", what)
+	x.Errorf(format, args...)
+}
+
+// lateSince reports whether the machine was late since a TTL before a moment: the requests of that time, too, decide how long a
+// session lasts.
+func (x *Exam) lateSince(began time.Time) bool {
+	return pulse.Worst(began.Add(-x.Backend.TTL)) > lateness.Limit
 }

@@ -65,15 +65,16 @@ func (x *Exam) closeAll() {
 	x.Helper()
 	const within = 15 * time.Second
 	var all sync.WaitGroup
+	start := time.Now()
 	for _, p := range x.players {
 		all.Go(func() {
-			start := time.Now()
 			if err := p.Close(x.Within(within)); err != nil && x.Backend.Offers.Tidy {
 				x.Errorf("close %s: %v", p.Name, err)
 			}
-			x.Soon("close", start, within)
 		})
 	}
+	all.Wait()
+	x.Soon("close", start, within)
 	for _, p := range x.procs {
 		all.Go(func() {
 			if err := p.Close(within); err != nil && x.Backend.Offers.Tidy {
@@ -119,7 +120,7 @@ func (x *Exam) judge() *history.History {
 	if x.Backend.Offers.Lost {
 		x.some("history", swept.Bad())
 	}
-	v, err := h.Check(x.Backend.Death+2*time.Second, time.Minute, cmp.Or(x.Pictures, os.Getenv("LOCKER_FAULTS_DIR"), os.TempDir()))
+	v, err := h.Check(x.Backend.Death+2*time.Second, 5*time.Minute, cmp.Or(x.Pictures, os.Getenv("LOCKER_FAULTS_DIR"), os.TempDir()))
 	x.Must(err)
 	if !v.Legal && x.Backend.Offers.Lost {
 		x.Errorf("porcupine refuses the history; see %s", v.Picture)

@@ -79,7 +79,7 @@ func scrape(t *testing.T) []string {
 	tell := *observer
 	tell.Renewed = func(r locker.Renewal) { observer.Renewed(r); renewed <- struct{}{} }
 	tell.Lost = func(lock *locker.Lock, reason error) { observer.Lost(lock, reason); lost <- struct{}{} }
-	store := memory.NewStore(locker.WithTTL(time.Second))
+	store := memory.NewStore(locker.WithTTL(6 * time.Second))
 	l, err := store.Locker(locker.WithObserver(&tell))
 	if err != nil {
 		t.Fatal(err)

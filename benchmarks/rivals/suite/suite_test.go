@@ -40,12 +40,13 @@ func TestRivals(t *testing.T) {
 }
 
 func keepsTheRules(t *testing.T, open func(context.Context, ...locker.Option) (conformance.Client, error)) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
+	const ttl = 10 * time.Second
 	name := t.Name()
 	var clients []conformance.Client
 	for range 2 {
-		c, err := open(ctx, locker.WithTTL(2*time.Second))
+		c, err := open(ctx, locker.WithTTL(ttl))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +58,7 @@ func keepsTheRules(t *testing.T, open func(context.Context, ...locker.Option) (c
 	held := acquire(ctx, t, a, name)
 	// Longer than the TTL: it is renewed by the library or by the adapter. And the ctx of
 	// the acquisition, which is over by now, is not that of the holding.
-	within, done := context.WithTimeout(ctx, 2500*time.Millisecond)
+	within, done := context.WithTimeout(ctx, ttl+time.Second)
 	defer done()
 	if h, err := b.Acquire(within, name); err == nil {
 		t.Errorf("two hold: %v", h.Name())
