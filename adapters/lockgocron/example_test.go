@@ -35,15 +35,12 @@ func ExampleJob() {
 		task, once := lockgocron.Job(l, "report", 50*time.Minute, func(ctx context.Context, lock *locker.Lock) error {
 			return report(ctx)
 		})
-		job, err := scheduler.NewJob(gocron.DurationJob(time.Hour), task, once)
+		_, err = scheduler.NewJob(gocron.DurationJob(time.Hour), task, once, gocron.WithStartAt(gocron.WithStartImmediately()))
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
 		scheduler.Start()
-		if err := job.RunNow(); err != nil {
-			fmt.Println(err)
-		}
 	}
 	<-ran
 	select {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/golang-migrate/migrate/v4.(*Migration).Buffer"))
 }
 
-const wait = 10 * time.Second
+const wait = time.Minute
 
 func openDatabase(t *testing.T, path string) database.Driver {
 	t.Helper()
@@ -53,6 +53,7 @@ func newMigrate(t *testing.T, d database.Driver) *migrate.Migrate {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = m.Close() })
+	m.LockTimeout = 2 * wait
 	return m
 }
 
@@ -105,13 +106,15 @@ func TestWaitEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMigrate(t, New(openDatabase(t, filepath.Join(t.TempDir(), "db")), b, "schema", 10*time.Millisecond))
+	d := New(openDatabase(t, filepath.Join(t.TempDir(), "db")), b, "schema", 10*time.Millisecond)
+	m := newMigrate(t, d)
 	if err := m.Up(); !errors.Is(err, database.ErrLocked) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	if err := lock.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
+	d.wait = wait
 	if err := m.Up(); err != nil {
 		t.Errorf("once it is free: %v", err)
 	}

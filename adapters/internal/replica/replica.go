@@ -5,7 +5,6 @@ package replica
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/file"
@@ -70,17 +69,15 @@ func Free(t testing.TB, l locker.Locker, name string) {
 // CutOff returns a Locker, and a function that takes name from it for another replica, which keeps it until the test ends.
 func CutOff(t testing.TB, name string) (l locker.Locker, cut func()) {
 	t.Helper()
-	s := memory.NewStore(locker.WithTTL(200 * time.Millisecond))
-	l, link := Remote(t, s)
-	other := New(t, s)
+	s := memory.NewStore()
+	l, other := New(t, s), New(t, s)
 	return l, func() {
-		link.Freeze()
+		s.Destroy(name) // the holder has been told when that returns
 		lock, err := other.Acquire(context.Background(), name)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		t.Cleanup(func() { _ = lock.Release(context.Background()) })
-		link.Heal()
 	}
 }
