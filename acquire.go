@@ -62,7 +62,7 @@ func (c *core) attempt(ctx context.Context, name string, a acquisition, wait boo
 	defer func() {
 		if !returned { // the driver panicked
 			le.drop()
-			c.cleanup(&le.claim)
+			c.cleanup(le)
 		}
 	}()
 	grant, left, err := le.ask(ctx)
@@ -75,11 +75,11 @@ func (c *core) attempt(ctx context.Context, name string, a acquisition, wait boo
 		return le, nil
 	case err == nil:
 		err = errTooLate
-		c.cleanup(&le.claim)
+		c.cleanup(le)
 	case errors.Is(err, driver.ErrTaken):
 		err = ErrNotAcquired
 	default:
-		c.cleanup(&le.claim)
+		c.cleanup(le)
 	}
 	le.drop()
 	switch {
@@ -105,7 +105,7 @@ func (le *lease) ask(ctx context.Context) (grant driver.Grant, left bool, err er
 		return c.driver.Acquire(ctx, &le.claim)
 	}, func(_ driver.Grant, err error) {
 		if !errors.Is(err, driver.ErrTaken) {
-			c.cleanup(&le.claim)
+			c.cleanup(le)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package locker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -10,34 +11,45 @@ import (
 // cleanupBound is how long one cleanup waits for a server before it pauses.
 const cleanupBound = 5 * time.Second
 
-// cleanup sees to it, in the background, that nothing is left of claim. It goes on
+// cleanup sees to it, in the background, that nothing is left of the lease. It goes on
 // until the driver has said so or the Locker is closed.
-func (c *core) cleanup(claim *driver.Claim) {
+func (c *core) cleanup(le *lease) {
 	c.more()
 	go func() {
 		defer c.done()
+		slots := c.cleanups
 		for pause := new(driver.Backoff); c.alive.Err() == nil; pause.Sleep(c.alive) {
-			err := c.abandon(claim)
+			err := le.abandon(slots)
 			if o := c.cfg.Observer; o != nil && o.Cleanup != nil {
-				o.Cleanup(claim.Name, err)
+				o.Cleanup(le.claim.Name, err)
 			}
 			if err == nil {
 				return
 			}
-			c.cfg.Logger.Debug("locker: cleanup will be tried again", "backend", c.traits.Backend, "name", claim.Name, "error", err)
+			c.cfg.Logger.Debug("locker: cleanup will be tried again", "backend", c.traits.Backend, "name", le.claim.Name, "error", err)
+			slots = c.retries
 		}
 	}()
 }
 
-// abandon asks the driver once to remove what is left of claim.
-func (c *core) abandon(claim *driver.Claim) error {
+// abandon asks the driver once to remove what is left of the lease, or to keep the name taken
+// if the lease was released and AtLeast wants that.
+func (le *lease) abandon(slots chan struct{}) error {
+	c := le.core
 	select {
-	case c.cleanups <- struct{}{}:
-		defer func() { <-c.cleanups }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-c.alive.Done():
 		return c.alive.Err()
 	}
 	ctx, cancel := context.WithTimeout(c.alive, cleanupBound)
 	defer cancel()
-	return safely(func() error { return c.driver.Abandon(ctx, claim) })
+	return safely(func() error {
+		if left := le.stays(); left > 0 {
+			if err := c.lingerer.Linger(ctx, &le.claim, left); !errors.Is(err, driver.ErrGone) {
+				return err
+			}
+		}
+		return c.driver.Abandon(ctx, &le.claim)
+	})
 }

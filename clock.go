@@ -39,10 +39,10 @@ func (c *systemClock) Now() driver.Instant {
 	mono := int64(now.Sub(c.start))
 	wall := now.UnixNano() - mono
 	if d := wall - c.wall.Load(); d > jump || d < -jump {
-		c.wall.Store(wall)
 		if asleep, ok := c.askAsleep(); ok {
 			c.grow(asleep)
 		}
+		c.wall.Store(wall) // last: until then others ask, too
 	}
 	return driver.Instant(mono + c.asleep.Load())
 }

@@ -13,6 +13,9 @@ import (
 // errClosing is the cause of the contexts of locks that Close released.
 var errClosing = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
 
+// errUnfinished is returned by Close when a TTL has passed since the releases.
+var errUnfinished = errors.New("requests or cleanups are still under way")
+
 // logPatience is how long Close waits for a log handler that is slow.
 const logPatience = time.Second
 
@@ -30,8 +33,12 @@ func (c *core) Close(ctx context.Context) error {
 	c.shut()
 	err := c.releaseAll(ctx)
 	c.done()
+	patience := time.NewTimer(max(releaseBound, c.cfg.TTL))
+	defer patience.Stop()
 	select {
 	case <-c.idle:
+	case <-patience.C: // what a server that is back still has is over, or soon will be
+		err = errors.Join(err, errUnfinished)
 	case <-ctx.Done():
 		err = errors.Join(err, ended(ctx, nil))
 	}

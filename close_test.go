@@ -95,6 +95,23 @@ func TestCloseWithoutServer(t *testing.T) {
 	})
 }
 
+// Without a deadline it does not wait for a server that does not come back for longer than a TTL.
+func TestCloseWithoutServerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{
+			release: func(ctx context.Context, _ *driver.Claim) error { <-ctx.Done(); return ctx.Err() },
+			abandon: func(context.Context, *driver.Claim) error { return errBroken },
+		}
+		l := open(t, s, WithTTL(20*time.Second))
+		acquire(t, l, "x")
+		begin := time.Now()
+		err := l.Close(context.Background())
+		if took := time.Since(begin); took > 25*time.Second+grace || !errors.Is(err, errUnconfirmed) || !errors.Is(err, errUnfinished) {
+			t.Errorf("closed after %v: %v", took, err)
+		}
+	})
+}
+
 // Promise 15: a lock granted while Close begins is released too, whoever of the
 // two comes first.
 func TestCloseDuringAcquire(t *testing.T) {

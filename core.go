@@ -21,6 +21,7 @@ type core struct {
 	clock     driver.Clock
 	renewer   *renewer
 	cleanups  chan struct{} // bounds those that talk to the server at once
+	retries   chan struct{} // the same for those that do so again, perhaps to one that does not answer
 
 	open  context.Context // ends when Close begins
 	shut  context.CancelFunc
@@ -47,6 +48,7 @@ func New(d driver.Driver, cfg *Config) (Locker, error) {
 		cfg:      cfg,
 		clock:    cfg.Clock,
 		cleanups: make(chan struct{}, 16),
+		retries:  make(chan struct{}, 16),
 		idle:     make(chan struct{}),
 		queues:   make(map[string]*localQueue),
 	}

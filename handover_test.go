@@ -286,6 +286,26 @@ func TestSharedWithinWindow(t *testing.T) {
 	})
 }
 
+// Permits that are free are not waited for, whatever is handed over.
+func TestHandOverLeavesNoPermitIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{traits: driver.Traits{Permits: true}}
+		l := open(t, s, WithHandOver(time.Second))
+		begin := time.Now()
+		var locks []*Lock
+		for range 3 {
+			locks = append(locks, acquire(t, l, "x", Permits(1, 3)))
+		}
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("three of three permits after %v", took)
+		}
+		for _, lock := range locks {
+			_ = lock.Release(context.Background())
+		}
+		closeAll(t, l)
+	})
+}
+
 // Goroutines that could hold the name together wait at the server side by side; those that
 // could not wait at home, one after the other. Nobody passes one who came before.
 func TestSideBySideAtTheServer(t *testing.T) {

@@ -29,7 +29,8 @@ func Lead(ctx context.Context, l Locker, name string, fn func(ctx context.Contex
 			resigned = err == nil
 			return err
 		})
-		switch lost := errors.Is(context.Cause(lock.Context()), ErrLost); {
+		released, _ := lock.lease.freed.result() // perhaps the first to say that the lead was lost
+		switch lost := errors.Is(context.Cause(lock.Context()), ErrLost) || errors.Is(released, ErrLost); {
 		case lost && resigned:
 			return nil
 		case !lost:

@@ -225,7 +225,7 @@ func (le *lease) lose(reason error) {
 		defer c.done()
 		c.renewer.remove(le)
 		le.awaitLighten()
-		c.cleanup(&le.claim)
+		c.cleanup(le)
 		c.closeWindow(le)
 		c.cfg.Logger.Warn("locker: lock lost", "backend", c.traits.Backend, "name", le.claim.Name, "token", le.token, "reason", reason)
 		if o := c.cfg.Observer; o != nil && o.Lost != nil {

@@ -56,8 +56,8 @@ type Locker interface {
 
 	// Close releases every lock held, ends every waiting call with ErrClosed and
 	// frees what the constructor opened, but not what it was given. If ctx ends
-	// first the locks that could not be released stay until their TTL. Later
-	// calls return nil.
+	// first, or no server answers for five seconds and then for a TTL, the locks that
+	// could not be released stay until their TTL. Later calls return nil.
 	Close(ctx context.Context) error
 }
 

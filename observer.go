@@ -17,7 +17,7 @@ type Observer struct {
 	// it is nil, is called at the end with the lock or the error.
 	Acquiring func(ctx context.Context, a Attempt) (next context.Context, done func(*Lock, error))
 
-	// Releasing is the same for the first Release of a lock.
+	// Releasing is the same for a Release of a lock that has not ended.
 	Releasing func(ctx context.Context, lock *Lock) (next context.Context, done func(error))
 
 	// Lost is called when a lock was lost, once for every Lock.

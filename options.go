@@ -253,7 +253,7 @@ func As(owner string) AcquireOption {
 // Reenter joins the lock from which ctx comes, if that is of the same name and Locker, where
 // Acquire would otherwise return ErrHeld. The new Lock has the same token; what it was
 // acquired with besides (WithLease, AtLeast, As) is that of the lock it joins. It
-// ends when it is released or when the lock that it joined ends: the name is free
+// ends when it is released or when the first lock of that name ends: the name is free
 // when the first who took it lets go. A lock that is more than the one it would join
 // (exclusive in shared, more permits) is refused with ErrHeld.
 func Reenter() AcquireOption {
@@ -283,9 +283,8 @@ func (c *core) acquisition(opts []AcquireOption) (acquisition, error) {
 
 // supports returns ErrUnsupported for what the backend does not offer.
 func (c *core) supports(a acquisition) error {
-	shared := a.weight == 1 && a.limit == driver.All
 	switch {
-	case shared && !c.traits.Shared:
+	case isShared(a) && !c.traits.Shared:
 		return fmt.Errorf("%w: shared locks", ErrUnsupported)
 	case a.limit != driver.All && !c.traits.Permits:
 		return fmt.Errorf("%w: permits", ErrUnsupported)

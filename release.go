@@ -63,7 +63,12 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 	le.mu.Unlock()
 	switch {
 	case frees:
-		return le.freed.wait(ctx)
+		if err, over := le.freed.result(); over {
+			return err
+		}
+		bounded, cancel := context.WithTimeoutCause(ctx, min(releaseBound, le.claim.TTL), errUnconfirmed)
+		defer cancel()
+		return le.freed.wait(bounded) // also if the driver, which is to end the request then, does not
 	case errors.Is(ended, ErrLost):
 		return ended
 	}
@@ -109,7 +114,7 @@ func (le *lease) free(ctx context.Context) {
 		defer func() {
 			if !over { // the driver panicked
 				le.freed.finish(fmt.Errorf("%w: %w", errUnconfirmed, errPanic))
-				c.cleanup(&le.claim)
+				c.cleanup(le)
 				c.done()
 			}
 		}()
@@ -144,7 +149,7 @@ func (le *lease) freeInBackground(until time.Time, failed error) {
 		}
 		failed = err
 		if ctx.Err() != nil {
-			c.cleanup(&le.claim)
+			c.cleanup(le)
 			le.freed.finish(fmt.Errorf("%w: %w", errUnconfirmed, failed))
 			return
 		}
@@ -154,10 +159,20 @@ func (le *lease) freeInBackground(until time.Time, failed error) {
 // askToFree sends one request to free the name, or to keep it taken as AtLeast wants it.
 func (le *lease) askToFree(ctx context.Context) error {
 	c := le.core
-	if left := le.atLeast - c.clock.Now().Sub(le.granted); le.atLeast > 0 && left > 0 {
+	if left := le.stays(); left > 0 {
 		return c.lingerer.Linger(ctx, &le.claim, left)
 	}
 	return c.driver.Release(ctx, &le.claim)
+}
+
+// stays returns for how long AtLeast wants the name taken, if the lease was released.
+func (le *lease) stays() time.Duration {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.state != ending || le.atLeast == 0 {
+		return 0
+	}
+	return le.atLeast - le.core.clock.Now().Sub(le.granted)
 }
 
 // settle ends the release if err is the last word of the server, or one that no repetition
@@ -170,7 +185,7 @@ func (le *lease) settle(err, failed error) bool {
 	case gone || err == nil:
 		le.freed.finish(nil)
 	case errors.Is(err, driver.ErrRefused):
-		le.core.cleanup(&le.claim)
+		le.core.cleanup(le)
 		le.freed.finish(err)
 	default:
 		le.freed.tried(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +92,22 @@ func TestReleaseIsBounded(t *testing.T) {
 			t.Errorf("%v after %v", err, took)
 		}
 		time.Sleep(time.Minute)
+		closeAll(t, l)
+	})
+}
+
+// It is bounded also where the driver does not obey its context.
+func TestReleaseIsBoundedByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		s := &script{release: func(context.Context, *driver.Claim) error { <-answer; return nil }}
+		l := open(t, s)
+		begin := time.Now()
+		err := acquire(t, l, "x").Release(context.Background())
+		if took := time.Since(begin); took > releaseBound+grace || !errors.Is(err, errUnconfirmed) {
+			t.Errorf("%v after %v", err, took)
+		}
+		close(answer)
 		closeAll(t, l)
 	})
 }
@@ -195,12 +212,63 @@ func TestAtLeast(t *testing.T) {
 	})
 }
 
+// A server that was away when the lock was released is asked to keep the name taken when it is back, and
+// to free it only after that time.
+func TestAtLeastAfterOutage(t *testing.T) {
+	for _, outage := range []time.Duration{10 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &lingering{script: &script{traits: driver.Traits{Linger: true}}}
+			s.acquire = grant(TimeClock{})
+			s.away.Store(true)
+			cfg, _ := NewConfig[struct{}]("script", nil, WithClock(TimeClock{}))
+			l, err := New(s, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			if err := acquire(t, l, "x", AtLeast(30*time.Second)).Release(context.Background()); !errors.Is(err, errUnconfirmed) {
+				t.Errorf("release: %v", err)
+			}
+			time.Sleep(outage - time.Since(begin))
+			s.away.Store(false)
+			closeAll(t, l)
+			kept, freed := s.lingered > 0, s.count("abandon x") > 0
+			if kept != (outage < 30*time.Second) || freed == kept || s.lingered > max(30*time.Second-outage, 0) {
+				t.Errorf("after an outage of %v: kept for %v, freed %t", outage, s.lingered, freed)
+			}
+		})
+	}
+}
+
+// A leader that learns by its release that the lead was lost campaigns again, or has resigned.
+func TestLeadLostAtRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{release: func(context.Context, *driver.Claim) error { return driver.ErrGone }}
+		l := open(t, s)
+		terms := 0
+		err := Lead(context.Background(), l, "leader", func(context.Context, *Lock) error {
+			if terms++; terms < 3 {
+				return errBroken // its write was refused
+			}
+			return nil
+		})
+		if err != nil || terms != 3 {
+			t.Errorf("%v after %d terms", err, terms)
+		}
+		closeAll(t, l)
+	})
+}
+
 type lingering struct {
 	*script
 	lingered time.Duration
+	away     atomic.Bool
 }
 
 func (s *lingering) Linger(_ context.Context, _ *driver.Claim, d time.Duration) error {
+	if s.away.Load() {
+		return errBroken
+	}
 	s.lingered = d
 	return nil
 }

@@ -72,7 +72,7 @@ func (ls Locks) Release(ctx context.Context) error {
 
 // Context returns a context that ends with the first of the locks that ends, with its cause.
 // Like that of a Lock its Done and Err compare the clock. It carries the values of the
-// context given to AcquireAll.
+// context given to AcquireAll. Each call makes one, which lasts as long as the locks.
 func (ls Locks) Context() context.Context {
 	ctx := context.Background()
 	if len(ls) > 0 {

@@ -107,11 +107,12 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	locks := s.held[name]
-	s.mu.Unlock()
 	if len(locks) == 0 {
+		s.mu.Unlock()
 		return fmt.Errorf("%w: %s", ErrNotLocked, name)
 	}
 	lost := locks[len(locks)-1]
+	s.mu.Unlock()
 	if lost.Context().Err() == nil {
 		return nil
 	}

@@ -44,6 +44,9 @@ type Driver struct {
 	wait time.Duration
 	opts []locker.AcquireOption
 
+	closing context.Context // ends when Close begins, and a Lock that waits with it
+	close   context.CancelFunc
+
 	mu   sync.Mutex // guards held, and is held during Lock
 	held *locker.Lock
 }
@@ -52,7 +55,8 @@ type Driver struct {
 // few seconds less than Migrate.LockTimeout (15 seconds unless set): after that golang-migrate does not look at the
 // answer any more, and a lock that came later would be held until Close.
 func New(d database.Driver, l locker.Locker, name string, wait time.Duration, opts ...locker.AcquireOption) *Driver {
-	return &Driver{Driver: d, l: l, name: name, wait: wait, opts: slices.Clone(opts)}
+	closing, stop := context.WithCancel(context.Background())
+	return &Driver{Driver: d, l: l, name: name, wait: wait, opts: slices.Clone(opts), closing: closing, close: stop}
 }
 
 // Open opens url with the driver below, and locks as d does.
@@ -72,7 +76,7 @@ func (d *Driver) Lock() error {
 	if d.held != nil {
 		return database.ErrLocked
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.wait)
+	ctx, cancel := context.WithTimeout(d.closing, d.wait)
 	defer cancel()
 	lock, err := d.l.Acquire(ctx, d.name, d.opts...)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -97,8 +101,9 @@ func (d *Driver) Unlock() error {
 	return lock.Release(context.Background())
 }
 
-// Close releases the name, if it is held, and closes the driver below.
+// Close ends a Lock that waits, releases the name, if it is held, and closes the driver below.
 func (d *Driver) Close() error {
+	d.close()
 	err := d.Unlock()
 	if errors.Is(err, database.ErrNotLocked) {
 		err = nil

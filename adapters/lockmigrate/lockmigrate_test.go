@@ -120,6 +120,37 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
+// Close does not wait for a Lock that waits: it ends it.
+func TestCloseEndsWait(t *testing.T) {
+	a, b := replica.Two(t)
+	lock, err := a.Acquire(t.Context(), "schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := New(openDatabase(t, filepath.Join(t.TempDir(), "db")), b, "schema", time.Hour)
+	waited := make(chan error)
+	go func() { waited <- d.Lock() }()
+	for { // until it waits
+		all, err := locker.Inspect(t.Context(), a, "schema")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) == 2 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Errorf("the wait ended with %v", err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // After a loss no migration is begun and no version written.
 func TestLoss(t *testing.T) {
 	l, cut := replica.CutOff(t, "schema")

@@ -142,7 +142,7 @@ func (c Campaign) run(x *Exam, r *Report) {
 	x.Must(x.WaitReady(x.Ctx))
 	undisturbed := time.Now()
 	time.Sleep(x.Backend.TTL)
-	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(undisturbed) < 2*c.Length+pulse.Slack(undisturbed) {
+	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(undisturbed) < 10*c.Length+pulse.Slack(undisturbed) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	r.Tally = x.unload(k.procs...)

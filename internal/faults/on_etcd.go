@@ -86,8 +86,10 @@ func OnEtcd(kind string, queue func(name string) string, c *servers.EtcdCluster)
 			if len(keys) == 0 {
 				return nil
 			}
-			_, err := c.Delete(ctx, keys[0].key)
-			return err
+			return servers.Poll(ctx, func(ctx context.Context) error { // again if the leader changes
+				_, err := c.Delete(ctx, keys[0].key)
+				return err
+			})
 		})
 	}
 	s.EndSession = func(ctx context.Context, name string, waiters bool) error {

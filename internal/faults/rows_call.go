@@ -186,6 +186,7 @@ func outOfOrder(x *Exam) {
 
 // One Locker takes a name that it holds.
 func twice(x *Exam) {
+	x.Access.TTL = long
 	name := x.Lock()
 	a, _ := x.Player("A")
 	ha := x.Acquired(a, name, 10*time.Second)

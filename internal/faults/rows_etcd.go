@@ -24,7 +24,8 @@ var etcdRows = []Row{
 
 // What a waiter watches from is compacted away, and its connection is cut.
 func compaction(x *Exam) {
-	two := x.holderAndWaiter(30 * time.Second)
+	x.Access.TTL = long
+	two := x.holderAndWaiter(2 * time.Minute)
 	c, err := EtcdClient(x.Access)
 	x.Must(err)
 	defer c.Close()

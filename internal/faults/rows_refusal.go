@@ -55,7 +55,8 @@ func refusals(x *Exam) {
 		if slices.Contains(r.not, x.Backend.Name) {
 			continue
 		}
-		end := r.begin(x)
+		end := sync.OnceFunc(r.begin(x))
+		defer end() // also if the row begins again
 		x.Explains(r.word, a.client, false, r.word)
 		end()
 		x.Warm(a)

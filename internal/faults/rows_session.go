@@ -27,6 +27,7 @@ var sessionRows = []Row{
 // What stands for the waiter at the server is taken away: its session, its lease, its
 // entry in the queue.
 func waitersSessionDies(x *Exam) {
+	x.Access.TTL = long
 	two := x.holderAndWaiter(40 * time.Second)
 	x.Did("end the waiter's session", false, "", func() error { return x.EndSession(x.Within(10*time.Second), two.name, true) })
 	x.stillWaits(two.wait, two.held, 1500*time.Millisecond)

@@ -24,6 +24,7 @@ var severalRows = []Row{
 
 // A client whose goroutines pass a lock on among themselves is cut off from the servers.
 func handOverLost(x *Exam) {
+	x.Access.TTL = believing
 	name := x.Lock()
 	b, _ := x.Player("B")
 	x.Access.HandOver = 10 * x.Backend.TTL
@@ -74,6 +75,7 @@ type evictFunc func(context.Context, locker.Locker, locker.Position) error
 
 // An operator evicts whom he saw holding, who lets go at the same time.
 func evictedTooLate(x *Exam, evict evictFunc) {
+	x.Access.TTL = long
 	name := x.Lock()
 	a, _ := x.Player("A")
 	b, _ := x.Player("B")

@@ -91,7 +91,7 @@ func (x *Exam) lostTooSoon(name string) {
 	if h != nil && h.hasLost() {
 		x.again(h.user() + " lost the lock before anybody came to wait")
 	}
-	if h, here := h.(*Holding); here && h.lookForLoss() && x.lateSince(moment(h.grant)) {
+	if h, here := h.(*Holding); here && h.lookForLoss() {
 		x.again(h.user() + " gave the lock back before anybody came to wait")
 	}
 }
@@ -143,5 +143,5 @@ func (x *Exam) unlessLate(began time.Time, format string, args ...any) {
 // lateSince reports whether the machine was late since a TTL before a moment: the requests of that time, too, decide how long a
 // session lasts.
 func (x *Exam) lateSince(began time.Time) bool {
-	return pulse.Worst(began.Add(-x.Backend.TTL)) > lateness.Limit
+	return pulse.Worst(began.Add(-x.Backend.TTL)) > 20*time.Millisecond // the servers may have been much later
 }
