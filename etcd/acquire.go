@@ -100,8 +100,8 @@ func (b *backend) attempt(ctx context.Context, cs *claimState) (grant driver.Gra
 //	then put the key: cs is granted,
 //	else read who is ahead, and if cs waits, put the key behind them.
 //
-// Both puts are made only if the barrier has not moved and the key is not there. A claim that does
-// not wait is put only if that grants it; otherwise join returns ErrTaken.
+// Both puts are made only if the barrier has not moved and the key is not there. If cs itself has put it already
+// join looks who is ahead. A claim that does not wait is put only if that grants it; otherwise join returns ErrTaken.
 func (b *backend) join(ctx context.Context, s *session, cs *claimState, seen int64) (view, error) {
 	cs.session, cs.rev = s, 0
 	put := func(how string) []clientv3.Op {
@@ -141,7 +141,12 @@ func (b *backend) join(ctx context.Context, s *session, cs *claimState, seen int
 		passed = kv.ModRevision
 	}
 	s.passed.Store(passed)
-	if taken := cs.key; len(read(2)) > 0 { // by one that lingers, or by hand
+	if own := parseAll(read(2)); len(own) > 0 {
+		if own[0].id == cs.claim.ID && own[0].lease == s.lease { // by an earlier sending of this request, or by a backup
+			cs.rev, cs.how = own[0].rev, own[0].how
+			return b.look(ctx, cs, 0)
+		}
+		taken := cs.key // by one that lingers, or by hand
 		b.chooseKey(cs)
 		b.forget(taken)
 	}

@@ -220,7 +220,7 @@ func TestOwnConnectionWithPassword(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 10 {
-				s.silent.Store(1)
+				s.failed.Store(1)
 				if err := b.renewSession(ctx, s); err != nil && err != errSilence {
 					t.Error(err)
 				}

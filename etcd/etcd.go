@@ -13,9 +13,9 @@
 //	1 2147483647 2147483647 9b1e... free 1763913600000 host-1 pid 77
 //
 // The value is a format version, the weight (2147483647: exclusive; 1: shared; k of n
-// permits), the limit, the claim's ID, "free" if it was granted when it joined, otherwise
-// "queued", when it joined by the clock of its own machine, and the owner's text. What
-// is in another format counts as an exclusive claim. The keys of one name are its queue, in
+// permits), the limit, the claim's ID, "free" if it was put as granted, "queued" if behind others
+// (it may have been granted beside them), when it joined by the clock of its own machine, and the
+// owner's text. What is in another format counts as an exclusive claim. The keys of one name are its queue, in
 // the order of their create revisions. A claim holds the name when its weight and those
 // ahead of it are together no more than its limit; its token is the create revision times
 // 1,024, which leaves 1,023 tokens for hand-overs within the process. In a name, all bytes but
@@ -48,7 +48,8 @@
 // to a part of the key space by package go.etcd.io/etcd/client/v3/namespace. Set
 // DialKeepAliveTime: without it the client does not notice that a connection is dead until TCP
 // gives up, which may take a quarter of an hour. The leases are then renewed by another
-// connection, but acquisitions and releases wait. The Locker does not close the client.
+// connection, but acquisitions and releases wait. With a password the renewals wait too: the client
+// logs in by the dead connection first. The Locker does not close the client.
 //
 // The user needs permission to read and write the prefix, "locker/". Servers before
 // 3.4.20 and 3.5.7 refuse releases while they have no space left.
@@ -134,6 +135,8 @@ type backend struct {
 
 	granting chan struct{} // taken by whoever grants the session's lease
 	session  atomic.Pointer[session]
+
+	confirmed atomic.Int64 // how often the holders' keys were read
 
 	keysMu sync.Mutex
 	keys   map[string]bool // those of the claims of this Locker

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"github.com/seed80cd6120/locker"
@@ -35,6 +37,38 @@ func dialWith(t testing.TB, cfg clientv3.Config) *clientv3.Client {
 	}
 	t.Cleanup(func() { closeClient(c) })
 	return c
+}
+
+// between is called instead of each request that a client makes. do makes the request, and may be called again.
+type between func(ctx context.Context, method string, req, reply any, do func(reply any) error) error
+
+// dialThrough makes a client whose requests go through each, and whose streams begin with stream.
+func dialThrough(t testing.TB, endpoint string, each between, stream func(method string) error) *clientv3.Client {
+	t.Helper()
+	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		do := func(reply any) error { return invoke(ctx, method, req, reply, cc, opts...) }
+		if each == nil {
+			return do(reply)
+		}
+		return each(ctx, method, req, reply, do)
+	}
+	begin := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, begin grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if stream != nil {
+			if err := stream(method); err != nil {
+				return nil, err
+			}
+		}
+		return begin(ctx, desc, cc, method, opts...)
+	}
+	return dialWith(t, clientv3.Config{Endpoints: []string{endpoint}, DialOptions: []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(begin),
+	}})
+}
+
+// joins reports whether a request is a transaction about the queue of a name.
+func joins(req any, name string) bool {
+	txn, ok := req.(*pb.TxnRequest)
+	return ok && strings.Contains(txn.String(), DefaultPrefix+names.Escape(name)+mark)
 }
 
 // closeClient closes a client; it returns after a minute at the latest. The client's Close hangs for ever if the server

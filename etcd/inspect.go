@@ -39,7 +39,7 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 			}
 			p.Left = left[e.lease]
 			if e.how != free {
-				p.Since = time.Time{} // it was granted later than it joined
+				p.Since = time.Time{} // it may have been granted later than it joined
 			}
 		}
 		positions = append(positions, p)
@@ -90,7 +90,7 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 	}
 }
 
-// Evict deletes the key with this ID in its value.
+// Evict deletes the key with this ID in its value. What has no ID, as it is in another format, it does not find.
 func (b *backend) Evict(ctx context.Context, name, id string) error {
 	for asked := false; ; asked = true {
 		resp, err := b.get(ctx, b.queueOf(name), inOrder(clientv3.SortAscend)...)
@@ -98,7 +98,7 @@ func (b *backend) Evict(ctx context.Context, name, id string) error {
 			return err
 		}
 		entries := parseAll(resp.Kvs)
-		i := slices.IndexFunc(entries, func(e entry) bool { return e.id == id })
+		i := slices.IndexFunc(entries, func(e entry) bool { return e.id == id && id != "" })
 		switch {
 		case i >= 0:
 			err = b.change(ctx, &claimState{key: entries[i].key, rev: entries[i].rev}, clientv3.OpDelete(entries[i].key))

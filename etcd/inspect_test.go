@@ -129,7 +129,14 @@ func TestEvict(t *testing.T) {
 	if err := operator.Evict(t.Context(), t.Name(), claim("x", true).ID); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("nobody with this ID: %v", err)
 	}
-	must(t, operator.Evict(t.Context(), t.Name(), waiter.ID))
+	byHand := operator.queueOf(t.Name()) + "by hand"
+	_, err := c.Put(t.Context(), byHand, "")
+	must(t, err)
+	if err := operator.Evict(t.Context(), t.Name(), ""); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("what has no ID: %v", err)
+	}
+	_, err = c.Delete(t.Context(), byHand)
+	must(t, err, operator.Evict(t.Context(), t.Name(), waiter.ID))
 	if now := keysOf(t, c, t.Name()); len(now) < 2 || now[0] != keys[0] || now[1] != keys[2] { // the waiter may be behind them again
 		t.Errorf("keys %v, before the waiter was evicted %v", now, keys)
 	}

@@ -65,7 +65,7 @@ const (
 	// exclusive claim, so that a later format is never overlooked.
 	formatVersion = "1"
 	// free and queued are what a value says about how its claim joined the queue: granted
-	// at once, or behind others.
+	// by the request that put it, or behind others, with whom it may have been granted at once.
 	free, queued = "free", "queued"
 )
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -243,4 +245,89 @@ func TestCancelledOnStalledServer(t *testing.T) {
 	inTime("the return after the cancellation")
 	p.Heal()
 	queueHas(t, c, t.Name(), 1)
+}
+
+// overdue is a context whose end is that of its time.
+type overdue struct{ context.Context }
+
+func (o overdue) Err() error {
+	if o.Context.Err() == nil {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+// TestOverdueWithoutLeader: the time of an acquisition ends after its key was put, before the answer, and then a member says
+// that there is no leader. That is no answer to the put: the key is removed.
+func TestOverdueWithoutLeader(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b := driverOf(t, dialThrough(t, e.Addr(), func(_ context.Context, method string, req, reply any, do func(any) error) error {
+		switch {
+		case ctx.Err() == nil && joins(req, t.Name()):
+			must(t, do(new(pb.TxnResponse)))
+			cancel()
+			return context.Canceled
+		case strings.HasSuffix(method, "/Status"):
+			return rpctypes.ErrGRPCNoLeader
+		}
+		return do(reply)
+	}, nil))
+	c := claim(t.Name(), true)
+	if _, err := b.Acquire(overdue{ctx}, c); err == nil {
+		t.Error("granted after its time")
+	}
+	queueHas(t, dial(t, e.Addr()), t.Name(), 1)
+	must(t, b.Abandon(t.Context(), c))
+	queueHas(t, dial(t, e.Addr()), t.Name(), 0)
+}
+
+// TestRequestMadeTwice: what is between the driver and the server makes each request about a name twice and passes on the second
+// answer. A claim finds itself in the queue and does not stand behind itself.
+func TestRequestMadeTwice(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	admin := dial(t, e.Addr())
+	holder := driverOf(t, admin)
+	b := driverOf(t, dialThrough(t, e.Addr(), func(_ context.Context, _ string, req, reply any, do func(any) error) error {
+		if joins(req, t.Name()) {
+			must(t, do(new(pb.TxnResponse)))
+		}
+		return do(reply)
+	}, nil))
+	for _, wait := range []bool{true, false} {
+		for _, weight := range []int32{driver.All, 1} {
+			c := claimOf(t.Name(), weight, driver.All)
+			c.Wait = wait
+			g := take(t, b, c)
+			if all := read(t, admin, queueHas(t, admin, t.Name(), 1)); all[0].CreateRevision != g.Token>>tokenBits {
+				t.Errorf("wait %v: token %d, key %v", wait, g.Token, all)
+			}
+			must(t, b.Abandon(t.Context(), c))
+			queueHas(t, admin, t.Name(), 0)
+		}
+	}
+	held := hold(t, holder, t.Name())
+	granted := begin(t, b, claim(t.Name(), true))
+	queueHas(t, admin, t.Name(), 2)
+	must(t, holder.Release(t.Context(), held), soon(t, "the grant", granted))
+	queueHas(t, admin, t.Name(), 1)
+}
+
+// TestPreconditionFailed: an acquisition that waits goes on when the server is not ready for it yet.
+func TestPreconditionFailed(t *testing.T) {
+	t.Parallel()
+	var refusals atomic.Int64
+	b := driverOf(t, dialThrough(t, servers.SharedEtcd(t).Addr(), func(_ context.Context, _ string, req, reply any, do func(any) error) error {
+		if joins(req, t.Name()) && refusals.Add(1) <= 2 {
+			return rpctypes.ErrGRPCNotLeader // as "not capable" is, for later clients
+		}
+		return do(reply)
+	}, nil))
+	hold(t, b, t.Name())
+	if refusals.Load() != 3 {
+		t.Errorf("asked %d times", refusals.Load())
+	}
 }

@@ -21,59 +21,67 @@ const checkEvery = 500 * time.Millisecond
 // server takes unless --max-txn-ops says less, and with the longest names half as many bytes.
 const claimsPerTxn = 128
 
+// wantedEvery is at which of all confirmations those that hold together learn who waits behind them.
+const wantedEvery = 10
+
 // Renew renews the session's lease when it is time, and confirms the keys of the holders
-// with one request for each claimsPerTxn of them.
+// with one request for each claimsPerTxn of them. A renewal that failed makes it unknown until when they hold.
 func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	var renewal sync.WaitGroup
+	var failure error
 	if s := b.session.Load(); s != nil && b.clock.Now().Sub(s.lastSent()) >= s.ttl/3-checkEvery/2 {
-		renewal.Go(func() {
-			if err := b.renewSession(ctx, s); err != nil {
-				b.log.Debug("locker: lease not renewed", "backend", backendName, "error", err)
-			}
-		})
+		renewal.Go(func() { failure = b.renewSession(ctx, s) })
 	}
-	gone := b.confirm(ctx, claims)
+	there := b.confirm(ctx, claims, report)
 	renewal.Wait()
-	for _, c := range claims {
+	for _, c := range there {
 		switch s := c.State.(*claimState).session; {
-		case gone[c]:
-			report(c, 0, driver.ErrGone)
 		case s.gone.Err() != nil:
 			report(c, 0, errors.Join(driver.ErrGone, errSessionGone))
+		case failure != nil:
+			report(c, 0, failure)
 		default:
 			report(c, s.expiry(), nil)
 		}
 	}
 }
 
-// confirm reads the keys of claims and returns those that are gone. What cannot be read
+// confirm reads the keys of claims, reports those that are gone and returns the others. What cannot be read
 // counts as there: it lives as long as the lease does. Where somebody waits behind a
-// claim it says so.
-func (b *backend) confirm(ctx context.Context, claims []*driver.Claim) (gone map[*driver.Claim]bool) {
-	gone = make(map[*driver.Claim]bool)
-	for part := range slices.Chunk(claims, claimsPerTxn) {
+// claim it says so. Claims that hold together read who is behind them less often, as each of them reads all of the others.
+func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) (there []*driver.Claim) {
+	all := b.confirmed.Add(1)%wantedEvery == 1
+	for len(claims) > 0 {
+		part := claims[:min(claimsPerTxn, len(claims))]
 		var reads []clientv3.Op
 		for _, c := range part {
 			cs := c.State.(*claimState)
-			fromOwn := inOrder(clientv3.SortAscend, clientv3.WithMinCreateRev(cs.rev), cs.enough(1))
-			reads = append(reads, clientv3.OpGet(cs.queue, fromOwn...))
+			read := clientv3.OpGet(cs.key)
+			if all || c.Weight >= c.Limit {
+				read = clientv3.OpGet(cs.queue, inOrder(clientv3.SortAscend, clientv3.WithMinCreateRev(cs.rev), cs.enough(1))...)
+			}
+			reads = append(reads, read)
 		}
 		resp, err := b.txn(ctx, nil, reads, nil)
 		if err != nil {
 			b.log.Debug("locker: holders not confirmed", "backend", backendName, "error", err)
-			return gone
+			break
 		}
 		for i, c := range part {
 			cs := c.State.(*claimState)
 			entries := parseAll(resp.Responses[i].GetResponseRange().Kvs)
 			if len(entries) == 0 || entries[0].key != cs.key || entries[0].rev != cs.rev {
-				gone[c] = true
-			} else if blocks(entries) && c.Wanted != nil {
+				report(c, 0, driver.ErrGone)
+				continue
+			}
+			there = append(there, c)
+			if blocks(entries) && c.Wanted != nil {
 				c.Wanted()
 			}
 		}
+		claims = claims[len(part):]
 	}
-	return gone
+	return append(there, claims...)
 }
 
 // blocks reports whether one of entries has to wait, even if nobody is ahead of the first.
@@ -87,18 +95,20 @@ func blocks(entries []entry) bool {
 }
 
 // renewSession renews the lease of s once. When the server has no such lease it ends the
-// session. After a renewal that was not answered every second one goes by a
-// connection of its own: a connection that a firewall has forgotten looks like a server
-// that has fallen silent, and the client keeps it until TCP gives up.
+// session. After a renewal that failed every second one goes by a connection of its own, to
+// each endpoint in turn: a connection that a firewall has forgotten looks like a server
+// that has fallen silent, and the client keeps it until TCP gives up. With a password one of the client's
+// connections has to live: it logs in by them first, for each stream.
 func (b *backend) renewSession(ctx context.Context, s *session) error {
 	patience := min(max(s.ttl/6, 300*time.Millisecond), 2*time.Second)
 	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), patience, errSilence)
 	defer cancel()
 	conn := b.client.ActiveConnection()
-	if silent := int(s.silent.Load()); silent%2 == 1 {
+	if failed := int(s.failed.Load()); failed%2 == 1 {
 		endpoints := b.client.Endpoints()
-		own, err := b.client.Dial(endpoints[silent/2%len(endpoints)])
+		own, err := b.client.Dial(endpoints[failed/2%len(endpoints)])
 		if err != nil {
+			s.failed.Add(1)
 			return err
 		}
 		defer own.Close()
@@ -109,13 +119,14 @@ func (b *backend) renewSession(ctx context.Context, s *session) error {
 	switch {
 	case err == nil && resp.TTL > 0:
 		s.sent.Store(int64(sent))
-		s.silent.Store(0)
+		s.failed.Store(0)
 		return nil
 	case err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound):
 		b.endSession(s)
 		return errSessionGone
-	case context.Cause(ctx) == errSilence:
-		s.silent.Add(1)
+	}
+	s.failed.Add(1)
+	if context.Cause(ctx) == errSilence {
 		b.subscription.restart()
 		return errSilence
 	}

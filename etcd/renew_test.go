@@ -16,6 +16,8 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -112,12 +114,112 @@ func TestWanted(t *testing.T) {
 	begin(t, other, claim(t.Name(), true))
 	queueHas(t, c, t.Name(), 3)
 	queueHas(t, c, t.Name()+"x", 2)
-	confirm()
+	for range wantedEvery {
+		confirm()
+	}
 	for i := range wanted {
 		if !wanted[i].Load() {
 			t.Errorf("%d was not told", i)
 		}
 	}
+}
+
+// TestReadersReadTheirOwnKey: those who hold together do not read all of their queue each time that they are confirmed.
+func TestReadersReadTheirOwnKey(t *testing.T) {
+	t.Parallel()
+	var keys atomic.Int64
+	b := driverOf(t, dialThrough(t, servers.SharedEtcd(t).Addr(), func(_ context.Context, _ string, _, reply any, do func(any) error) error {
+		err := do(reply)
+		if txn, ok := reply.(*pb.TxnResponse); ok && err == nil {
+			for _, r := range txn.Responses {
+				keys.Add(int64(len(r.GetResponseRange().GetKvs())))
+			}
+		}
+		return err
+	}, nil))
+	const readers = 20
+	var held []*driver.Claim
+	for range readers {
+		c := claimOf(t.Name(), 1, driver.All)
+		take(t, b, c)
+		held = append(held, c)
+	}
+	keys.Store(0)
+	for range wantedEvery {
+		if gone := lost(t, b, held...); len(gone) > 0 {
+			t.Errorf("%d are gone", len(gone))
+		}
+	}
+	if n, most := keys.Load(), int64(readers*(wantedEvery-1)+readers*(readers+1)/2); n > most {
+		t.Errorf("%d readers read %d keys in %d confirmations, want %d at most", readers, n, wantedEvery, most)
+	}
+}
+
+// TestLossIsToldBeforeRenewal: who has lost its key is told although a renewal hangs.
+func TestLossIsToldBeforeRenewal(t *testing.T) {
+	t.Parallel()
+	told, overdue := make(chan struct{}), time.After(time.Minute)
+	c := dialThrough(t, servers.SharedEtcd(t).Addr(), nil, func(method string) error {
+		if strings.HasSuffix(method, "/LeaseKeepAlive") {
+			select {
+			case <-told:
+			case <-overdue:
+				t.Error("not told before the renewal has ended")
+			}
+		}
+		return nil
+	})
+	b := driverOf(t, c)
+	held := hold(t, b, t.Name())
+	_, err := c.Delete(t.Context(), keysOf(t, c, t.Name())[0])
+	must(t, err)
+	renewalIsDue(b)
+	b.Renew(t.Context(), []*driver.Claim{held}, func(_ *driver.Claim, _ driver.Instant, err error) {
+		if !errors.Is(err, driver.ErrGone) {
+			t.Errorf("report: %v, want ErrGone", err)
+		}
+		close(told)
+	})
+}
+
+// renewalIsDue has the next Renew of b renew its session.
+func renewalIsDue(b *backend) {
+	s := b.session.Load()
+	s.sent.Store(int64(b.clock.Now().Add(-s.ttl / 2)))
+}
+
+// TestFailedRenewalIsTold: while renewals fail it is not known until when a claim holds, and the report says why.
+func TestFailedRenewalIsTold(t *testing.T) {
+	t.Parallel()
+	var fails atomic.Bool
+	c := dialThrough(t, servers.SharedEtcd(t).Addr(), nil, func(method string) error {
+		if fails.Load() && strings.HasSuffix(method, "/LeaseKeepAlive") {
+			return rpctypes.ErrGRPCNoLeader
+		}
+		return nil
+	})
+	b := driverOf(t, c)
+	held := hold(t, b, t.Name())
+	for _, fail := range []bool{true, false} {
+		fails.Store(fail)
+		renewalIsDue(b)
+		eventually.Is(t, "the report", func() (as bool) { // a late machine may have no answer
+			b.Renew(t.Context(), []*driver.Claim{held}, func(_ *driver.Claim, until driver.Instant, err error) {
+				as = fail && errors.Is(err, rpctypes.ErrNoLeader) && until == 0 || !fail && err == nil && until > b.clock.Now()
+			})
+			return as
+		})
+	}
+}
+
+// TestRenewalAtEveryEndpoint: an endpoint that refuses connections does not keep renewals from the others.
+func TestRenewalAtEveryEndpoint(t *testing.T) {
+	t.Parallel()
+	b := driverOf(t, dial(t, "127.0.0.1:1", servers.SharedEtcd(t).Addr()))
+	hold(t, b, t.Name())
+	s := b.session.Load()
+	s.failed.Store(1) // the next goes to the first endpoint, by a connection of its own
+	eventually.Is(t, "a renewal", func() bool { return b.renewSession(t.Context(), s) == nil })
 }
 
 // TestRenewalCountsFromSending: an answer that was long on its way does not stretch

@@ -110,13 +110,14 @@ func (b *backend) explain(err error) error {
 // answered reports whether err is the answer of a server that has dealt with the
 // request, so that no effect of it can follow. What etcd calls unavailable
 // (timeouts, a change of the leader) may still come to pass, except that a server
-// without a leader has not taken it at all.
+// without a leader has not taken it at all. What explain was told is the answer to another request.
 func answered(err error) bool {
 	var e rpctypes.EtcdError
-	return errors.As(err, &e) && (e.Code() != codes.Unavailable || errors.Is(err, rpctypes.ErrNoLeader))
+	return errors.As(err, &e) && !errors.Is(err, errSilence) && (e.Code() != codes.Unavailable || errors.Is(err, rpctypes.ErrNoLeader))
 }
 
-// refused reports whether no repetition will mend err, of a request.
+// refused reports whether no repetition will mend err, of a request. A precondition that fails may hold later:
+// that the cluster has begun ("not capable"), or that its member is no learner.
 func refused(err error) bool {
 	var e rpctypes.EtcdError
 	code := status.Code(err)
@@ -124,7 +125,7 @@ func refused(err error) bool {
 		code = e.Code()
 	}
 	switch code {
-	case codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument, codes.Unimplemented, codes.FailedPrecondition:
+	case codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument, codes.Unimplemented:
 		return !errors.Is(err, rpctypes.ErrAuthOldRevision) // the permissions have changed meanwhile
 	}
 	return false

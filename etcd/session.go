@@ -28,7 +28,7 @@ type session struct {
 	barrier string        // the barrier's key
 	passed  atomic.Int64  // the barrier's modification revision, as it was seen last
 	sent    atomic.Int64  // when the last renewal that was answered was sent, an Instant
-	silent  atomic.Int64  // renewals without an answer in a row
+	failed  atomic.Int64  // renewals that failed in a row
 
 	gone context.Context // ends when the server said that the lease is gone
 	end  context.CancelFunc

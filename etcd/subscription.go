@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -24,6 +25,8 @@ type subscription struct {
 	life context.Context // of the stream
 	end  context.CancelFunc
 	kept *watch // for the next use
+
+	confirmed atomic.Int64 // watches, by the server
 }
 
 // watch is one watch at the server, of a key or of a whole queue, from the revision of its creation on:
@@ -57,8 +60,8 @@ func (b *backend) watch(key string) *watch {
 	return w
 }
 
-// receive passes on what the server tells, until ctx ends. When the watch fails or the server does not
-// confirm it, it ends the stream.
+// receive passes on what the server tells, until ctx ends. When the watch fails or the server is silent before it has
+// confirmed it, it ends the stream.
 func (b *backend) receive(ctx context.Context, end context.CancelFunc, w *watch) {
 	opts := []clientv3.OpOption{clientv3.WithCreatedNotify()}
 	if strings.HasSuffix(w.key, mark) {
@@ -69,11 +72,13 @@ func (b *backend) receive(ctx context.Context, end context.CancelFunc, w *watch)
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(b.life, cancel)()
-	silence := time.AfterFunc(b.patience, end)
-	defer silence.Stop()
+	unanswered, answer := context.WithCancel(watching)
+	defer answer()
+	go b.endIfSilent(unanswered, end)
 	for r := range b.client.Watch(watching, w.key, opts...) { // which waits for the server
-		silence.Stop()
+		answer()
 		if r.Created {
+			b.subscription.confirmed.Add(1)
 			context.AfterFunc(ctx, cancel)
 		}
 		select {
@@ -86,10 +91,34 @@ func (b *backend) receive(ctx context.Context, end context.CancelFunc, w *watch)
 	}
 }
 
-// unwatch ends the use of w, and keeps it for a while instead of the one that was kept before.
+// endIfSilent waits until a watch is answered and ends unanswered, and ends the stream when the server confirms none for
+// as long as patience lasts: the client asks for one after the other.
+func (b *backend) endIfSilent(unanswered context.Context, end context.CancelFunc) {
+	for seen := b.subscription.confirmed.Load(); ; {
+		select {
+		case <-unanswered.Done():
+			return
+		case <-time.After(b.patience):
+		}
+		now := b.subscription.confirmed.Load()
+		if now == seen {
+			end()
+			return
+		}
+		seen = now
+	}
+}
+
+// unwatch ends the use of w, and keeps it for a while instead of the one that was kept before, unless it has ended.
 func (sub *subscription) unwatch(w *watch) {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
+	select {
+	case <-w.ended:
+		w.stop()
+		return
+	default:
+	}
 	if sub.kept != nil {
 		sub.kept.stop()
 	}

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -228,4 +229,59 @@ func TestEventsOfOneRevision(t *testing.T) {
 	if !v.apply(cs, []*clientv3.Event{deleted("x#a", 7), deleted("x#b", 7)}) || v.rev != 7 {
 		t.Errorf("not granted although both are gone: %+v", v)
 	}
+}
+
+// TestManyWatches: the server confirms one watch after the other, and all of them together take longer than one may.
+func TestManyWatches(t *testing.T) {
+	t.Parallel()
+	var confirmed int
+	for range 3 { // a machine that is late is as if the server were silent
+		if confirmed = manyWatches(t); confirmed == 150 {
+			return
+		}
+	}
+	t.Errorf("%d of 150 watches were confirmed", confirmed)
+}
+
+// manyWatches begins 150 watches at once over a slow network and returns how many are confirmed until one ends.
+func manyWatches(t *testing.T) (confirmed int) {
+	p := front(t, servers.SharedEtcd(t).Addr())
+	b := driverOf(t, dial(t, p.Addr()))
+	b.patience = 5 * time.Second
+	p.Delay(0, 60*time.Millisecond)
+	defer p.Heal()
+	var all []*watch
+	for i := range 150 {
+		all = append(all, b.watch(fmt.Sprint(t.Name(), i)))
+	}
+	defer func() {
+		for _, w := range all {
+			w.stop()
+		}
+	}()
+	for _, w := range all {
+		select {
+		case <-w.told:
+			confirmed++
+		case <-w.ended:
+			return confirmed
+		}
+	}
+	return confirmed
+}
+
+// TestEndedWatchIsNotKept: a watch that ended with its stream is not used again when another stream has begun.
+func TestEndedWatchIsNotKept(t *testing.T) {
+	t.Parallel()
+	b := driverOf(t, dial(t, servers.SharedEtcd(t).Addr()))
+	ended := b.watch(t.Name())
+	b.subscription.restart()
+	other := b.watch(t.Name() + "2")
+	b.subscription.unwatch(ended)
+	again := b.watch(t.Name())
+	if r := soon(t, "the watch", again.told); !r.Created || again == ended {
+		t.Errorf("it said first: %+v", r)
+	}
+	b.subscription.unwatch(again)
+	b.subscription.unwatch(other)
 }
