@@ -49,6 +49,9 @@ func (d *backend) try(ctx context.Context, st *claimState) (g driver.Grant, err 
 		if err := d.Abandon(ctx, st.claim); err != nil { // what there is of it from before
 			return g, err
 		}
+		if st.hangups >= 5 {
+			return g, errTooLong
+		}
 		alone, err := d.join(st, id)
 		if err != nil {
 			return g, err
@@ -76,9 +79,7 @@ func (d *backend) join(st *claimState, id int64) (alone bool, err error) {
 		}
 	}
 	if errors.Is(err, zk.ErrConnectionClosed) && len(st.queue) >= 1<<10 {
-		if st.hangups++; st.hangups == 5 {
-			err = errTooLong
-		}
+		st.hangups++
 	}
 	if err != nil {
 		st.asked = !isRefusal(err)
@@ -155,7 +156,7 @@ func (d *backend) grant(st *claimState) (g driver.Grant, err error) {
 	}
 	id, until := d.state()
 	if until.Sub(d.clock.Now()) < d.ttl*3/8 { // a long wait, during which the leader has not been asked anything
-		if _, err := d.conn.Sync("/"); err != nil {
+		if err := d.confirm(); err != nil {
 			return g, err
 		}
 		id, until = d.state()

@@ -2,8 +2,10 @@ package zookeeper
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker/internal/eventually"
@@ -76,6 +78,17 @@ func TestLingerOfOneThatIsGone(t *testing.T) {
 	op.length(n, 1)
 
 	n = name(t)
+	lingerFor(n, time.Millisecond)
+	viewer := raw(t, []string{z.Addr()})
+	eventually.Is(t, "no time to be left", func() bool {
+		all, err := viewer.Look(within(t, time.Minute), n)
+		if err != nil || len(all) != 1 || !all[0].Held || all[0].Left < 0 {
+			t.Fatalf("look: %+v, %v", all, err)
+		}
+		return all[0].Left == 0
+	})
+
+	n = name(t)
 	lingerFor(n, time.Second)
 	b := raw(t, []string{z.Addr()})
 	c := claim(n)
@@ -108,4 +121,28 @@ func TestLingerWhoseReplyIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	op.length(c.Name, 0)
+}
+
+// A Locker that was closed is not kept in memory until the names that it keeps taken are free.
+func TestLingerIsForgottenByClose(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, n := console(t, z.Addr()), name(t)
+	kept := func() weak.Pointer[backend] {
+		d, _, err := connect(within(t, time.Minute), []string{z.Addr()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := claim(n)
+		take(t, d, c)
+		if err := d.Linger(within(t, time.Minute), c, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		locktest.Close(t, d.Close)
+		return weak.Make(d)
+	}()
+	eventually.Is(t, "the Locker to be forgotten", func() bool {
+		runtime.GC()
+		return kept.Value() == nil
+	})
+	op.length(n, 1)
 }

@@ -23,7 +23,8 @@ func (h hosts) Len() int                    { return len(h.servers) }
 func (h hosts) Connected()                  {}
 
 // Next also says whether the library should fail the calls that wait for a connection, pause for
-// a second, and look whether it was closed. It should after thirty rounds, ten seconds; before that dial pauses.
+// a second, and look whether it was closed. It should after thirty rounds, ten seconds if there is one server, which
+// refuses at once; before that dial pauses.
 func (h hosts) Next() (server string, pause bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +126,9 @@ func (c *connection) next() error {
 	}
 	c.frame = 4 + int(length)
 	if !c.opened {
-		c.late.Stop()
+		if !c.late.Stop() {
+			return errLate // which the session has been told
+		}
 		timeout, id := binary.BigEndian.Uint32(head[8:]), binary.BigEndian.Uint64(head[12:])
 		c.session.opened(c, int64(id), time.Duration(timeout)*time.Millisecond)
 		return nil
@@ -137,9 +140,9 @@ func (c *connection) next() error {
 	return nil
 }
 
-// leaderOps are the operations for which a server has to ask its leader: create, delete, set data, sync, multi, and
+// leaderOps are the operations for which the leader has to ask a majority: create, delete, set data, multi, and
 // create a container.
-var leaderOps = []uint32{1, 2, 5, 9, 14, 19}
+var leaderOps = []uint32{1, 2, 5, 14, 19}
 
 const opSetWatches = 101
 

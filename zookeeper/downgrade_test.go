@@ -1,10 +1,12 @@
 package zookeeper
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -65,6 +67,28 @@ func TestLightenPermits(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn.Granted(t, patience)
+}
+
+// The answer to a request to become lighter is lost, and then the node is deleted by hand, before or after it was looked for.
+func TestLightenWhoseReplyIsLostAndDeletionByHand(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, p := console(t, z.Addr()), front(t, z.Addr())
+	d := raw(t, []string{p.Addr()})
+	for _, looked := range []bool{false, true} {
+		c := claim(name(t))
+		take(t, d, c)
+		p.SwallowReply(carries(opMulti), 0)
+		if err := d.Lighten(within(t, time.Minute), c, 1); err == nil {
+			t.Fatal("lighten without a reply")
+		}
+		if looked {
+			if err := renewed(t, d, c); err != nil {
+				t.Fatalf("renew: %v", err)
+			}
+		}
+		op.delete(op.nodeOf(c))
+		eventually.Is(t, "the holder to be told", func() bool { return errors.Is(renewed(t, d, c), driver.ErrGone) })
+	}
 }
 
 // The answer to a request to become lighter is lost: whatever is asked for next finds out what came of it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 )
@@ -137,6 +138,41 @@ func freed(ctx context.Context, lock *locker.Lock) error {
 		return nil
 	}
 	return err
+}
+
+// A leader that is cut off from the others goes on answering for a while, also a sync. That lengthens nobody's session: the
+// others may have elected another leader.
+func TestLeaderCutOffConfirmsNothing(t *testing.T) {
+	e := ensemble.beside(t)
+	ctx := within(t, 5*time.Minute)
+	if err := e.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	leader, err := e.Leader(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := raw(t, []string{leader.Addr()}, locker.WithTTL(5*time.Second))
+	c := claim(name(t))
+	take(t, d, c)
+	for _, z := range e.Members {
+		if z != leader {
+			if err := z.Pause(); err != nil {
+				t.Fatal(err)
+			}
+			defer z.Resume()
+		}
+	}
+	paused := d.clock.Now()
+	eventually.Is(t, "the leader to give up", func() bool {
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		d.Renew(short, []*driver.Claim{c}, func(*driver.Claim, driver.Instant, error) {})
+		return d.disconnected()
+	})
+	if _, until := d.state(); until > paused.Add(d.granted()) {
+		t.Errorf("the session lives until %v after what the others can have heard", until.Sub(paused.Add(d.granted())))
+	}
 }
 
 // With two of three members gone nothing is granted, calls end by their ctx, and

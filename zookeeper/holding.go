@@ -18,7 +18,7 @@ import (
 func (d *backend) Renew(ctx context.Context, all []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	_, err := d.usable(ctx, true)
 	if _, until := d.state(); err == nil && until.Sub(d.clock.Now()) < d.ttl*2/3 {
-		_, err = d.conn.Sync("/")
+		err = d.confirm()
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -26,8 +26,8 @@ func (d *backend) Renew(ctx context.Context, all []*driver.Claim, report func(*d
 		wg.Go(func() {
 			st, err := c.State.(*claimState), err
 			if err == nil && st.mu.TryLock() { // otherwise its node is being replaced, or another Renew asks
-				if st.node != "" && (st.news == nil || len(st.news) > 0) {
-					_, _, st.news, err = d.conn.GetW(st.node)
+				if st.news == nil || len(st.news) > 0 {
+					st.news, err = d.watchOwn(ctx, st)
 				}
 				st.mu.Unlock()
 			}
@@ -41,6 +41,25 @@ func (d *backend) Renew(ctx context.Context, all []*driver.Claim, report func(*d
 		})
 	}
 	wg.Wait()
+}
+
+// confirm has a majority of the servers agree to a transaction that changes nothing. A sync would not do: a leader
+// that has been deposed, and does not know it yet, answers that alone.
+func (d *backend) confirm() error {
+	_, err := d.conn.Multi(&zk.CheckVersionRequest{Path: d.base, Version: -1})
+	return err
+}
+
+// watchOwn watches the holder's node. It leaves st.node, which others read, as it is.
+func (d *backend) watchOwn(ctx context.Context, st *claimState) (news <-chan zk.Event, err error) {
+	node, err := d.locate(ctx, st)
+	if err == nil && node == "" {
+		err = zk.ErrNoNode
+	}
+	if err == nil {
+		_, _, news, err = d.conn.GetW(node)
+	}
+	return news, err
 }
 
 // Release removes the holder's node.
@@ -71,7 +90,13 @@ func (d *backend) held(ctx context.Context, c *driver.Claim) (*claimState, error
 func (d *backend) Linger(ctx context.Context, c *driver.Claim, dur time.Duration) error {
 	st, err := d.replace(ctx, c, 0, func(e *entry) { e.linger = dur })
 	if err == nil {
-		time.AfterFunc(dur, func() { _ = d.remove(st.node) })
+		over, cancel := context.WithTimeout(d.life, dur)
+		context.AfterFunc(over, func() {
+			cancel()
+			if d.life.Err() == nil {
+				_ = d.remove(st.node)
+			}
+		})
 	}
 	return failed(st.queue, err)
 }
@@ -127,12 +152,7 @@ func (d *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	return failed(st.queue, err)
 }
 
-// find waits for a connection and returns the session's id. It looks for the claim's node by its ID, unless its path is
-// known.
-//
-// No request of an earlier connection can be carried out after the sync: a server closes the
-// session's earlier connection when it takes a new one, a leader refuses what comes from the
-// server that the session has left, and what was taken before is ahead of the sync.
+// find waits for a connection and returns the session's id. It looks for the claim's node, unless its path is known.
 func (d *backend) find(ctx context.Context, st *claimState) (id int64, err error) {
 	id, err = d.usable(ctx, true)
 	if err != nil || st.node != "" {
@@ -140,13 +160,27 @@ func (d *backend) find(ctx context.Context, st *claimState) (id int64, err error
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	st.node, err = d.locate(ctx, st)
+	return id, err
+}
+
+// locate returns the path of the claim's node, "" if there is none. It looks for it by its ID, unless that is known.
+//
+// No request of the session's earlier connections can be carried out after the sync: a server closes the
+// session's earlier connection when it takes a new one, a leader refuses what comes from the
+// server that the session has left, and what was taken before is ahead of the sync. What a session that was given up
+// still asked for ends with that session.
+func (d *backend) locate(ctx context.Context, st *claimState) (node string, err error) {
+	if st.node != "" {
+		return st.node, nil
+	}
 	children, err := d.listNow(ctx, st.queue)
 	for _, child := range children {
 		if strings.HasPrefix(child, st.claim.ID+"-") {
-			st.node = st.queue + "/" + child
+			node = st.queue + "/" + child
 		}
 	}
-	return id, err
+	return node, err
 }
 
 // listNow returns the children of path, as they are now and not as they were when a server that lags behind its leader

@@ -29,11 +29,14 @@ func (d *backend) Look(ctx context.Context, name string) (all []driver.Position,
 			Name: name, ID: e.id, Owner: string(data), Weight: e.weight, Limit: e.limit,
 			Held: e.granted(), Since: time.UnixMilli(stat.Ctime),
 		}
+		if e.linger > 0 {
+			p.Left = max(0, time.Until(p.Since.Add(e.linger)))
+		}
 		if p.Held {
 			p.Token = cmp.Or(e.czxid, stat.Czxid) << spareBits
-		}
-		if e.linger > 0 {
-			p.Left = time.Until(p.Since.Add(e.linger))
+			if e.seq > 0 || e.czxid > 0 {
+				p.Since = time.Time{} // others may have been ahead when it joined, or the node is not its first
+			}
 		}
 		all = append(all, p)
 	}

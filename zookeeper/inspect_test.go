@@ -55,6 +55,10 @@ func TestLookNamesEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn.Granted(t, patience)
+	all, err = d.Look(within(t, time.Minute), n)
+	if err != nil || len(all) != 1 || !all[0].Held || !all[0].Since.IsZero() {
+		t.Errorf("look at who has waited: %+v, %v", all, err)
+	}
 	eventually.Is(t, "the holder to be told", func() bool { return renewed(t, d, h) != nil })
 	release(t, d, w)
 	for one := range d.Names(within(t, time.Minute), n) {

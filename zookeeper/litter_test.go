@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // The servers remove empty queues; sequence numbers start again, tokens do not.
@@ -76,6 +78,45 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 	if err := lock.Release(context.Background()); err != nil {
 		t.Error(err)
 	}
+}
+
+// Who waits again and again for a short time behind one who holds for long leaves nothing in the library.
+func TestCancelledWaitersShareWatch(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, d, holder := console(t, z.Addr()), raw(t, []string{z.Addr()}), raw(t, []string{z.Addr()})
+	h := claim(name(t))
+	take(t, holder, h)
+	channels := func() (n int) { // that the library keeps
+		for all := reflect.ValueOf(d.conn).Elem().FieldByName("watchers").MapRange(); all.Next(); {
+			n += all.Value().Len()
+		}
+		return n
+	}
+	watches := func() (n int) {
+		d.watched.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	for range 10 {
+		ctx, cancel := context.WithCancel(within(t, time.Minute))
+		c := claim(h.Name)
+		turn := begin(ctx, d, c)
+		op.nodeOf(c)
+		stillWaits(t, turn, d)
+		cancel()
+		<-turn.Done
+		if err := d.Abandon(within(t, time.Minute), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := channels(); n > 1 {
+		t.Errorf("the library keeps %d channels", n)
+	}
+	c := claim(h.Name)
+	turn := waiting(t, op, d, c)
+	release(t, holder, h)
+	turn.Granted(t, patience)
+	release(t, d, c)
+	eventually.Is(t, "the watch to be forgotten", func() bool { return watches() == 0 })
 }
 
 // There is no way to forget a watch but to end it: waiters that gave up, and

@@ -64,6 +64,29 @@ func TestManyLongNamesOnServerWithSmallBuffer(t *testing.T) {
 	}
 }
 
+// The reply to the last request is lost before a name counts as too long. What it has made is removed.
+func TestLastRequestOfLongNameWhoseReplyIsLost(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, p := console(t, z.Addr()), front(t, z.Addr())
+	d := raw(t, []string{p.Addr()})
+	c := claim(name(t) + strings.Repeat("x", 1000))
+	st := &claimState{claim: c, queue: d.queuePath(c.Name), hangups: 4}
+	c.State = st
+	plantQueue(t, op, c.Name)
+	p.SwallowReply(carries(opMulti), 0)
+	_, err := d.try(within(t, time.Minute), st)
+	if !isRefusal(err) {
+		_, err = d.try(within(t, time.Minute), st)
+	}
+	if !errors.Is(err, errTooLong) {
+		t.Errorf("acquire: %v", err)
+	}
+	if err := d.Abandon(within(t, time.Minute), c); err != nil {
+		t.Fatal(err)
+	}
+	op.length(c.Name, 0)
+}
+
 // A name that is too long for the server is refused, and soon: there is nothing to wait for.
 func TestNameThatIsTooLongForTheServer(t *testing.T) {
 	beside(t)

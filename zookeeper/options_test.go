@@ -21,6 +21,7 @@ func TestOptionsThatCannotBeHonoured(t *testing.T) {
 		"connect string": {servers: []string{"a:1,b:2"}},
 		"chroot":         {opt: WithChroot("app")},
 		"chroot end":     {opt: WithChroot("/app/")},
+		"chroot within":  {opt: WithChroot("/locker/orders")},
 		"empty ACL":      {opt: WithACL()},
 		"nil TLS":        {opt: WithTLS(nil)},
 		"TTL":            {opt: locker.WithTTL(0)},

@@ -192,6 +192,22 @@ func TestRestartWithHolderAndWaiter(t *testing.T) {
 	}
 }
 
+// The server comes back empty, or with less than the Locker has seen.
+func TestServerThatComesBackEmpty(t *testing.T) {
+	beside(t)
+	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
+	l := open(t, []string{z.Addr()}, locker.WithTTL(12*time.Second))
+	for range 20 { // more than what it takes to open sessions, of which a server knows that comes back empty
+		if !uses(t, l, "x") {
+			return
+		}
+	}
+	if err := z.RestartEmpty(within(t, 3*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	uses(t, l, "x")
+}
+
 // Cut again and again, more often than the library's event channel holds.
 func TestManyDisconnects(t *testing.T) {
 	beside(t)

@@ -225,11 +225,29 @@ func (d *backend) waitFor(ctx context.Context, st *claimState, e entry, look tim
 	if e.id == e.node {
 		d.log.Warn("zookeeper: waiting for a node that is none of this version's claims", "node", node)
 	}
-	_, stat, news, err := d.conn.GetW(node)
+	stat, news, err := d.watch(node)
 	if err != nil || stat.Version > 0 {
 		return err == nil, err
 	}
 	return false, d.wait(ctx, st, news, look)
+}
+
+// watch returns the Stat of a node and a channel that tells of its next change. All who watch the node share the channel:
+// the library keeps each that it makes until then, also when nobody waits for it any more.
+func (d *backend) watch(node string) (stat *zk.Stat, news <-chan zk.Event, err error) {
+	if shared, ok := d.watched.Load(node); ok {
+		_, stat, err = d.conn.Get(node)
+		return stat, shared.(<-chan zk.Event), err
+	}
+	_, stat, news, err = d.conn.GetW(node)
+	if err == nil {
+		d.watched.Store(node, news)
+		go func() {
+			<-news // others are told when it is closed, at once
+			d.watched.CompareAndDelete(node, news)
+		}()
+	}
+	return stat, news, err
 }
 
 // wait waits for news, or those of the claim's own node, or until it is time to look.

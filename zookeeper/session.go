@@ -82,23 +82,32 @@ func (s *session) set(change func()) {
 }
 
 // opened records that a server has answered the request to open the session or to go on with
-// it. An id of 0 means that the session has expired.
+// it. An id of 0 means that the session has expired. A majority has agreed to a new one. To go on with one the leader
+// has agreed at once, as if it had answered long ago, but that it was the leader is certain after the next write only.
 func (s *session) opened(c *connection, id int64, timeout time.Duration) {
 	s.set(func() {
-		if id != s.id {
+		another := id != s.id
+		if another {
 			s.log.Info("zookeeper: another session, none if it is 0", "id", fmt.Sprintf("%#x", uint64(id)), "timeout", timeout)
 			s.id, s.givenUp, s.zxid = id, false, 0
 		}
 		c.opened, s.failures, s.later = true, 0, nil
-		if id != 0 {
-			s.connected, s.timeout, s.sure = true, timeout, c.began // opening always goes to the leader
+		if id == 0 {
+			return
+		}
+		s.connected, s.timeout = true, timeout
+		if another {
+			s.sure = c.began
+		} else {
+			s.later = []request{{sent: c.began, answered: c.began.Add(-timeout)}}
 		}
 	})
 }
 
 // closed records that a connection is over, or was not made if c is nil. If a server did not open the session, and
 // it may have expired by now, it is given up: as long as we came back to it, a server that hears us but is not
-// heard would keep it alive, and so all that is locked in it.
+// heard would keep it alive, and so all that is locked in it. If none does, they may have come back with less than we have
+// seen, from a backup or empty, and take nobody who tells them so.
 func (s *session) closed(c *connection, err error) {
 	s.set(func() {
 		s.failure = err
@@ -108,8 +117,12 @@ func (s *session) closed(c *connection, err error) {
 			return
 		}
 		s.failures++
-		if err == errLate && s.clock.Now() >= s.sure.Add(s.timeout) {
-			s.givenUp = true
+		if s.clock.Now() < s.sure.Add(s.timeout) {
+			return
+		}
+		s.givenUp = s.givenUp || err == errLate
+		if s.failures >= 3*len(s.servers) {
+			s.zxid = 0
 		}
 	})
 }
@@ -157,7 +170,8 @@ type request struct {
 // The leader ends a session when it has not heard of it for the timeout. A follower answers reads without it, and
 // tells it only with its next heartbeat, once in half a tick, for whom it heard; cut off from the leader it goes on
 // answering for several ticks. So a request counts only when the leader has answered another one that was sent so much
-// later that the heartbeat had gone through before: both go the same way, one after the other.
+// later that the heartbeat had gone through before: both go the same way, one after the other. It has to be one to which
+// a majority has agreed: a leader that is cut off goes on answering, too, while the others elect another.
 func (s *session) answered(c *connection, zxid int64, well bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,6 +53,22 @@ func TestExpiryCountsWhatTheLeaderKnows(t *testing.T) {
 	}
 }
 
+// A leader that is cut off from a majority goes on with sessions, and does not answer a write.
+func TestExpiryOfSessionThatIsGoneOnWith(t *testing.T) {
+	s := expiring()
+	s.changed, s.id = make(chan struct{}), 7
+	s.newest.began = 5 * sec
+	s.opened(s.newest, 7, 10*time.Second)
+	s.exchange(false, 9*sec, 9*sec)
+	if got := s.until(); got != 10*sec {
+		t.Errorf("without a write the end is at %v", got)
+	}
+	s.exchange(true, 9*sec, 9*sec)
+	if got := s.until(); got != 15*sec {
+		t.Errorf("after a write the end is at %v", got)
+	}
+}
+
 func TestExpiryForgetsWhatIsWorthNothing(t *testing.T) {
 	s := expiring()
 	for i := range driver.Instant(100_000) {

@@ -1,6 +1,8 @@
 package zookeeper
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -217,4 +219,19 @@ func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 			stat.EphemeralOwner, stat.Czxid, g.Token>>spareBits, err)
 	}
 	release(t, d, c)
+}
+
+// The answer comes just after its time was over: the connection is not in use.
+func TestSessionOpenedTooLate(t *testing.T) {
+	ours, server := net.Pipe()
+	defer server.Close()
+	s := &session{clock: locker.SystemClock(), log: discard, changed: make(chan struct{})}
+	c := &connection{Conn: ours, session: s}
+	c.in = bufio.NewReader(bytes.NewReader(protocolFrame(t, int32(0), int32(4000), int64(7), make([]byte, 20))))
+	over := make(chan struct{})
+	c.late = time.AfterFunc(0, func() { c.fail(errLate); close(over) })
+	<-over
+	if n, err := c.Read(make([]byte, 4)); !errors.Is(err, errLate) || s.connected {
+		t.Errorf("read %d bytes, %v; connected: %v", n, err, s.connected)
+	}
 }

@@ -27,6 +27,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,11 +47,15 @@ type settings struct {
 type credential struct{ scheme, data string }
 
 // WithChroot puts all nodes below a path, which is made if it is not there. Lockers
-// with different paths have nothing to do with each other.
+// with different paths have nothing to do with each other. No element of a path may be
+// "locker": below one of that name are the queues of another Locker.
 func WithChroot(chroot string) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		if !strings.HasPrefix(chroot, "/") || path.Clean(chroot) != chroot {
 			return fmt.Errorf("chroot %q is not a path like /app", chroot)
+		}
+		if slices.Contains(strings.Split(chroot, "/"), "locker") {
+			return fmt.Errorf("chroot %q has an element that is called locker, below which are other Lockers' queues", chroot)
 		}
 		s.chroot = strings.TrimSuffix(chroot, "/")
 		return nil
@@ -149,6 +154,8 @@ type backend struct {
 	base  string        // path of the queues
 	based atomic.Bool   // it is there, and who is here may use what is made with the ACL
 	ttl   time.Duration // how long the session lives, or the TTL if that is less
+
+	watched sync.Map // path of a node to the channel of its next change; see watch
 }
 
 func (d *backend) Traits() driver.Traits {
