@@ -14,22 +14,24 @@ import (
 
 // C is what a running case works with.
 type C struct {
-	tb     testing.TB
-	b      *Backend
-	h      *Harness
-	cs     *testCase
-	kind   *kind   // nil if it does not matter
-	own    options // of those whom the case is about
-	other  options // of the others who want the name
-	late   *lateness.Meter
-	id     string
-	ctx    context.Context // ends before the watchdog ends the case
-	cancel context.CancelFunc
-	seed   uint64
-	begun  time.Time
-	end    time.Time // of ctx, if this machine is not late
-	x      string    // the name that the case is about
-	token  int64     // the greatest that rises has seen
+	tb      testing.TB
+	b       *Backend
+	h       *Harness
+	cs      *testCase
+	kind    *kind   // nil if it does not matter
+	own     options // of those whom the case is about
+	other   options // of the others who want the name
+	late    *lateness.Meter
+	id      string
+	ctx     context.Context // ends before the watchdog ends the case
+	opening context.Context // the same with a deadline, for opening a client
+	cancel  context.CancelFunc
+	seed    uint64
+	begun   time.Time
+	end     time.Time     // of ctx, if this machine is not late
+	long    time.Duration // a wait for a grant that says that there is none, on a machine that is mostly on time
+	x       string        // the name that the case is about
+	token   int64         // the greatest that rises has seen
 
 	mu        sync.Mutex
 	closed    bool
@@ -61,7 +63,7 @@ func (c *C) open(opts ...locker.Option) *client {
 }
 
 func (c *C) tryOpen(opts ...locker.Option) (*client, error) {
-	inner, err := c.h.open(c.ctx, lasting(opts)...)
+	inner, err := c.h.open(c.opening, lasting(opts)...)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +78,7 @@ func lasting(opts []locker.Option) []locker.Option {
 // openLocker opens a client whose Locker the case can use, without Harness.OpenClient.
 func (c *C) openLocker(opts ...locker.Option) *client {
 	c.tb.Helper()
-	l, err := c.h.Open(c.ctx, lasting(opts)...)
+	l, err := c.h.Open(c.opening, lasting(opts)...)
 	c.must(err, "open")
 	if c.b.wrap != nil {
 		l = c.b.wrap(l)
@@ -89,7 +91,7 @@ func (c *C) openLocker(opts ...locker.Option) *client {
 // openLink opens a client that can be cut off.
 func (c *C) openLink(opts ...locker.Option) *client {
 	c.tb.Helper()
-	inner, link, err := c.h.openLink(c.ctx, lasting(opts)...)
+	inner, link, err := c.h.openLink(c.opening, lasting(opts)...)
 	c.must(err, "open over a link")
 	c.mu.Lock()
 	c.heals = append(c.heals, link.Heal)

@@ -79,7 +79,7 @@ var atLeastCases = []*testCase{
 			ch.ask(order{Do: "acquire", Name: c.x, AtLeast: d}).must("acquire")
 			t.acquired()
 			if r := ch.ask(order{Do: "release", Name: c.x}).answer(); r.Err != "" {
-				if time.Since(t.granted) < c.b.TTL/2 { // after that it may be lost by a child that stood still
+				if time.Since(t.begun) < c.b.TTL/2 { // after that it may be lost by a child that stood still
 					c.errorf("release: %s", r.Err)
 				}
 				c.tooSlow()

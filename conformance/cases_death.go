@@ -73,7 +73,10 @@ var deathCases = []*testCase{
 			p := b.queue(c.x, c.own...)
 			next := c.waiter(c.other...)
 			c.release(h)
-			p.held(soon)
+			for c.next([]*pending{p, next}); !p.finished(); c.next([]*pending{p, next}) { // it came too late for its turn
+				c.release(next.held(0))
+				next = c.waiter(c.other...)
+			}
 			b.link.Freeze()
 			c.release(next.freedBy(time.Now()))
 		}),

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 // must ends the case with a failure if err is not nil.
@@ -23,6 +22,16 @@ func (c *C) must(err error, format string, args ...any) {
 	default:
 		c.fatalf(format+": %v", append(args, err)...)
 	}
+}
+
+// granted ends the case with a failure if an acquisition that began then returned an error, also if that came at the end of the
+// time of the case, after a wait that is long on a machine that was mostly on time.
+func (c *C) granted(err error, name string, begun time.Time) {
+	c.tb.Helper()
+	if err != nil && c.ctx.Err() != nil && time.Since(begun) >= c.long && c.mostlyOnTime(begun) {
+		c.fatalf("acquire %q: %v after %v", name, err, time.Since(begun).Round(time.Millisecond))
+	}
+	c.must(err, "acquire %q", name)
 }
 
 // expect fails the case unless err is want, or wraps it.
@@ -107,7 +116,7 @@ func (c *C) lateBy(by time.Duration, format string, args ...any) {
 		c.errorf(format, args...)
 		return
 	}
-	c.unlessLate(c.begun, lateness.Limit, format, args...)
+	c.unlessLate(c.begun, 20*time.Millisecond, format, args...)
 }
 
 // tooSlow notes that the case could not come to a verdict.
@@ -268,7 +277,7 @@ func (c *C) leftFree(names ...string) {
 	l := c.open()
 	end := time.Now().Add(cleanupBound)
 	for _, name := range names {
-		l.free(name, max(time.Until(end), time.Second)+c.late.Slack(end.Add(-cleanupBound)))
+		l.free(name, max(time.Until(end), 2*serverLate)+c.late.Slack(end.Add(-cleanupBound)))
 	}
 	c.nothingLeft(cleanupBound)
 }

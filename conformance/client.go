@@ -47,7 +47,7 @@ func acquire[H any](c *C, take func(context.Context, string, ...locker.AcquireOp
 		begun := time.Now()
 		h, err := take(c.ctx, name, opts...)
 		if !errors.Is(err, locker.ErrLost) || c.late.Worst(begun) < shortLease/8 || c.ctx.Err() != nil {
-			c.must(err, "acquire %q", name)
+			c.granted(err, name, begun)
 			return h
 		}
 	}
@@ -99,7 +99,7 @@ func (cl *client) free(name string, d time.Duration) {
 	switch {
 	case err == nil:
 		c.release(h)
-	case c.noAnswer(err) && (time.Since(start) < d || !c.mostlyOnTime(start)), errors.Is(err, locker.ErrLost) && c.late.Worst(c.begun) > c.lateFor(): // it was granted too late
+	case c.noAnswer(err) && (time.Since(start) < min(d, c.long) || !c.mostlyOnTime(start)), errors.Is(err, locker.ErrLost) && c.late.Worst(c.begun) > c.lateFor(): // it was granted too late
 		c.tooSlow()
 	default:
 		c.errorf("%q is not free after %v: %v", name, time.Since(start).Round(time.Millisecond), err)

@@ -191,8 +191,13 @@ var driverDefects = []defect{
 	},
 	{
 		name:   "waiters poll",
-		cases:  "Cheap/IdleWaiters Fair/NoBarging Fair/TryDoesNotOvertake Shared/ExclusiveDoesNotStarve Permits/BigDoesNotStarve",
+		cases:  "Cheap/IdleWaiters Fair/TryDoesNotOvertake Shared/ExclusiveDoesNotStarve Permits/BigDoesNotStarve",
 		driver: bend(bent{acquire: polling(30 * time.Millisecond)}),
+	},
+	{
+		name:   "waiters poll now and then",
+		cases:  "Fair/NoBarging",
+		driver: bend(bent{acquire: polling(300 * time.Millisecond)}),
 	},
 	{
 		name:   "waiters poll slowly",

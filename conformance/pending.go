@@ -14,6 +14,7 @@ type pending struct {
 	name   string
 	done   chan struct{}
 	cancel context.CancelFunc // of its context
+	begun  time.Time
 	lock   Holding
 	err    error
 	stamp  int64 // taken after it had returned
@@ -23,7 +24,7 @@ type pending struct {
 // something, or a little later where that cannot be seen.
 func (cl *client) begin(ctx context.Context, name string, opts ...locker.AcquireOption) *pending {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &pending{c: cl.c, name: name, done: make(chan struct{}), cancel: cancel}
+	p := &pending{c: cl.c, name: name, done: make(chan struct{}), cancel: cancel, begun: time.Now()}
 	seen := &seenContext{Context: ctx, looked: make(chan struct{})}
 	go func() {
 		defer close(p.done)
@@ -85,7 +86,7 @@ func (p *pending) waits(what string) {
 func (p *pending) held(d time.Duration) Holding {
 	p.c.tb.Helper()
 	p.returned(d)
-	p.c.must(p.err, "acquire %q", p.name)
+	p.c.granted(p.err, p.name, p.begun)
 	return p.lock
 }
 

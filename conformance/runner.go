@@ -67,7 +67,7 @@ func (cs *testCase) title(k *kind) string {
 
 const (
 	caseLimit = 90 * time.Second // after which a case counts as hanging
-	patience  = time.Hour        // the deadline of contexts: without one some backends connect only once
+	patience  = time.Hour        // the deadline for opening a client: without one some backends connect only once
 	maxAgain  = 3                // how often a case is run again that came to no verdict
 )
 
@@ -255,11 +255,13 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 			r.skip(t, cs, k, "needs "+strings.Join(missing, " and "), true)
 			return
 		}
-		ctx, cancel := context.WithTimeout(labelled, patience)
+		ctx, cancel := context.WithCancel(labelled)
 		defer cancel()
+		opening, end := context.WithTimeout(ctx, patience)
+		defer end()
 		spare := r.limit / 8 // for the case to come back when its ctx has ended
-		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, cancel: cancel, seed: rand.Uint64(), begun: time.Now()}
-		c.end = c.begun.Add(r.limit - spare)
+		c := &C{tb: t, b: r.b, h: h, cs: cs, kind: k, late: r.late, id: id, ctx: ctx, opening: opening, cancel: cancel, seed: rand.Uint64(), begun: time.Now()}
+		c.end, c.long = c.begun.Add(r.limit-spare), min(soon, r.limit/2)
 		c.x = c.name("x")
 		if k != nil {
 			c.own, c.other = k.own, k.other

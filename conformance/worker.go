@@ -19,21 +19,22 @@ func obey(t testing.TB, b *Backend) {
 	if b.DialClient == nil {
 		t.Fatal("conformance: Backend.Dial is nil in a child process")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	opening, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	w := &worker{b: b, out: json.NewEncoder(os.Stdout), locks: make(map[string]Holding)}
+	w := &worker{b: b, opening: opening, out: json.NewEncoder(os.Stdout), locks: make(map[string]Holding)}
 	orders := json.NewDecoder(bufio.NewReader(os.Stdin))
 	for {
 		var o order
 		if orders.Decode(&o) != nil {
 			os.Exit(0)
 		}
-		go w.carryOut(ctx, o)
+		go w.carryOut(o)
 	}
 }
 
 type worker struct {
-	b *Backend
+	b       *Backend
+	opening context.Context
 
 	mu     sync.Mutex
 	out    *json.Encoder
@@ -41,7 +42,8 @@ type worker struct {
 	locks  map[string]Holding
 }
 
-func (w *worker) carryOut(ctx context.Context, o order) {
+func (w *worker) carryOut(o order) {
+	ctx := context.Background()
 	if o.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
@@ -64,7 +66,7 @@ func (w *worker) do(ctx context.Context, o order) (reply, error) {
 	w.mu.Unlock()
 	switch o.Do {
 	case "open":
-		client, err := w.b.DialClient(ctx, os.Getenv(childEnv), locker.WithTTL(o.TTL))
+		client, err := w.b.DialClient(w.opening, os.Getenv(childEnv), locker.WithTTL(o.TTL))
 		if err == nil && w.b.rig != nil {
 			client = w.b.rig(client)
 		}
