@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -17,6 +18,9 @@ const (
 	// secondLook is when a waiter looks again that was woken in vain: the kernel tells that a dying process has closed
 	// its ticket just before it drops the flock.
 	secondLook = 20 * time.Millisecond
+
+	// mostLooks is how often a try looks at another that has not decided yet, a millisecond apart.
+	mostLooks = 100
 )
 
 // Acquire queues anew if the ticket was removed, or its time was over because this process was stopped.
@@ -37,7 +41,7 @@ func (d *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 
 func (d *backend) acquire(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 	if !c.Wait { // a ticket that will not do would for a moment be in the way of others
-		if err := d.look(c); err != nil {
+		if err := taken(func() ([]entry, error) { return d.look(c) }); err != nil {
 			return driver.Grant{}, err
 		}
 	}
@@ -49,14 +53,13 @@ func (d *backend) acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 	if err := t.place(); err != nil {
 		return driver.Grant{}, err
 	}
-	blockers, err := t.blockers()
-	switch {
-	case err == nil && len(blockers) > 0 && !c.Wait:
-		if err = t.remove(); err == nil {
-			err = driver.ErrTaken
+	if c.Wait {
+		var blockers []entry
+		if blockers, err = t.blockers(); err == nil && len(blockers) > 0 {
+			err = t.wait(ctx, blockers)
 		}
-	case err == nil && len(blockers) > 0:
-		err = t.wait(ctx, blockers)
+	} else if err = taken(t.blockers); errors.Is(err, driver.ErrTaken) {
+		err = cmp.Or(t.remove(), err)
 	}
 	if err != nil {
 		return driver.Grant{}, err
@@ -64,16 +67,29 @@ func (d *backend) acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 	return t.grant(c)
 }
 
-// look returns driver.ErrTaken unless c would be granted at the end of the queue.
-func (d *backend) look(c *driver.Claim) error {
+// taken returns driver.ErrTaken if a claim that does not wait has blockers. One that neither holds nor waits yet may be
+// another try, which gives up when it sees this one: it has some time to decide.
+func taken(blockers func() ([]entry, error)) error {
+	for looks := 1; ; looks++ {
+		found, err := blockers()
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		undecided := func(e entry) bool { return e.known && !e.record.Held && !e.record.Waits }
+		if looks == mostLooks || !slices.ContainsFunc(found, undecided) {
+			return driver.ErrTaken
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// look returns those of whom one has to change before c is granted at the end of the queue.
+func (d *backend) look(c *driver.Claim) ([]entry, error) {
 	all, err := d.list(d.queue(c.Name))
-	if err == nil {
-		all, err = d.blockers(all, c.Weight, c.Limit)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && len(all) > 0 {
-		err = driver.ErrTaken
-	}
-	return err
+	return d.blockers(all, c.Weight, c.Limit)
 }
 
 // blockers returns those of whom one has to change before t is granted; none if it may be.

@@ -116,8 +116,7 @@ func (d *backend) sweepAfter(interval time.Duration) {
 
 // sweep removes tickets whose time is over or whose process is dead, until the Locker is closed.
 func (d *backend) sweep() {
-	for range d.Names(d.life, "") { // to look at them removes the dead
-	}
+	_ = d.names(d.life, "", func(string, error) bool { return true }) // to look at them removes the dead
 	names, _ := readNames(d.fresh())
 	for _, name := range names {
 		_ = removeIfDead(filepath.Join(d.fresh(), name))

@@ -49,13 +49,15 @@ func (d *backend) position(name string, e entry) driver.Position {
 // Names reads the first ticket of each queue: the name stands in it.
 func (d *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		if err := d.names(ctx, prefix, func(name string) bool { return yield(name, nil) }); err != nil {
+		err := d.names(ctx, prefix, func(name string, err error) bool { return yield(name, err) && err == nil })
+		if err != nil {
 			yield("", err)
 		}
 	}
 }
 
-func (d *backend) names(ctx context.Context, prefix string, yield func(string) bool) error {
+// names calls yield for each name, and for each queue that cannot be read, until that returns false.
+func (d *backend) names(ctx context.Context, prefix string, yield func(string, error) bool) error {
 	f, err := os.Open(d.queues())
 	if err != nil {
 		return failed(ignoreMissing(err))
@@ -71,10 +73,7 @@ func (d *backend) names(ctx context.Context, prefix string, yield func(string) b
 				continue
 			}
 			name, err := d.nameOf(filepath.Join(d.queues(), queue))
-			if err != nil {
-				return err
-			}
-			if name != "" && strings.HasPrefix(name, prefix) && !yield(name) {
+			if (err != nil || name != "" && strings.HasPrefix(name, prefix)) && !yield(name, err) {
 				return nil
 			}
 		}

@@ -5,6 +5,7 @@ package file
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -298,6 +299,65 @@ func TestSweep(t *testing.T) {
 		t.Error(err)
 	}
 	release(t, held)
+}
+
+// A queue that cannot be read keeps nobody from sweeping the others.
+func TestSweepGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	d, l := newBackend(t, dir)
+	mess := func(name string) {
+		if err := os.MkdirAll(filepath.Join(d.queue(name), fileName(1, strings.Repeat("a", 32))), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 { // most file systems list the first or the last of these first
+		mess(fmt.Sprint("before ", i))
+	}
+	plant(t, d, fileName(1, strings.Repeat("a", 32)), nil)
+	for i := range 20 {
+		mess(fmt.Sprint("after ", i))
+	}
+	d.sweep()
+	if _, err := os.Stat(d.queue("x")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("left: %v", err)
+	}
+	seen := 0
+	for _, err := range locker.Names(t.Context(), l, "") {
+		if seen++; err == nil {
+			t.Error("a name was read")
+		}
+	}
+	if seen != 1 {
+		t.Errorf("Names went on after an error: %d", seen)
+	}
+}
+
+// A try is not refused because of another that is about to give up.
+func TestTryBehindAnother(t *testing.T) {
+	d, _ := newBackend(t, t.TempDir())
+	other := ticketFor(t, d, exclusive())
+	if err := other.place(); err != nil {
+		t.Fatal(err)
+	}
+	c := exclusive()
+	looks := 0
+	err := taken(func() ([]entry, error) {
+		found, err := d.look(c)
+		if looks++; looks == 3 {
+			err = errors.Join(err, other.remove())
+		}
+		return found, err
+	})
+	if err != nil || looks != 4 {
+		t.Errorf("refused after %d looks: %v", looks, err)
+	}
+	other = ticketFor(t, d, exclusive())
+	if err := other.place(); err != nil {
+		t.Fatal(err)
+	}
+	if err := taken(func() ([]entry, error) { return d.look(c) }); !errors.Is(err, driver.ErrTaken) {
+		t.Errorf("it does not give up: %v", err)
+	}
 }
 
 // An operator removes everything while a Locker is in use: holders are told, and it goes on.

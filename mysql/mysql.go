@@ -105,7 +105,7 @@ func WithListen(db *sql.DB) locker.Option {
 	})
 }
 
-// WithPolling has the waiters of a Locker ask, together, every so often, and keep no connection.
+// WithPolling has the waiters of a Locker ask, together, every so often, and keep no connection. No less often than twice in a TTL.
 func WithPolling(every time.Duration) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		s.poll = every
@@ -126,6 +126,9 @@ func New(db *sql.DB, opts ...locker.Option) (locker.Locker, error) {
 	}
 	if db == nil {
 		return nil, locker.InvalidOption("mysql", errors.New("nil db"))
+	}
+	if err := sqlqueue.CheckPolling(s.poll, cfg.TTL); err != nil {
+		return nil, locker.InvalidOption("mysql", err)
 	}
 	return locker.New(newBackend(db, cfg, s), cfg)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/look"
@@ -27,6 +28,7 @@ func TestOptions(t *testing.T) {
 		"zero byte":     WithSchema("a\x00b"),
 		"nil listen":    WithListen(nil),
 		"zero polling":  WithPolling(0),
+		"rare polling":  WithPolling(locker.DefaultTTL),
 		"another's TTL": locker.WithTTL(-1),
 	} {
 		if _, err := New(db, opt); !errors.Is(err, locker.ErrInvalidOption) {
@@ -319,18 +321,149 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 	}
 }
 
-// A name that stays taken for less long than its first waiter was told is granted when that time is over.
-func TestAtLeastTellsTheWaiter(t *testing.T) {
+// A name that stays taken for less long than was known is granted when that time is over, also to one that has become the
+// first waiter by then.
+func TestAtLeastTellsTheFirst(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
-	held := acquire(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x", locker.AtLeast(3*time.Second))
-	done := acquireAside(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
-	eventually.Is(t, "the other can be woken", func() bool { return waiting(t, admin) == 1 })
-	inTime := locktest.Limit(t, 3*time.Second+promptly)
+	holder := openDSN(t, server.DSN(), locker.WithTTL(time.Hour))
+	for _, name := range []string{"alone", "the first gives up", "the first is dead"} {
+		t.Run(name, func(t *testing.T) {
+			in := func(condition string) func() bool {
+				return func() bool {
+					return ask[int](t, admin, "select count(*) from locker.claim where token is null and listener is not null and name = ? and "+condition, []byte(name)) == 1
+				}
+			}
+			held := acquire(t, holder, name, locker.AtLeast(4*time.Second))
+			first, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
+			if name == "the first gives up" {
+				gone := locktest.Begin(first, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), name, locker.As("first"))
+				defer func() { <-gone.Done }()
+				eventually.Is(t, "the first can be woken", in("owner = 'first'"))
+			}
+			waiter := locktest.Begin(within(t, 2*time.Minute), openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), name)
+			eventually.Is(t, "the other can be woken", in("owner <> 'first'"))
+			if name == "the first is dead" {
+				do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, since, expires, listener)
+					select unhex(md5('dead')), name, ticket - 1, weight, most, 0, 3600000, '', 0, expires, 4711 from locker.claim where token is null and name = ?`, []byte(name))
+			}
+			release(t, held)
+			giveUp()
+			release(t, waiter.Granted(t, 4*time.Second+promptly))
+		})
+	}
+}
+
+// A renewal of many claims is answered although one of them is released meanwhile.
+func TestReleaseDuringRenewal(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	cfg, err := locker.NewConfig[struct{}]("mysql", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBackend(newPool(t, server.DSN()), cfg, settings{})
+	locktest.CloseAfter(t, b.Close)
+	first, second := locktest.Claim("first", time.Hour, false), locktest.Claim("second", time.Hour, false)
+	locktest.Take(t, b, first)
+	locktest.Take(t, b, second)
+
+	// The procedure stops between the statement that finds the claim and the next.
+	_, code, _ := strings.Cut(schemaSQL, "\ncreate procedure renew(")
+	code, _, _ = strings.Cut(code, "//")
+	slow := strings.Replace(code, "set answer = concat", "do get_lock('pause', 60), release_lock('pause'); set answer = concat", 1)
+	if slow == code {
+		t.Fatal("the procedure is another one")
+	}
+	do(t, admin, "drop procedure locker.renew")
+	do(t, admin, "create procedure locker.renew("+slow)
+	pause, err := admin.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pause.Close()
+	if _, err := pause.ExecContext(within(t, patience), "do get_lock('pause', 0)"); err != nil {
+		t.Fatal(err)
+	}
+
+	answers := make(map[*driver.Claim]error)
+	renewed, begun := make(chan struct{}), time.Now()
+	go func() {
+		defer close(renewed)
+		b.Renew(within(t, patience), []*driver.Claim{first, second}, func(c *driver.Claim, _ driver.Instant, err error) { answers[c] = err })
+	}()
+	eventually.Is(t, "the renewal pauses", func() bool {
+		return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'") == 1
+	})
+	locktest.Free(t, b, first)
+	if _, err := pause.ExecContext(within(t, patience), "do release_lock('pause')"); err != nil {
+		t.Fatal(err)
+	}
+	<-renewed
+	if err := answers[second]; err != nil && time.Since(begun) < sqlqueue.Fresh {
+		t.Error(err)
+	}
+	locktest.Free(t, b, second)
+}
+
+// A waiter that asks stays in the queue for longer than the time between two rounds of asking, however short its TTL.
+func TestPollingWithShortTTL(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	held := acquire(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
+	ctx, cancel := context.WithCancel(t.Context())
+	waiter := locktest.Begin(ctx, openDSN(t, server.DSN(), locker.WithTTL(locker.MinTTL), WithPolling(sqlqueue.PollEvery)), "x")
+	eventually.Is(t, "it waits", func() bool {
+		return ask[int](t, admin, "select count(*) from locker.claim where token is null and expires > "+now+" + 500000") == 1
+	})
+	cancel()
+	<-waiter.Done
 	release(t, held)
-	<-done
-	inTime("the grant")
+}
+
+// A claim whose row turns out to be over is in the queue again when the answer says that it waits.
+func TestWaitsHasARow(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	held := acquire(t, openDSN(t, server.DSN()), "x")
+	for range 2 { // nobody listens by that number
+		do(t, admin, "call locker.acquire('x', unhex(md5('id')), 1, 1, 0, 3600000, '', 9223372036854775807, true, 4711)")
+		if n := ask[int](t, admin, "select count(*) from locker.claim where token is null"); n != 1 {
+			t.Errorf("%d wait", n)
+		}
+	}
+	release(t, held)
+}
+
+// Inspect shows what others have done since, also in a session that is always in a transaction.
+func TestInspectWithoutAutocommit(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	db := newPool(t, server.DSN()+"?autocommit=0")
+	db.SetMaxOpenConns(1)
+	l, other := openOn(t, db), openDSN(t, server.DSN())
+	release(t, acquire(t, other, "x"))
+	for _, want := range []int{0, 1} {
+		all, err := locker.Inspect(within(t, patience), l, "x")
+		names := 0
+		for _, err := range locker.Names(within(t, patience), l, "") {
+			if err != nil {
+				t.Error(err)
+			}
+			names++
+		}
+		if err != nil || len(all) != want || names != want {
+			t.Errorf("%v, %d names, %v; want %d", all, names, err, want)
+		}
+		if want == 0 {
+			defer release(t, acquire(t, other, "x"))
+		}
+	}
 }
 
 func do(t testing.TB, db *sql.DB, statement string, args ...any) {

@@ -176,6 +176,20 @@ begin
   end if;
 end//
 
+-- Has the first waiter of a name that was released, but is taken for a while yet, ask again: it may know of a later end. Adds to
+-- bells who is to be woken.
+drop procedure if exists tell_first//
+create procedure tell_first(p_name varbinary(1024), inout bells text)
+begin
+  declare first_id binary(16);
+  declare told bigint;
+  if exists (select 1 from claim where name = p_name and not renewable) then
+    select id, listener into first_id, told from claim where name = p_name and token is null order by ticket limit 1;
+    update claim set stale = 1 where id = first_id;
+    set bells = concat(bells, if(told is null, '', concat(told, ' ')));
+  end if;
+end//
+
 -- Takes the name if the claim fits at the end of its queue, or else, if asked to, joins the queue. To send it
 -- again for the same claim is harmless. Answers by state:
 --
@@ -192,31 +206,35 @@ begin
   declare state varchar(10) default if(p_wait, 'waits', 'taken');
   declare moment, patience, ahead, place, drawn, found_token, first_end bigint;
   declare found_spare, waiting_ahead int default 0;
+  declare known int default 0;
   declare bells text default '';
   call lock_name(p_name, moment);
-  set patience = if(p_listener is null, p_ttl * 1000, 60000000);
+  set patience = if(p_listener is null, greatest(p_ttl, 1000) * 1000, 60000000);
+  set known = exists (select 1 from claim where id = p_id);
   if moment > p_latest then
     set state = 'late';
-  elseif exists (select 1 from claim where id = p_id) then
-    update claim set listener = p_listener, expires = moment + patience, stale = 0
-      where id = p_id and token is null
-        and (stale or not listener <=> p_listener or expires < moment + patience div 2);
-    call settle(p_name, moment, bells, ahead);
-    update claim set expires = moment + ttl * 1000 where id = p_id and token is not null and renewable;
-    select token, spare into found_token, found_spare from claim where id = p_id and renewable;
-    if found_token is not null then
-      set state = 'granted';
-    end if;
-  elseif exists (select 1 from given_up where id = p_id) then
+  elseif not known and exists (select 1 from given_up where id = p_id) then
     set state = 'given up';
   else
+    if known then
+      update claim set listener = p_listener, expires = moment + patience, stale = 0
+        where id = p_id and token is null
+          and (stale or not listener <=> p_listener or expires < moment + patience div 2);
+    end if;
     call settle(p_name, moment, bells, ahead);
-    if ahead + p_weight <= p_most then
+    if known then
+      update claim set expires = moment + ttl * 1000 where id = p_id and token is not null and renewable;
+      select token, spare into found_token, found_spare from claim where id = p_id and renewable;
+      set known = exists (select 1 from claim where id = p_id); -- it may have been over
+    end if;
+    if found_token is not null then
+      set state = 'granted';
+    elseif not known and ahead + p_weight <= p_most then
       call draw(p_name, moment, drawn);
       set state = 'granted', found_token = drawn, found_spare = least(p_spare, 1023);
       insert into claim (id, name, ticket, weight, most, spare, ttl, owner, token, since, expires)
         values (p_id, p_name, drawn, p_weight, p_most, found_spare, p_ttl, p_owner, drawn, moment, moment + p_ttl * 1000);
-    elseif p_wait then
+    elseif not known and p_wait then
       call draw(p_name, moment, drawn);
       insert into claim (id, name, ticket, weight, most, spare, ttl, owner, since, expires, listener)
         values (p_id, p_name, drawn, p_weight, p_most, least(p_spare, 1023), p_ttl, p_owner, moment, moment + patience,
@@ -240,7 +258,6 @@ drop procedure if exists `release`//
 create procedure `release`(p_name varbinary(1024), p_id binary(16), p_linger bigint, p_late bigint, p_tell tinyint)
 begin
   declare moment, ahead, c_token, c_expires, told bigint;
-  declare next_id binary(16);
   declare c_renewable tinyint;
   declare answer int default 0;
   declare bells text default '';
@@ -254,11 +271,8 @@ begin
   if p_linger > 0 and c_token is not null and c_expires > moment then
     if c_renewable then
       update claim set expires = moment + p_linger * 1000, ttl = p_linger, renewable = 0 where id = p_id;
-      set told = null;
-      select id, listener into next_id, told from claim
-        where name = p_name and token is null order by ticket limit 1;
-      update claim set stale = 1 where id = next_id; -- what it was told of the end of this holding
-      set bells = if(told is null, '', concat(told, ' '));
+      call settle(p_name, moment, bells, ahead);
+      call tell_first(p_name, bells);
     end if;
     set answer = 1;
   else
@@ -268,6 +282,9 @@ begin
       delete from claim where id = p_id;
     end if;
     call settle(p_name, moment, bells, ahead); -- also where nothing was found: it may have been removed by hand
+    if answer = 2 then
+      call tell_first(p_name, bells);
+    end if;
   end if;
   commit;
   call ring_all(bells);
@@ -297,7 +314,7 @@ begin
     end if;
     if c_name is not null then
       set answer = concat(answer, lower(hex(c_id)), ' ', time_left, ' ',
-        (select token is null from claim where name = c_name order by ticket desc limit 1), ',');
+        coalesce((select token is null from claim where name = c_name order by ticket desc limit 1), 0), ',');
     end if;
   end while;
   commit;
@@ -349,8 +366,8 @@ begin
         set news = concat(news, 'granted ', lower(hex(c_id)), ' ', c_token, ' ', c_spare, ' ', c_since, ',');
       elseif c_stale then
         set news = concat(news, 'look ', lower(hex(c_id)), ',');
-      elseif p_alone and c_expires < moment + c_ttl * 667 then
-        update claim set expires = moment + c_ttl * 1000 where id = c_id and token is null;
+      elseif p_alone and c_expires < moment + greatest(c_ttl, 1000) * 667 then
+        update claim set expires = moment + greatest(c_ttl, 1000) * 1000 where id = c_id and token is null;
       end if;
     end while;
     commit;
@@ -373,8 +390,10 @@ drop procedure if exists look//
 create procedure look(p_name varbinary(1024))
 begin
   declare moment bigint default timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
+  call begin_transaction();
   select lower(hex(id)), weight, most, owner, token, since, expires - moment
     from claim where name = p_name and expires > moment order by ticket;
+  commit;
 end//
 
 -- Shows the names that begin with a prefix and are held or waited for.
@@ -382,7 +401,9 @@ drop procedure if exists names//
 create procedure names(p_prefix varbinary(1024))
 begin
   declare moment bigint default timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
+  call begin_transaction();
   select distinct name from claim where name >= p_prefix and left(name, length(p_prefix)) = p_prefix and expires > moment;
+  commit;
 end//
 
 -- Removes what those left behind who are gone, and in whose names nobody was interested since.

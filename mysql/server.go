@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -131,9 +130,6 @@ func (s *server) Lighten(ctx context.Context, c *driver.Claim, weight int32) (he
 }
 
 func (s *server) Evict(ctx context.Context, name, claimID string) (answer int, lost bool, err error) {
-	if bytes, err := hex.DecodeString(claimID); err != nil || len(bytes) != 16 {
-		return 0, false, nil // nobody's
-	}
 	lost, err = s.one(ctx, s.call("release", name, id(claimID), 0, 0, true), &answer)
 	return answer, lost, err
 }

@@ -81,6 +81,35 @@ func TestRestartInOrderKeepsLocks(t *testing.T) {
 	release(t, next)
 }
 
+// Tokens go on rising when a dump is restored that is older than the last of them, although the server was not started anew.
+func TestRestoredDump(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("pg_dump")
+	if err != nil {
+		t.Skip(err)
+	}
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	l := openURL(t, server.URL(), locker.WithTTL(5*time.Second)) // for so long nothing is granted afterwards
+	_ = acquire(t, l, "x").Release(within(t, patience))          // a late machine may have lost it
+	dump := filepath.Join(t.TempDir(), "dump.sql")
+	if out, err := exec.Command(program, "-n", "locker", "-f", dump, server.URL()).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	last := acquire(t, l, "x")
+	_ = last.Release(within(t, patience))
+	if _, err := newPool(t, server.URL()).Exec(t.Context(), "drop schema locker cascade"); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.RunSQL(t.Context(), dump); err != nil {
+		t.Fatal(err)
+	}
+	next := acquire(t, l, "x")
+	if next.Token() <= last.Token() {
+		t.Errorf("token %d after %d", next.Token(), last.Token())
+	}
+	_ = next.Release(within(t, patience))
+}
+
 // Waiters wait while the server crashes, again and again, and go on.
 func TestWaitersSurviveCrashes(t *testing.T) {
 	t.Parallel()

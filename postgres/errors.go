@@ -20,6 +20,9 @@ var transient = []string{
 	"40001", "40P01", "55P03", // serialisation, deadlock, lock timeout
 }
 
+// conflicts are over when they are told: the transaction was rolled back.
+var conflicts = []string{"40001", "40P01"} // serialisation, deadlock
+
 // refusals are those that no repetition mends.
 var refusals = []string{"28", "3D000", "42", "3F000", "55000"} // login, database, permission and definition, isolation
 
@@ -40,7 +43,7 @@ func (*server) Transient(err error) bool {
 func ineffective(err error) bool {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
-		return answer.Severity == "ERROR" && answer.Code != "40003"
+		return answer.SeverityUnlocalized == "ERROR" && answer.Code != "40003"
 	}
 	return pgconn.SafeToRetry(err)
 }

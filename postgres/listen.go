@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +22,7 @@ const silent = 30 * time.Second
 
 // Listen takes what the server says until there is an error.
 func (s *server) Listen(ctx context.Context, l *sqlqueue.Listener) error {
-	conn, err := s.connect(ctx)
+	conn, number, err := s.connect(ctx)
 	if err != nil {
 		if !s.Transient(err) && !errors.Is(err, sqlqueue.ErrCannotListen) {
 			err = explain(fmt.Errorf("listen: %w", err))
@@ -32,7 +34,7 @@ func (s *server) Listen(ctx context.Context, l *sqlqueue.Listener) error {
 		defer cancel()
 		_ = conn.Close(ctx)
 	}()
-	l.Listens(s.listener)
+	l.Listens(number)
 	for {
 		waiting, cancel := context.WithTimeout(ctx, silent)
 		news, err := conn.WaitForNotification(waiting)
@@ -53,9 +55,9 @@ func (s *server) Listen(ctx context.Context, l *sqlqueue.Listener) error {
 	}
 }
 
-// connect returns a connection on which the server tells news. It holds the advisory lock by which the server
-// knows that somebody listens.
-func (s *server) connect(ctx context.Context) (*pgx.Conn, error) {
+// connect returns a connection on which the server tells news, and its number, which is that of the channel and of
+// the advisory lock by which the server knows that somebody listens.
+func (s *server) connect(ctx context.Context) (*pgx.Conn, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, sqlqueue.Fresh)
 	defer cancel()
 	config := s.settings.listen
@@ -64,7 +66,7 @@ func (s *server) connect(ctx context.Context) (*pgx.Conn, error) {
 		config = pool.ConnConfig
 		if pool.BeforeConnect != nil {
 			if err := pool.BeforeConnect(ctx, config); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 		}
 	}
@@ -72,16 +74,17 @@ func (s *server) connect(ctx context.Context) (*pgx.Conn, error) {
 	config.OnNotification = nil // it would take them away
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if err := s.subscribe(ctx, conn); err != nil {
+	number := rand.Int64N(math.MaxInt64) + 1
+	if err := subscribe(ctx, conn, number); err != nil {
 		_ = conn.Close(ctx)
-		return nil, err
+		return nil, 0, err
 	}
-	return conn, nil
+	return conn, number, nil
 }
 
-func (s *server) subscribe(ctx context.Context, conn *pgx.Conn) error {
+func subscribe(ctx context.Context, conn *pgx.Conn, number int64) error {
 	var pid uint32
 	if err := conn.QueryRow(ctx, "select pg_backend_pid()", simple).Scan(&pid); err != nil {
 		return err
@@ -89,7 +92,7 @@ func (s *server) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	if pid != conn.PgConn().PID() {
 		return fmt.Errorf("%w: a pooler is in between", sqlqueue.ErrCannotListen)
 	}
-	query := fmt.Sprintf(`listen "locker_%d"; select pg_advisory_lock_shared(%d)`, s.listener, s.listener)
+	query := fmt.Sprintf(`listen "locker_%d"; select pg_advisory_lock(%d)`, number, number)
 	_, err := conn.PgConn().Exec(ctx, query).ReadAll()
 	return err
 }

@@ -30,9 +30,9 @@
 // Every request that takes something says until when, by the server's time, it may have an effect. So one
 // that the network has kept for long does nothing, and what was given up leaves a tombstone until then.
 //
-// A token is drawn from a sequence after the name is the claim's. At the first use after each start of a server
-// the sequence is set to the time at least, so that tokens go on rising after a failover to a standby that was
-// behind, as long as the servers' times differ by less than the failover takes.
+// A token is drawn from a sequence after the name is the claim's. At the first use after each start of a server, and
+// after a dump was restored, the sequence is set to the time at least, so that tokens go on rising after that and
+// after a failover to a standby that was behind, as long as the servers' times differ by less than it takes.
 //
 // # What a crash does
 //
@@ -64,8 +64,6 @@ package postgres
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -120,7 +118,7 @@ func WithListen(config *pgx.ConnConfig) locker.Option {
 	})
 }
 
-// WithPolling has the waiters of a Locker ask, together, every so often, and not listen.
+// WithPolling has the waiters of a Locker ask, together, every so often, and not listen. No less often than twice in a TTL.
 func WithPolling(every time.Duration) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		s.poll = every
@@ -142,6 +140,9 @@ func New(pool *pgxpool.Pool, opts ...locker.Option) (locker.Locker, error) {
 	if pool == nil {
 		return nil, locker.InvalidOption("postgres", errors.New("nil pool"))
 	}
+	if err := sqlqueue.CheckPolling(s.poll, cfg.TTL); err != nil {
+		return nil, locker.InvalidOption("postgres", err)
+	}
 	return locker.New(newBackend(pool, cfg, s), cfg)
 }
 
@@ -162,7 +163,7 @@ func newBackend(pool *pgxpool.Pool, cfg *locker.Config, s settings) *backend {
 	hooks := pool.Config()
 	//lint:ignore SA1019 it is called all the same
 	prompt := hooks.BeforeAcquire == nil && hooks.PrepareConn == nil && hooks.ConnConfig.Tracer == nil
-	server := &server{pool: pool, settings: s, statements: newStatements(s.schema), listener: rand.Int64N(math.MaxInt64) + 1}
+	server := &server{pool: pool, settings: s, statements: newStatements(s.schema)}
 	return &backend{sqlqueue.New(server, cfg.Clock, s.poll), server, prompt}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed80cd6120/locker"
@@ -34,6 +35,7 @@ func TestOptions(t *testing.T) {
 		"zero byte":     WithSchema("a\x00b"),
 		"nil listen":    WithListen(nil),
 		"zero polling":  WithPolling(0),
+		"rare polling":  WithPolling(locker.DefaultTTL),
 		"another's TTL": locker.WithTTL(-1),
 	} {
 		if _, err := New(pool, opt); !errors.Is(err, locker.ErrInvalidOption) {
@@ -348,8 +350,14 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := admin.Exec(t.Context(), `insert into locker.ttl_in_use
+		select i, clock_timestamp() + (i - 3) * interval '50 minutes' from generate_series(1, 4) i`); err != nil {
+		t.Fatal(err)
+	}
 	release(t, acquire(t, openURL(t, server.URL()), "y"))
-	eventually.Is(t, "what is over is removed, and nothing else", func() bool { return ask[int](t, admin, "select count(*) from locker.claim") == 100 })
+	eventually.Is(t, "what is over is removed, and nothing else", func() bool {
+		return ask[int](t, admin, "select count(*) from locker.claim") == 100 && ask[int](t, admin, "select count(*) from locker.ttl_in_use where ttl < 5") == 3
+	})
 }
 
 // A waiter whose process listens no longer, and one that is not heard of, is passed over.
@@ -393,6 +401,166 @@ func TestDeadWaiterWithShortTTL(t *testing.T) {
 	eventually.Is(t, "the other waits", func() bool { return waiting(t, admin) == 1 })
 	release(t, held)
 	release(t, waiter.Granted(t, 15*time.Second)) // promised are two, a look comes after twenty
+}
+
+// A dead waiter is passed over also while another transaction, about another name, has just found that it is dead.
+func TestDeadWaiterIsFoundTwice(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	held := acquire(t, openURL(t, server.URL()), "x")
+	if _, err := admin.Exec(t.Context(), `insert into locker.claim select gen_random_uuid(), name::bytea, nextval('locker.serial'), 2147483647, 2147483647,
+		0, 3600000, '', null, true, now(), clock_timestamp() + interval '1 hour', 4711 from unnest(array['x', 'y']) name`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := admin.Begin(within(t, patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(within(t, patience), "select locker.release('y', gen_random_uuid(), 0, 0)"); err != nil {
+		t.Fatal(err)
+	}
+	release(t, held)
+	if n := ask[int](t, admin, "select count(*) from locker.claim where name = 'x'"); n != 0 {
+		t.Error("the dead one was granted the name")
+	}
+}
+
+// A name that stays taken for less long than was known is granted when that time is over, also to one that has become the
+// first waiter by then, and to one that asks.
+func TestAtLeastTellsTheFirst(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	holder := openURL(t, server.URL(), locker.WithTTL(time.Hour))
+	for _, name := range []string{"alone", "polls", "the first gives up", "the first is dead"} {
+		t.Run(name, func(t *testing.T) {
+			in := func(condition string) func() bool {
+				return func() bool {
+					return ask[int](t, admin, "select count(*) from locker.claim where token is null and name = $1 and "+condition, []byte(name)) == 1
+				}
+			}
+			opts := []locker.Option{locker.WithTTL(time.Hour)}
+			if name == "polls" {
+				opts = append(opts, WithPolling(sqlqueue.PollEvery))
+			}
+			held := acquire(t, holder, name, locker.AtLeast(5*time.Second))
+			first, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
+			if name == "the first gives up" {
+				gone := locktest.Begin(first, openURL(t, server.URL(), opts...), name, locker.As("first"))
+				defer func() { <-gone.Done }()
+				eventually.Is(t, "the first waits", in("owner = 'first' and listener is not null"))
+			}
+			waiter := locktest.Begin(within(t, 2*time.Minute), openURL(t, server.URL(), opts...), name)
+			eventually.Is(t, "the other waits", in(fmt.Sprint("owner <> 'first' and (listener is not null or ", name == "polls", ")")))
+			if name == "the first is dead" {
+				if _, err := admin.Exec(t.Context(), `insert into locker.claim select gen_random_uuid(), name, ticket - 1, weight, max,
+					0, 3600000, '', null, true, now(), until, 4711 from locker.claim where token is null and name = $1`, []byte(name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			release(t, held)
+			giveUp()
+			release(t, waiter.Granted(t, 15*time.Second)) // a look of its own comes after twenty
+		})
+	}
+}
+
+// One that waits for longer than anybody is remembered who does not ask keeps its place.
+func TestLongAtLeastKeepsThePlace(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	held := acquire(t, openURL(t, server.URL(), locker.WithTTL(time.Hour)), "x", locker.AtLeast(time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	waiter := locktest.Begin(ctx, openURL(t, server.URL(), locker.WithTTL(time.Hour)), "x")
+	defer func() { cancel(); <-waiter.Done }()
+	eventually.Is(t, "it waits", func() bool { return waiting(t, admin) == 1 })
+	release(t, held)
+	before := counted(t, admin)["acquire"]
+	eventually.Is(t, "it asks", func() bool { return counted(t, admin)["acquire"] > before })
+}
+
+// A waiter that asks stays in the queue for longer than the time between two rounds of asking, however short its TTL.
+func TestPollingWithShortTTL(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	held := acquire(t, openURL(t, server.URL(), locker.WithTTL(time.Hour)), "x")
+	l := openURL(t, server.URL(), locker.WithTTL(locker.MinTTL), WithPolling(sqlqueue.PollEvery))
+	ctx, cancel := context.WithCancel(t.Context())
+	waiter := locktest.Begin(ctx, l, "x")
+	eventually.Is(t, "it waits", func() bool {
+		return ask[bool](t, admin, "select coalesce(bool_or(until > clock_timestamp() + interval '500 milliseconds'), false) from locker.claim where token is null")
+	})
+	cancel()
+	<-waiter.Done
+	release(t, held)
+}
+
+// A claim whose row turns out to be over is in the queue again when the answer says that it waits.
+func TestWaitsHasARow(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	held := acquire(t, openURL(t, server.URL()), "x")
+	for range 2 { // nobody listens by that number
+		if state := ask[string](t, admin, `select state from locker.acquire('x', '00000000-0000-0000-0000-000000000001', 1, 1, 0, 3600000, '',
+			9223372036854775807, true, 4711)`); state != "waits" {
+			t.Error(state)
+		}
+		if n := ask[int](t, admin, "select count(*) from locker.claim where token is null"); n != 1 {
+			t.Errorf("%d wait", n)
+		}
+	}
+	release(t, held)
+}
+
+// A statement that has met a deadlock is sent again.
+func TestConflictIsSentAgain(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	cfg, err := locker.NewConfig[struct{}]("postgres", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBackend(newPool(t, server.URL()), cfg, settings{})
+	for _, conflict := range []string{"deadlock_detected", "serialization_failure"} {
+		sent := 0
+		lost, err := b.server.call(within(t, patience), func(ctx context.Context, conn *pgxpool.Conn) error {
+			if sent++; sent > 1 {
+				return nil
+			}
+			_, err := conn.Exec(ctx, "do $$ begin raise 'conflict' using errcode = '"+conflict+"'; end $$")
+			return err
+		})
+		if lost || err != nil || sent != 2 {
+			t.Errorf("%s: sent %d times, lost %v: %v", conflict, sent, lost, err)
+		}
+	}
+}
+
+// An error that the server has translated is known all the same.
+func TestTranslatedError(t *testing.T) {
+	if err := error(&pgconn.PgError{Severity: "FEHLER", SeverityUnlocalized: "ERROR", Code: "42P01"}); !ineffective(err) {
+		t.Error("it may have had an effect")
+	}
+	if err := error(&pgconn.PgError{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01"}); ineffective(err) {
+		t.Error("the end of a session may come after the commit")
+	}
+}
+
+// An ID that no claim can have is nobody's.
+func TestEvictUnknown(t *testing.T) {
+	t.Parallel()
+	l := openURL(t, servers.NewPostgres(t, servers.PostgresOptions{}).URL())
+	for _, id := range []string{"", "x", strings.Repeat("0", 32)} {
+		if err := locker.Evict(within(t, patience), l, locker.Position{Name: "x", ID: id}); !errors.Is(err, locker.ErrNotFound) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
 }
 
 // The tables do not grow with the number of locks taken, but with what is taken between two rounds of autovacuum: no

@@ -45,6 +45,7 @@ create :persistence table if not exists given_up (
 create :persistence table if not exists epoch (
   one          boolean primary key default true check (one),
   server_start timestamptz not null,
+  claims       oid not null,                    -- table claim, which is another one when a dump was restored
   quiet_until  timestamptz not null             -- nothing is granted before
 );
 
@@ -66,6 +67,11 @@ create or replace function micros(t timestamptz) returns bigint language sql sta
 
 create or replace function millis(n bigint) returns interval language sql immutable as
   $$ select n * interval '1 millisecond' $$;
+
+-- Returns for how long a waiter is kept to which nobody listens, and which has not asked meanwhile. Its Locker asks four times
+-- a second.
+create or replace function kept_for(p_ttl bigint) returns interval language sql immutable as
+  'select millis(greatest(p_ttl, 1000))';
 
 -- Waits for the name, until the transaction ends; returns what time it is then. Everything that
 -- changes a queue begins with it. Each statement that follows has to see what others have committed.
@@ -91,35 +97,36 @@ begin
   end if;
 end $$;
 
--- Returns from when on something may be granted. After each start of the server the sequence is set to
--- the time at least, because that of a standby may be behind. If moreover the queues are lost, nothing is
--- granted before the longest holding that may be among them is over.
+-- Returns from when on something may be granted. After each start of the server, and when a dump was
+-- restored, the sequence is set to the time at least, because that of a standby or a dump may be behind. If
+-- the queues are lost, nothing is granted before the longest holding that may be among them is over.
 create or replace function begin_epoch() returns timestamptz language plpgsql as $$
 declare
   quiet timestamptz;
   start timestamptz;
 begin
-  select quiet_until into quiet from epoch where server_start = pg_postmaster_start_time();
+  select quiet_until into quiet from epoch where server_start = pg_postmaster_start_time() and claims = 'claim'::regclass;
   if found then return quiet; end if;
   lock table epoch in share row exclusive mode;
+  delete from epoch where claims <> 'claim'::regclass;
   select quiet_until, server_start into quiet, start from epoch;
   if start = pg_postmaster_start_time() then return quiet; end if;
   perform setval('serial', greatest((select last_value from serial), micros(clock_timestamp()) * 1024));
   if start is null then
     select clock_timestamp() + millis(coalesce(max(ttl), 0)) into quiet
       from ttl_in_use where until > clock_timestamp();
-    insert into epoch (server_start, quiet_until) values (pg_postmaster_start_time(), quiet);
+    insert into epoch (server_start, claims, quiet_until) values (pg_postmaster_start_time(), 'claim'::regclass, quiet);
   else
     update epoch set server_start = pg_postmaster_start_time();
   end if;
   return quiet;
 end $$;
 
--- Reports whether a waiter is gone. Each process that listens holds an advisory lock with the number of
--- its channel for as long as its connection lives.
+-- Reports whether a waiter is gone. Each connection that listens has an advisory lock with the number of
+-- its channel for itself.
 create or replace function passed_over(c claim, p_moment timestamptz) returns boolean language plpgsql as $$
 begin
-  return c.until <= p_moment or c.listener is not null and pg_try_advisory_xact_lock(c.listener);
+  return c.until <= p_moment or c.listener is not null and pg_try_advisory_xact_lock_shared(c.listener);
 end $$;
 
 create or replace function tell(p_listener bigint, p_news text) returns void language plpgsql as $$
@@ -127,6 +134,18 @@ begin
   if p_listener is not null then
     perform pg_notify('locker_' || p_listener, p_news);
   end if;
+end $$;
+
+-- Tells the first waiter of a name that was released, but is taken for a while yet, when the next holding ends: it
+-- may know of a later time.
+create or replace function tell_first(p_name bytea, p_moment timestamptz) returns void language plpgsql as $$
+declare
+  first claim;
+begin
+  select * into first from claim c
+    where name = p_name and token is null and not passed_over(c, p_moment) order by ticket limit 1;
+  perform tell(first.listener, format('look %s %s', first.id, (micros(min(until)) - micros(p_moment)) / 1000))
+    from claim where name = p_name and token is not null having not bool_and(renewable);
 end $$;
 
 -- Holds the queue of a name to the rule: who is gone is removed, and a claim is granted when its weight
@@ -178,7 +197,7 @@ create or replace function acquire(
 declare
   moment   timestamptz := lock_name(p_name);
   quiet    timestamptz := begin_epoch();
-  patience interval := case when p_listener is null then millis(p_ttl) else interval '1 minute' end;
+  patience interval := case when p_listener is null then kept_for(p_ttl) else interval '1 minute' end;
   ahead    bigint;
   place    bigint;
   c        claim;
@@ -188,32 +207,32 @@ begin
   if state = 'late' then return; end if;
   perform remember(p_ttl);
   select * into c from claim where id = p_id;
-  if found then
-    if c.token is null and (c.listener is distinct from p_listener or c.until < moment + patience / 2) then
-      update claim set listener = p_listener, until = moment + patience where id = p_id;
+  if not found then
+    if exists (select from given_up where id = p_id) then
+      state := 'given up';
+      return;
     end if;
-    perform settle(p_name, moment);
+  elsif c.token is null and (c.listener is distinct from p_listener or c.until < moment + patience / 2) then
+    update claim set listener = p_listener, until = moment + patience where id = p_id;
+  end if;
+  ahead := settle(p_name, moment);
+  if c.id is not null then
     update claim set until = moment + millis(ttl)
       where id = p_id and claim.token is not null and renewable returning * into c;
     if found then
       state := 'granted'; token := c.token; spare := c.spare;
       return;
     end if;
-  else
-    if exists (select from given_up where id = p_id) then
-      state := 'given up';
-      return;
-    end if;
-    ahead := settle(p_name, moment);
-    if ahead + p_weight <= p_max and quiet <= moment then
-      state := 'granted'; token := nextval('serial'); spare := least(p_spare, 1023);
-      insert into claim values (p_id, p_name, token, p_weight, p_max, spare, p_ttl, p_owner, token, true,
-        moment, moment + millis(p_ttl), null);
-      return;
-    elsif p_wait then
-      insert into claim values (p_id, p_name, nextval('serial'), p_weight, p_max, least(p_spare, 1023), p_ttl,
-        p_owner, null, true, moment, moment + patience, p_listener);
-    end if;
+    select * into c from claim where id = p_id; -- it may have been over
+  end if;
+  if c.id is null and ahead + p_weight <= p_max and quiet <= moment then
+    state := 'granted'; token := nextval('serial'); spare := least(p_spare, 1023);
+    insert into claim values (p_id, p_name, token, p_weight, p_max, spare, p_ttl, p_owner, token, true,
+      moment, moment + millis(p_ttl), null);
+    return;
+  elsif c.id is null and p_wait then
+    insert into claim values (p_id, p_name, nextval('serial'), p_weight, p_max, least(p_spare, 1023), p_ttl,
+      p_owner, null, true, moment, moment + patience, p_listener);
   end if;
   select ticket into place from claim where id = p_id;
   select least((micros(greatest(min(until) filter (where claim.token is not null), quiet)) - server_time) / 1000,
@@ -230,7 +249,6 @@ returns int language plpgsql security definer set search_path from current as $$
 declare
   moment timestamptz := lock_name(p_name);
   c      claim;
-  first  claim;
 begin
   if p_late >= micros(moment) then
     delete from given_up where until < moment;
@@ -240,8 +258,7 @@ begin
     update claim set until = moment + millis(p_linger), ttl = p_linger, renewable = false
       where id = p_id and name = p_name and token is not null and renewable and until > moment;
     if found then
-      select * into first from claim where name = p_name and token is null order by ticket limit 1;
-      perform tell(first.listener, format('look %s %s', first.id, p_linger));
+      perform tell_first(p_name, moment);
       return 1;
     elsif exists (select from claim where id = p_id and not renewable and until > moment) then
       return 1; -- as it was told before
@@ -249,6 +266,9 @@ begin
   end if;
   delete from claim where id = p_id and name = p_name returning * into c;
   perform settle(p_name, moment); -- also where nothing was found: it may have been removed by hand
+  if c.id is not null and c.token is null then
+    perform tell_first(p_name, moment);
+  end if;
   return case when c.id is null then 0 when c.token is null then 2 when c.until > moment then 1 else 0 end;
 end $$;
 
@@ -287,14 +307,16 @@ begin
 end $$;
 
 -- Answers which of these claims, which wait and to which nobody listens, ought to ask: they have been
--- granted or are gone. The others are kept.
+-- granted or are gone, or the time of a holder is over. The others are kept.
 create or replace function due(p_ids uuid[])
 returns table (claim_id uuid) language plpgsql security definer set search_path from current as $$
 begin
-  update claim set until = clock_timestamp() + millis(ttl)
-    where id = any (p_ids) and token is null and until < clock_timestamp() + millis(ttl) * 2 / 3;
+  update claim set until = clock_timestamp() + kept_for(ttl)
+    where id = any (p_ids) and token is null and until < clock_timestamp() + kept_for(ttl) * 2 / 3;
   return query
-    select i from unnest(p_ids) i where not exists (select from claim where id = i and token is null);
+    select i from unnest(p_ids) i left join claim c on c.id = i and c.token is null
+    where c.id is null
+      or exists (select from claim h where h.name = c.name and h.token is not null and h.until <= clock_timestamp());
 end $$;
 
 -- Shows the queue of a name. It changes nothing.
@@ -330,6 +352,7 @@ end $$;
 -- Removes what those left behind who are gone, and in whose names nobody was interested since.
 create or replace function sweep() returns void language sql security definer set search_path from current as $$
   delete from given_up where until < clock_timestamp();
+  delete from ttl_in_use where until < clock_timestamp() - interval '1 hour';
   delete from claim where id in
     (select id from claim where until < clock_timestamp() - interval '1 minute' for update skip locked);
 $$;

@@ -14,7 +14,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/sqlqueue"
 )
 
-// attempts is how many connections in a row may be found broken.
+// attempts is how many times in a row a request may meet a broken connection or a deadlock.
 const attempts = 3
 
 // simple is how every statement is sent: in one message, so that the server ends the transaction by itself. In the
@@ -28,15 +28,14 @@ type server struct {
 	settings   settings
 	statements statements
 	ready      atomic.Bool // the schema is there
-	listener   int64       // the number of the channel, and of the advisory lock by which the server knows that somebody listens
 }
 
 // request is something that is sent on a connection of the pool.
 type request func(ctx context.Context, conn *pgxpool.Conn) error
 
-// call sends a request, and again if the connection was found broken. It returns soon after ctx has ended.
-// lost says that the server may have heard of it without having answered. Every statement can bear to be
-// carried out more than once.
+// call sends a request, and again if the connection was found broken or there was a deadlock. It returns soon
+// after ctx has ended. lost says that the server may have heard of it without having answered. Every statement
+// can bear to be carried out more than once.
 func (s *server) call(ctx context.Context, do request) (lost bool, err error) {
 	for range attempts {
 		err = s.once(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -50,7 +49,8 @@ func (s *server) call(ctx context.Context, do request) (lost bool, err error) {
 			lost = lost || err != nil && !ineffective(err)
 			return err
 		})
-		if err == nil || ctx.Err() != nil || errors.Is(err, sqlqueue.ErrNoAnswer) || code(err) != "" && !undefined(err) {
+		again := code(err) == "" || undefined(err) || among(conflicts, code(err))
+		if err == nil || !again || ctx.Err() != nil || errors.Is(err, sqlqueue.ErrNoAnswer) {
 			break
 		}
 	}

@@ -43,8 +43,9 @@ func (q *Queue) ask(ctx context.Context, c *Claim, listener int64) (Answer, erro
 	for range tries {
 		var latest int64
 		a, lost, err := q.server.Acquire(ctx, c, listener, func() (driver.Instant, int64) {
-			latest = q.time.Now() + Fresh.Microseconds()
-			return q.clock.Now(), latest
+			this := q.time.Now() + Fresh.Microseconds()
+			latest = max(latest, this)
+			return q.clock.Now(), this
 		})
 		if lost {
 			c.touched, c.LateUntil = true, max(c.LateUntil, latest)
@@ -107,8 +108,8 @@ func (q *Queue) wait(ctx context.Context, c *Claim) (driver.Grant, error) {
 					return g, nil
 				}
 			case in := <-hints:
-				if asleep = in > 0; asleep {
-					timer.Reset(in + look.Jitter(a.First))
+				if asleep = in > 0; asleep && err == nil {
+					timer.Reset(look.In(in, a.First))
 				}
 			case <-timer.C:
 			case <-ctx.Done():

@@ -5,6 +5,7 @@ package sqlqueue
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -202,11 +203,23 @@ func (q *Queue) Names(ctx context.Context, prefix string) iter.Seq2[string, erro
 
 // Evict implements [driver.Evictor].
 func (q *Queue) Evict(ctx context.Context, name, id string) error {
+	if b, err := hex.DecodeString(id); err != nil || len(b) != 16 {
+		return driver.ErrGone // nobody's
+	}
 	answer, lost, err := q.server.Evict(ctx, name, id)
 	if err == nil && answer == 0 && !lost {
 		err = driver.ErrGone
 	}
 	return err
+}
+
+// CheckPolling returns an error if waiters that ask so rarely would lose their places in between: the server keeps one without a
+// sign of life for the TTL, or a second if that is more.
+func CheckPolling(every, ttl time.Duration) error {
+	if most := max(ttl, time.Second) / 2; every > most {
+		return fmt.Errorf("polling every %v, more than %v", every, most)
+	}
+	return nil
 }
 
 // Millis returns d in milliseconds, rounded up.
