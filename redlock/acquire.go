@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -15,11 +16,9 @@ const (
 	// maxRaises is how many times in a row a majority that has granted the name is asked for the same token. Each time
 	// somebody else has raised the clock of the bucket meanwhile.
 	maxRaises = 4
-	// maxSplits is how many times in a row a waiter looks soon because nobody has a majority.
-	maxSplits = 4
 	// stragglers is how long the other nodes are waited for when one has told news.
 	stragglers = 10 * time.Millisecond
-	// barred is for how long a node does not count while a request to yield has no answer: as long as that may
+	// barred is for how long a node does not count after a request that may take the name away had no answer: as long as it may
 	// have an effect.
 	barred = 6 * time.Second
 	// retryEvery is how long a claim that too few nodes answer waits at most until it asks again.
@@ -43,7 +42,8 @@ func (b *backend) acquire(ctx context.Context, c *claim) (driver.Grant, error) {
 			defer p.Leave(p.at)
 		}
 	}
-	for raises, splits := 0, 0; ; {
+	raises, had, pause := 0, 0, time.Duration(0)
+	for {
 		how := c.next.begin()
 		g, ok := b.grant(ctx, c)
 		if !ok { // it was not told of a majority with one token
@@ -55,6 +55,9 @@ func (b *backend) acquire(ctx context.Context, c *claim) (driver.Grant, error) {
 		}
 		said, again := b.votes(c), redisnode.Queue
 		yes, no := said.count()
+		if yes != had || yes >= b.quorum {
+			had, pause = yes, 2*stragglers
+		}
 		if yes > 0 { // those who hold the name on too few nodes leave them to the oldest who waits there
 			again = redisnode.Yield
 		}
@@ -75,11 +78,11 @@ func (b *backend) acquire(ctx context.Context, c *claim) (driver.Grant, error) {
 			c.next.in(0, again)
 		case yes+no < b.quorum: // too few answer; or they cannot tell news, so it tries again
 			c.next.in(jitter(retryEvery), redisnode.Try)
-		case yes >= b.quorum || yes > 0 && splits < maxSplits:
-			raises, splits = 0, splits+1
-			c.next.in(jitter(2*stragglers), again)
+		case yes > 0: // perhaps nobody has a majority, and an older one has yet to queue where it holds the name
+			c.next.in(jitter(pause), again)
+			raises, pause = 0, min(2*pause, time.Minute)
 		default: // it looks when a node is to be free, see askNode
-			raises, splits = 0, 0
+			raises = 0
 		}
 		select {
 		case <-c.next.timer.C:
@@ -93,6 +96,13 @@ func (b *backend) acquire(ctx context.Context, c *claim) (driver.Grant, error) {
 // node timeout is over and a majority has answered, or ctx has ended.
 func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How) {
 	token := b.nextToken(c)
+	if how != redisnode.Try {
+		c.mu.Lock()
+		if c.since == 0 { // a try has taught what time it is there
+			c.since = b.time() - b.clock.Now().Sub(c.began).Microseconds()
+		}
+		c.mu.Unlock()
+	}
 	b.ask(ctx, func(i int) error { return b.askNode(c, c.places[i], how, token) }, func(yes, no int, late bool) bool {
 		return yes >= b.quorum || no >= b.quorum && how != redisnode.Yield || late && yes+no >= b.quorum
 	})
@@ -100,33 +110,53 @@ func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How) {
 
 // askNode asks one node for the name, and for this token or a greater one. It returns its vote.
 func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) error {
-	p.calls.Lock()
+	if !p.calls.TryLock() {
+		if p.silent.Load() {
+			return errSilent // it has a request already
+		}
+		p.calls.Lock()
+	}
 	defer p.calls.Unlock()
 	c.mu.Lock()
-	since, skip := c.since, c.ended || b.clock.Now() < p.barred
-	if how == redisnode.Yield && !skip {
-		p.barred = b.clock.Now().Add(barred) // it may take the name away
+	since, before, late := c.since, p.said, p.at.LateUntil
+	// Somebody took its place; a lost request may have taken that again.
+	evict := !c.evicted.IsZero() && p.at.Since != since && p.at.Touched
+	takes := evict || how == redisnode.Yield // it may take the name away
+	skip := c.ended || c.granted && takes || b.clock.Now() < p.barred
+	if takes && !skip {
+		p.barred = math.MaxInt64
+	}
+	if evict && !skip {
+		c.evicted = time.Now() // the node may tell it that
 	}
 	c.mu.Unlock()
 	if skip {
 		return errUnheard
 	}
-	late := p.at.LateUntil
 	var a redisnode.Answer
+	lost := false
 	err := b.request(p.node, func(ctx context.Context) (err error) {
-		if p.at.Since != since && p.at.Touched { // somebody took its place; a lost request may have taken that again
+		if evict {
 			if err := p.Evict(ctx, c.Name, c.ID); !settled(err) {
+				lost = !lasting(err)
 				return err
 			}
 		}
-		p.at.Since, p.at.Proposed = since, token
+		if since != 0 {
+			p.at.Since = since
+		}
+		p.at.Proposed = token
 		a, err = p.Acquire(ctx, p.at, how)
+		lost = p.at.LateUntil != late
 		return err
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.at.LateUntil == late {
-		p.barred = 0 // no sending of this request may still have an effect
+	switch {
+	case !lost: // no sending of this request may still have an effect
+		p.barred = 0
+	case takes:
+		p.barred = b.clock.Now().Add(barred)
 	}
 	if err != nil {
 		if how != redisnode.Try && lasting(err) && !lasting(p.vote) {
@@ -135,7 +165,7 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 		p.vote = err // what it said before may not be so any more
 		return err
 	}
-	p.heard(a)
+	p.heard(a, before)
 	if !a.Granted {
 		c.next.in(a.NextLook(), redisnode.Queue)
 	}

@@ -14,9 +14,12 @@ type claim struct {
 	places []*place // one at each node
 	next   look     // for one that waits
 
+	began driver.Instant // when it was made
+
 	mu      sync.Mutex
-	since   int64          // its age in the queues, in the nodes' time
-	evicted time.Time      // when somebody last took its places
+	since   int64          // its age in the queues, in the nodes' time; 0 before it first queues
+	evicted time.Time      // when somebody last took its places, or it removed what was left of one
+	granted bool           // it holds the name: no node may be asked any more for what can take that away
 	ended   bool           // it is being released or abandoned; the name is not asked for any more
 	linger  driver.Instant // until when the name then stays taken
 }
@@ -31,7 +34,7 @@ type place struct {
 	// Guarded by claim.mu:
 	vote   error            // whether the node has granted the name, by its last answer or news
 	said   redisnode.Answer // which was this
-	barred driver.Instant   // until then it does not count
+	barred driver.Instant   // what it has said before then does not count
 }
 
 func stateOf(c *driver.Claim) *claim {
@@ -40,7 +43,7 @@ func stateOf(c *driver.Claim) *claim {
 }
 
 func (b *backend) newClaim(dc *driver.Claim) *claim {
-	c := &claim{Claim: dc, since: b.time(), next: look{timer: time.NewTimer(0), how: redisnode.Try}}
+	c := &claim{Claim: dc, began: b.clock.Now(), next: look{timer: time.NewTimer(0), how: redisnode.Try}}
 	for _, n := range b.nodes {
 		c.places = append(c.places, &place{node: n, at: n.Claim(dc), vote: errUnheard, end: errUnheard})
 	}
@@ -48,9 +51,10 @@ func (b *backend) newClaim(dc *driver.Claim) *claim {
 	return c
 }
 
-// heard takes down what the node has said, unless it has said something since. It wants claim.mu.
-func (p *place) heard(a redisnode.Answer) {
-	if a.Now < p.said.Now {
+// heard takes down what the node has said, unless it has said something later, and that since before, which it had said when
+// it was asked: its clock may have been set back. It wants claim.mu.
+func (p *place) heard(a, before redisnode.Answer) {
+	if p.said != before && a.Now < p.said.Now {
 		return
 	}
 	p.said, p.vote = a, driver.ErrGone
@@ -61,7 +65,7 @@ func (p *place) heard(a redisnode.Answer) {
 
 // counts returns whether the node has granted the claim its name, as far as is known. It wants claim.mu.
 func (b *backend) counts(p *place) error {
-	if b.clock.Now() < p.barred {
+	if settled(p.vote) && p.said.Sent < p.barred {
 		return errUnheard
 	}
 	return p.vote

@@ -35,6 +35,7 @@ func (b *backend) grant(ctx context.Context, c *claim) (g driver.Grant, ok bool)
 	g = driver.Grant{Spare: int64(c.Spare), Until: math.MaxInt64}
 	pools := make([]rsredis.Pool, len(c.places))
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	tokens := make([]int64, len(c.places)) // 0 is none
 	for i, p := range c.places {
 		switch age := b.clock.Now().Sub(p.said.Sent); {
@@ -54,7 +55,6 @@ func (b *backend) grant(ctx context.Context, c *claim) (g driver.Grant, ok bool)
 		}
 		pools[i] = ballot(yes)
 	}
-	c.mu.Unlock()
 	if token == 0 {
 		return g, false
 	}
@@ -64,7 +64,8 @@ func (b *backend) grant(ctx context.Context, c *claim) (g driver.Grant, ok bool)
 	id := func() (string, error) { return c.ID, nil }
 	mutex := redsync.New(pools...).NewMutex(c.Name,
 		redsync.WithExpiry(c.TTL), redsync.WithGenValueFunc(id), redsync.WithFailFast(true))
-	return g, mutex.TryLockContext(ctx) == nil
+	c.granted = mutex.TryLockContext(ctx) == nil
+	return g, c.granted
 }
 
 // ballot is whether a node has said yes, as redsync's pool of connections to it.

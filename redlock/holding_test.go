@@ -116,6 +116,31 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// The names are looked for as long as the caller wants, and a node that takes its time for that is not known as silent for it.
+func TestNamesHaveTheTimeOfTheCaller(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b, slow, ctx := newDriver(t, nodes), newDriver(t, fronts, WithNodeTimeout(10*time.Millisecond)), within(t, time.Minute)
+	c := driverClaim(t.Name(), 10*time.Minute, false)
+	take(t, b, c)
+	onAllFive(t, nodes)
+	for _, p := range list {
+		p.Delay(100*time.Millisecond, 0)
+	}
+	found := 0
+	for name, err := range slow.Names(ctx, t.Name()) {
+		must(t, err)
+		if name == t.Name() {
+			found++
+		}
+	}
+	if found != 1 || slow.silentNodes() > 0 {
+		t.Errorf("found %d times, %d nodes are silent", found, slow.silentNodes())
+	}
+	must(t, b.Release(ctx, c))
+}
+
 // heldAndWanted has one claim hold the test's name on all five nodes and two wait for it: holder and second by b, first by a.
 func heldAndWanted(ctx context.Context, t *testing.T, nodes []string, a, b *backend) (holder *driver.Claim, first, second *locktest.Acquisition[driver.Grant]) {
 	t.Helper()

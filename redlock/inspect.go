@@ -10,12 +10,15 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// each calls f for all nodes. It returns what those know for which there is no error, and how many say
+// request makes a request to a node.
+type request func(n *node, f func(ctx context.Context) error) error
+
+// each calls f for all nodes, by send. It returns what those know for which there is no error, and how many say
 // driver.ErrGone; and an error if these together are no majority, when all have answered or the node timeout is over.
-func each[T any](ctx context.Context, b *backend, f func(ctx context.Context, i int) (T, error)) (known []T, gone int, err error) {
+func each[T any](ctx context.Context, b *backend, send request, f func(ctx context.Context, i int) (T, error)) (known []T, gone int, err error) {
 	all := make([]T, len(b.nodes))
 	said := b.ask(ctx, func(i int) error {
-		return b.request(b.nodes[i], func(ctx context.Context) (err error) {
+		return send(b.nodes[i], func(ctx context.Context) (err error) {
 			all[i], err = f(ctx, i)
 			return err
 		})
@@ -37,7 +40,7 @@ func (b *backend) enough(answered int) int { return max(1, answered-(len(b.nodes
 
 // Lighten implements [driver.Weigher].
 func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) error {
-	lighter, gone, err := each(ctx, b, func(ctx context.Context, i int) (int, error) {
+	lighter, gone, err := each(ctx, b, b.request, func(ctx context.Context, i int) (int, error) {
 		p := stateOf(dc).places[i]
 		p.calls.Lock()
 		defer p.calls.Unlock()
@@ -55,17 +58,20 @@ func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) e
 // Evict implements [driver.Evictor]. A claim on fewer nodes than [backend.Look] shows it for is not there: it is being
 // released, say.
 func (b *backend) Evict(ctx context.Context, name, id string) error {
-	evicted, gone, err := each(ctx, b, func(ctx context.Context, i int) (int, error) { return i, b.nodes[i].Evict(ctx, name, id) })
+	evicted, gone, err := each(ctx, b, b.request, func(ctx context.Context, i int) (int, error) {
+		return i, b.nodes[i].Evict(ctx, name, id)
+	})
 	if err == nil && len(evicted) < b.enough(len(evicted)+gone) {
 		err = driver.ErrGone
 	}
 	return err
 }
 
-// Names implements [driver.Inspector].
+// Names implements [driver.Inspector]. To look through many keys takes a healthy node longer than the node timeout.
 func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		known, _, err := each(ctx, b, func(ctx context.Context, i int) (names []string, err error) {
+		scan := func(_ *node, f func(context.Context) error) error { return f(ctx) }
+		known, _, err := each(ctx, b, scan, func(ctx context.Context, i int) (names []string, err error) {
 			for name, err := range b.nodes[i].Names(ctx, prefix) {
 				if err != nil {
 					return nil, err
@@ -104,7 +110,9 @@ func mostCommonToken(held []driver.Position) int64 {
 // Look implements [driver.Inspector]. It shows who holds the name by more than half of the nodes that answer, and
 // those others of whom as many know as a majority may have left.
 func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, error) {
-	known, _, err := each(ctx, b, func(ctx context.Context, i int) ([]driver.Position, error) { return b.nodes[i].Look(ctx, name) })
+	known, _, err := each(ctx, b, b.request, func(ctx context.Context, i int) ([]driver.Position, error) {
+		return b.nodes[i].Look(ctx, name)
+	})
 	if err != nil {
 		return nil, err
 	}

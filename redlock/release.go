@@ -80,7 +80,7 @@ func (b *backend) finishAt(c *claim, p *place, next int64) error {
 	return p.end
 }
 
-// finishLater tells a node again and again that the claim has ended. Close does not wait for its pauses.
+// finishLater tells a node again and again that the claim has ended, and then gives it up. Close does not wait for its pauses.
 func (b *backend) finishLater(c *claim, p *place, next int64) {
 	var pause driver.Backoff
 	for try := 0; try < endTries && b.life.Err() == nil; try++ {
@@ -92,4 +92,8 @@ func (b *backend) finishLater(c *claim, p *place, next int64) {
 		}
 		pause.Sleep(b.life)
 	}
+	p.calls.Lock()
+	defer p.calls.Unlock()
+	p.at.Touched = false
+	_ = p.Abandon(b.life, c.Claim) // asks nothing; should the node grant it the name later that is given back
 }

@@ -1,11 +1,16 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
@@ -94,6 +99,59 @@ func TestReleaseDoesNotWaitForSilentNode(t *testing.T) {
 	list[1].Heal()
 	close(pass)
 	nothingLeft(t, nodes)
+}
+
+// A node that could not be told of the end of a waiter gives the name, if it grants it that later, to others.
+func TestNodeThatWasNotToldOfTheEnd(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	clients := connect(t, nodes...)
+	var away atomic.Bool
+	clients[0].AddHook(fails(func(args []any) bool { return len(args) == 11 && away.Load() }))
+	a, b, ctx := newDriver(t, nodes), newDriverOver(t, clients), within(t, 2*time.Minute)
+	held, c := driverClaim(t.Name(), 10*time.Minute, false), driverClaim(t.Name(), 10*time.Minute, true)
+	take(t, a, held)
+	onAllFive(t, nodes)
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := begin(waiting, b, c)
+	queue := func() int64 { return connect(t, nodes[0])[0].LLen(ctx, queueKey(t.Name())).Val() }
+	eventually.Is(t, "it waits there", func() bool { return queue() == 1 })
+	waits(t, connect(t, nodes...), t.Name(), 1)
+	away.Store(true)
+	cancel()
+	<-w.Done
+	must(t, b.Abandon(ctx, c))
+	p := stateOf(c).places[0]
+	eventually.Within(t, time.Minute, "the node is given up", func() bool {
+		p.calls.Lock()
+		defer p.calls.Unlock()
+		return !p.at.Touched
+	})
+	away.Store(false)
+	if queue() != 1 {
+		t.Fatal("it does not wait there any more")
+	}
+	must(t, a.Release(ctx, held))
+	nothingLeft(t, nodes)
+}
+
+// fails is a hook of a client that says which commands cannot be sent.
+type fails func(args []any) bool
+
+func (fails) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (fails) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func (f fails) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if f(cmd.Args()) {
+			return &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the node is away")}
+		}
+		return next(ctx, cmd)
+	}
 }
 
 // A holder whose lock is not renewed is told of keys that were deleted by hand, too, also when

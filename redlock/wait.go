@@ -47,7 +47,7 @@ func (b *backend) hear(c *claim, p *place, a redisnode.Answer) {
 	switch {
 	case a.Granted:
 		c.mu.Lock()
-		p.heard(a)
+		p.heard(a, redisnode.Answer{})
 		c.mu.Unlock()
 		if b.held(c) < b.quorum {
 			c.next.in(stragglers, redisnode.Yield) // if the other nodes do not follow

@@ -46,6 +46,7 @@ func TestSplitVotesGoToTheOldest(t *testing.T) {
 		a, b := newDriver(t, nodes), newDriver(t, nodes)
 		older, younger := driverClaim(t.Name(), 30*time.Second, true), driverClaim(t.Name(), 30*time.Second, true)
 		first := a.newClaim(older)
+		first.since = a.time()
 		votesOf(t, a, first, 0, 1)
 		second := b.newClaim(younger)
 		second.since = first.since + 1_000_000
@@ -71,6 +72,129 @@ func TestSplitVotesGoToTheOldest(t *testing.T) {
 		must(t, clients[2].Del(ctx, lockKey(t.Name())).Err())
 		nothingLeft(t, nodes)
 	}
+}
+
+// The same when the older comes to the queue of the node in question only after the younger has looked there several times.
+func TestSplitVotesGoToTheOldestThatComesLate(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)[:3]
+	list, fronts := proxies(t, nodes)
+	a, b, ctx := newDriver(t, fronts), newDriver(t, fronts), within(t, 5*time.Minute)
+	list[1].Refuse()
+	older, younger := driverClaim(t.Name(), 10*time.Minute, true), driverClaim(t.Name(), 10*time.Minute, true)
+	first, second := a.newClaim(older), b.newClaim(younger)
+	first.since = a.time()
+	second.since = first.since + 1_000_000
+	votesOf(t, a, first, 2)
+	votesOf(t, b, second, 0)
+	w := begin(ctx, waitsAs{b, second}, younger)
+	time.Sleep(500 * time.Millisecond)
+	inTime := locktest.Limit(t, 12*time.Second) // by itself each looks every 20 s
+	_, err := a.acquire(ctx, first)
+	must(t, err)
+	inTime("the wait of the older")
+	must(t, a.Release(ctx, older))
+	w.Granted(t, time.Minute)
+	must(t, b.Release(ctx, younger))
+	nothingLeft(t, nodes)
+}
+
+// waitsAs is a driver that acquires a claim that has begun already.
+type waitsAs struct {
+	*backend
+	c *claim
+}
+
+func (w waitsAs) Acquire(ctx context.Context, _ *driver.Claim) (driver.Grant, error) {
+	return w.acquire(ctx, w.c)
+}
+
+// A client whose clock is ahead queues by the time of the nodes, also if it has not asked them before.
+func TestAgeIsInTheNodesTime(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	ctx := within(t, 60*time.Second)
+	holder, held := newDriver(t, nodes), driverClaim(t.Name(), 10*time.Minute, false)
+	take(t, holder, held)
+	onAllFive(t, nodes)
+	cfg, err := locker.NewConfig("redlock", &settings{})
+	must(t, err)
+	clock := &settable{Clock: cfg.Clock}
+	cfg.Clock = clock
+	b, err := newBackend(connect(t, nodes...), cfg, settings{prefix: DefaultPrefix, bound: 20 * time.Second})
+	must(t, err)
+	locktest.CloseAfter(t, b.Close)
+	clock.ahead.Store(int64(time.Hour)) // after it has guessed what time it is there
+	c := driverClaim(t.Name(), 10*time.Minute, true)
+	w := begin(ctx, b, c)
+	waits(t, connect(t, nodes...), t.Name(), 1)
+	all, err := holder.Look(ctx, t.Name())
+	must(t, err)
+	if len(all) != 2 || time.Until(all[1].Since).Abs() > 10*time.Minute {
+		t.Errorf("%+v", all)
+	}
+	must(t, holder.Release(ctx, held))
+	w.Granted(t, 10*time.Second)
+	must(t, b.Release(ctx, c))
+}
+
+type settable struct {
+	driver.Clock
+	ahead atomic.Int64
+}
+
+func (s *settable) Now() driver.Instant { return s.Clock.Now().Add(time.Duration(s.ahead.Load())) }
+
+// What a node answers counts also when its clock has been set back since it answered last.
+func TestAnswerAfterClockWasSetBack(t *testing.T) {
+	b := newDriver(t, five(t))
+	c := b.newClaim(driverClaim(t.Name(), 30*time.Second, false))
+	votesOf(t, b, c, 0)
+	p := c.places[0]
+	p.said.Now += time.Hour.Microseconds()
+	p.vote = driver.ErrGone
+	if err := b.askNode(c, p, redisnode.Try, b.nextToken(c)); err != nil {
+		t.Errorf("it does not count: %v", err)
+	}
+	must(t, b.Abandon(within(t, 30*time.Second), c.Claim))
+}
+
+// A node known to be silent is waited for by nobody if the others have answered: not by the claim that asks whether it is there
+// again, and not by the next look of that.
+func TestSilentNodeIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	ctx := within(t, 5*time.Minute)
+	b := newDriver(t, fronts, WithNodeTimeout(time.Minute))
+	for _, client := range connect(t, nodes[:2]...) {
+		must(t, client.Set(ctx, lockKey(t.Name()), "somebody else's", 10*time.Minute).Err())
+	}
+	list[4].Freeze()
+	b.nodes[4].silent.Store(true)
+	c := b.newClaim(driverClaim(t.Name(), 10*time.Minute, false))
+	inTime := locktest.Limit(t, 4*time.Second)
+	for range 2 {
+		b.askFor(ctx, c, redisnode.Try)
+		if yes, no := b.votes(c).count(); yes != 2 || no != 2 {
+			t.Errorf("%d yes, %d no", yes, no)
+		}
+		eventually.Is(t, "it is asked", func() bool { return list[4].Stats().HeldUp > 0 })
+	}
+	inTime("two looks") // the client gives a request up after 5 s
+	p := c.places[4]
+	p.calls.Lock()
+	p.silent.Store(true)
+	if err := b.askNode(c, p, redisnode.Try, 0); err != errSilent {
+		t.Errorf("it is asked twice at a time: %v", err)
+	}
+	p.calls.Unlock()
+	list[4].Heal()
+	must(t, b.Abandon(ctx, c.Claim))
+	for _, client := range connect(t, nodes[:2]...) {
+		must(t, client.Del(ctx, lockKey(t.Name())).Err())
+	}
+	nothingLeft(t, nodes)
 }
 
 // Who was granted the name by a majority of which one dies before the token is agreed on gets it with

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
@@ -73,4 +75,98 @@ func TestYieldRefusedAfterLostAnswer(t *testing.T) {
 	must(t, b.Abandon(ctx, c.Claim))
 	must(t, other.Del(ctx, lockKey(t.Name())).Err())
 	nothingLeft(t, nodes)
+}
+
+// TestNewsDuringYield: what a node says while a request to yield may still have an effect does not count, not afterwards
+// either; and that is for as long after the request as before it.
+func TestNewsDuringYield(t *testing.T) {
+	list, fronts := proxies(t, five(t))
+	b := newDriver(t, fronts)
+	c, p := warmClaim(t, b)
+	const lost = time.Second
+	list[0].SwallowReply(isAcquire, lost)
+	began := b.clock.Now()
+	if err := b.askNode(c, p, redisnode.Yield, 0); settled(err) {
+		t.Fatalf("the answer was not lost: %v", err)
+	}
+	b.hear(c, p, redisnode.Answer{Granted: true, Sent: b.clock.Now(), Now: b.time()})
+	if p.barred < began.Add(lost+barred) {
+		t.Errorf("the node counts %v after the request began", p.barred.Sub(began))
+	}
+	if vote := b.votes(c)[0]; vote == nil {
+		t.Error("what it said meanwhile counts")
+	}
+	p.barred = b.clock.Now() // time goes by
+	if vote := b.votes(c)[0]; vote == nil {
+		t.Error("what it said meanwhile counts later")
+	}
+	p.barred = 0
+	must(t, b.Abandon(context.Background(), c.Claim))
+}
+
+// TestNoYieldOnceGranted: a request to yield that has not been sent when the claim is granted its name is not sent.
+func TestNoYieldOnceGranted(t *testing.T) {
+	b := newDriver(t, five(t), WithoutFencing())
+	c, p := warmClaim(t, b)
+	votesOf(t, b, c, 0, 1, 2)
+	p.calls.Lock()
+	sent := make(chan error, 1)
+	go func() { sent <- b.askNode(c, p, redisnode.Yield, 0) }()
+	if _, ok := b.grant(within(t, 30*time.Second), c); !ok {
+		t.Fatal("not granted")
+	}
+	p.calls.Unlock()
+	if err := <-sent; err != errUnheard {
+		t.Errorf("it was sent: %v", err)
+	}
+	must(t, b.Release(within(t, 30*time.Second), c.Claim))
+}
+
+// TestPlaceThatWasTaken: a node that is asked to remove what it has of a claim whose place was taken counts only when it has
+// answered, and what it tells of that is no further eviction.
+func TestPlaceThatWasTaken(t *testing.T) {
+	nodes := five(t)
+	list, fronts := proxies(t, nodes)
+	b, ctx := newDriver(t, fronts), within(t, 30*time.Second)
+	c, p := warmClaim(t, b)
+	told := make(chan time.Time, 10)
+	p.Join(p.at, func(a redisnode.Answer) {
+		b.hear(c, p, a)
+		if a.Evicted {
+			told <- time.Now()
+		}
+	})
+	set := func(since int64, evicted time.Duration) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.since, c.evicted = since, time.Now().Add(-evicted)
+	}
+	other := connect(t, nodes[0])[0]
+	must(t, other.Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
+	set(1, 0)
+	_ = b.askNode(c, p, redisnode.Queue, 0)
+	set(2, time.Minute)
+	began := time.Now()
+	_ = b.askNode(c, p, redisnode.Queue, 0)
+	late := locktest.Receive(t, "the news of its own request", told, 20*time.Second).Sub(began) > sameEviction
+	c.mu.Lock()
+	since := c.since
+	c.mu.Unlock()
+	if since != 2 && !late {
+		t.Error("it goes to the end again")
+	}
+
+	must(t, other.Del(ctx, lockKey(t.Name())).Err())
+	must(t, b.askNode(c, p, redisnode.Try, 0))
+	set(3, 0)
+	list[0].FreezeUp()
+	asked := make(chan error, 1)
+	go func() { asked <- b.askNode(c, p, redisnode.Queue, 0) }()
+	eventually.Is(t, "the request is under way", func() bool { return list[0].Stats().HeldUp > 0 })
+	if vote := b.votes(c)[0]; vote == nil {
+		t.Error("the node counts")
+	}
+	list[0].Heal()
+	<-asked
+	must(t, b.Abandon(ctx, c.Claim))
 }
