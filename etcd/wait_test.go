@@ -199,7 +199,7 @@ func TestWaitThatTimesOut(t *testing.T) {
 		since := requests(t, e)
 		for range 5 {
 			waiter := claim(t.Name(), true)
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // less than longWait
 			_, err := b.Acquire(ctx, waiter)
 			cancel()
 			if !errors.Is(err, context.DeadlineExceeded) {

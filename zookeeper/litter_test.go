@@ -44,7 +44,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 	z := reaped.beside(t)
 	l := open(t, []string{z.Addr()}, locker.WithTTL(time.Minute)) // how long it takes is no matter
 	nodes := func() int {
-		fields, err := z.Status(context.Background())
+		fields, err := z.Status(within(t, time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func TestManyLongNamesOnServerWithSmallBuffer(t *testing.T) {
 	beside(t)
 	z := small(t)
 	p, op := front(t, z.Addr()), console(t, z.Addr())
-	l := open(t, []string{p.Addr()}, locker.WithTTL(30*time.Second))
+	l, d := both(t, []string{p.Addr()}, locker.WithTTL(30*time.Second))
 	const n = 60
 	long := func(i int) string { return fmt.Sprint(i, strings.Repeat("\xff", 1000)) }
 	locks := make([]*locker.Lock, n)
@@ -48,7 +48,13 @@ func TestManyLongNamesOnServerWithSmallBuffer(t *testing.T) {
 	for range 3 {
 		before, cut := p.Stats().Accepted, time.Now()
 		p.Cut()
-		eventually.Is(t, "a new connection", func() bool { return p.Stats().Accepted > before })
+		eventually.Is(t, "an answer by a new connection", func() bool { // before which the watches of the old one end
+			if p.Stats().Accepted == before {
+				return false
+			}
+			_, err := d.session.conn.Sync("/")
+			return err == nil
+		})
 		watches(t, z, n)
 		if got := p.Stats().Accepted - before; got > 1+int(time.Since(cut)/time.Second) { // an attempt may take a second
 			t.Errorf("%d connections after a cut", got)

@@ -165,7 +165,7 @@ var discard = slog.New(slog.DiscardHandler)
 
 func word(t testing.TB, z *servers.ZooKeeper, w string) string {
 	t.Helper()
-	s, err := z.Word(context.Background(), w)
+	s, err := z.Word(within(t, time.Minute), w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,12 +19,12 @@ import (
 // requests counts what do costs the server, and waits until it has arrived.
 func requests(t *testing.T, z *servers.ZooKeeper, do func()) int64 {
 	t.Helper()
-	before, err := z.Requests(context.Background())
+	before, err := z.Requests(within(t, time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	do()
-	after, err := z.Requests(context.Background())
+	after, err := z.Requests(within(t, time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +148,11 @@ func TestHundredIdleWaiters(t *testing.T) {
 	opened.Wait()
 	op.length("a", n+1)
 	watches(t, z, 2*n) // who has waited for 5 s watches its own node, too
-	idle := func(d time.Duration) int64 { return requests(t, z, func() { <-time.After(d) }) }
-	const pings = 3 // of the console, whose session is not so long
-	eventually.Is(t, "all have set their watches", func() bool { return idle(time.Second) <= pings })
-	if got := idle(3 * time.Second); got > pings {
-		t.Errorf("%d waiters made %d requests in three seconds", n, got)
+	const pings = 3    // of the console, whose session is not so long
+	if got := locktest.Requests(pings, func() int64 {
+		return requests(t, z, func() { time.Sleep(firstLook) })
+	}); got > pings {
+		t.Errorf("%d waiters made %d requests in %v", n, got, firstLook)
 	}
 	start := time.Now()
 	got := requests(t, z, func() {
@@ -235,9 +235,11 @@ func TestReleaseOfAllPermitsWakesNoHerd(t *testing.T) {
 	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
 	h := kind("a", permits, permits)
 	take(t, d, h)
+	var drivers []*backend
 	var turns []*acquisition
 	for i := range waiters { // each in a session of its own, which the server counts watches by
-		turns = append(turns, begin(within(t, time.Minute), raw(t, []string{z.Addr()}), kind("a", 1, permits)))
+		drivers = append(drivers, raw(t, []string{z.Addr()}))
+		turns = append(turns, begin(within(t, 5*time.Minute), drivers[i], kind("a", 1, permits)))
 		op.length("a", i+2)
 	}
 	var watched map[string]int
@@ -252,5 +254,5 @@ func TestReleaseOfAllPermitsWakesNoHerd(t *testing.T) {
 	for _, turn := range turns[:permits] {
 		turn.Granted(t, patience)
 	}
-	stillWaits(t, turns[permits], d)
+	stillWaits(t, turns[permits], drivers[permits])
 }

@@ -113,7 +113,7 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 	}
 	turn := make(chan error, 1)
 	go func() {
-		lock, err := l.Acquire(within(t, time.Minute), m)
+		lock, err := l.Acquire(within(t, 5*time.Minute), m)
 		if err == nil {
 			err = lock.Release(context.Background())
 		}
