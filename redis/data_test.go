@@ -233,7 +233,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// Row 27: Redis is out of memory. Acquiring fails and says why, releasing works, and so
+// Row 27: Redis is out of memory. Acquiring fails and says why, releasing works, also where the name stays taken, and so
 // does handing over.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
@@ -253,7 +253,17 @@ func TestOutOfMemory(t *testing.T) {
 	for range 3 {
 		readers = append(readers, acquire(t, a, "readers of "+name, locker.Shared()))
 	}
+	d := opened(t, connect(t, r.Addr()))
+	lingering := []*driver.Claim{claim(freshName(t), time.Minute, false), shared(freshName(t))}
+	for _, c := range lingering {
+		take(t, d, c)
+	}
 	admin.ConfigSet(ctx, "maxmemory", "1")
+	for _, c := range lingering {
+		if err := d.Linger(ctx, c, 10*time.Minute); err != nil || admin.PTTL(ctx, lockKey(c.Name)).Val() <= time.Minute {
+			t.Errorf("linger: %v", err)
+		}
+	}
 	for what, do := range map[string]func(context.Context, string, ...locker.AcquireOption) (*locker.Lock, error){"try": a.TryAcquire, "acquire": a.Acquire} {
 		began := time.Now()
 		_, err := do(ctx, freshName(t))

@@ -289,6 +289,11 @@ func TestEvict(t *testing.T) {
 	queued(t, admin, name, 1)
 	g2 := asked(t, b, second)
 	queued(t, admin, name, 2)
+	for _, id := range []string{"", first.ID[:31]} {
+		if err := b.Evict(ctx, name, id); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
 	if err := b.Evict(ctx, name, first.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -71,6 +72,26 @@ func TestCallerDoesNotWaitForAClientThatHangs(t *testing.T) {
 	p.Heal()
 	nothingLeft(t, admin, name)
 	nothingLeft(t, admin, held.Name())
+}
+
+// A client that hangs when it has to learn the servers of a Cluster does not keep its caller.
+func TestClusterThatIsNotLearnt(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	b := opened(t, closing(t, goredis.NewClusterClient(&goredis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]goredis.ClusterSlot, error) {
+			<-hang
+			return nil, errors.New("no servers")
+		},
+	})))
+	t.Cleanup(func() { close(hang) })
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	a := locktest.BeginClaim(ctx, b, claim(freshName(t), time.Minute, true))
+	locktest.Receive(t, "the end", a.Done, 20*time.Second)
+	if !errors.Is(a.Err, context.DeadlineExceeded) {
+		t.Error(a.Err)
+	}
 }
 
 // A request whose reply was lost is sent again, and finds its own value.
@@ -164,6 +185,36 @@ func TestMessageLost(t *testing.T) {
 		t.Fatalf("token %d after %d", next.Token(), lock.Token())
 	}
 	release(t, next)
+}
+
+// A master that is demoted lives on and keeps the subscription, while all else goes to the new one: there a waiter joins
+// only when it is told news there.
+func TestSubscriptionAtTheOldMaster(t *testing.T) {
+	t.Parallel()
+	r1, r2 := servers.NewRedis(t, servers.RedisOptions{}), servers.NewRedis(t, servers.RedisOptions{})
+	old, admin := connect(t, r1.Addr()), connect(t, r2.Addr())
+	p := front(t, r1.Addr())
+	b, other := opened(t, connect(t, p.Addr())), opened(t, admin)
+	ctx := within(t, 2*time.Minute)
+	h := claim(freshName(t), time.Hour, false)
+	take(t, opened(t, old), h)
+	w := claim(h.Name, time.Hour, true)
+	granted := asked(t, b, w)
+	queued(t, old, h.Name, 1)
+	next := claim(h.Name, time.Hour, false)
+	take(t, other, next)
+
+	channel := old.PubSubChannels(ctx, DefaultPrefix+":wake:*").Val()[0]
+	p.SetTarget(r2.Addr())
+	old.ClientKillByFilter(ctx, "TYPE", "normal")
+	old.Publish(ctx, channel, "look "+w.ID)
+	queued(t, admin, h.Name, 1)
+	if n := admin.PubSubNumSub(ctx, channel).Val()[channel]; n != 1 {
+		t.Errorf("%d subscriptions at the new master", n)
+	}
+	free(t, other, next)
+	soon(t, granted)
+	free(t, b, w)
 }
 
 // The subscriptions are killed while names go from hand to hand.

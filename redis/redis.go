@@ -26,9 +26,10 @@
 // # The client
 //
 // The client is the caller's: it is neither configured nor closed here. Its MaxRetries do not apply to the
-// requests sent here, its timeouts do. While the server answers quickly and the client has no hooks, requests
-// are sent on the caller's goroutine and given up after 75 ms, to be sent again with the client's own
-// patience; otherwise on a goroutine of their own, which takes about a third more time on a server nearby.
+// requests sent here, its timeouts do. While the server answers quickly and the client has no hooks, no OnConnect
+// and no provider of credentials, requests are sent on the caller's goroutine and given up after 75 ms, to be sent
+// again with the client's own patience; otherwise on a goroutine of their own, which takes about a third more time
+// on a server nearby.
 // One connection more than the pool's is open once something has waited, in a Cluster one for each server
 // concerned. A Ring is refused: it moves keys when a server is away, and with them the lock.
 //

@@ -37,7 +37,8 @@ type Claim struct {
 	lock, queue, clock, gone string // keys
 	channel                  string // where it is told news if it waits
 
-	unsure bool // a request to release it had no answer
+	sub    *subscription // on which it is told news, when it is Ready
+	unsure bool          // a request to release it had no answer
 
 	// Guarded by Node.mu:
 	tell func(Answer) // called with news as long as it waits
@@ -130,6 +131,10 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 			a.Left, a.Ahead = time.Duration(list[2])*time.Millisecond, list[3]
 		case -1:
 			return Answer{}, errors.New("the claim has been given up")
+		case -3:
+			s := c.sub
+			n.working.Go(func() { n.end(s, errUnknown) })
+			return Answer{}, errUnknown
 		default:
 			continue
 		}

@@ -22,11 +22,11 @@ const (
 // but does not learn of hooks that are added to that one.
 type inPlaceClient struct {
 	*goredis.Client
-	hooked func() bool // whether that one has hooks
+	hooked func() bool // whether that one has hooks, or functions of the user's that are called for each new connection
 }
 
 // inPlace returns the client for requests in place to the server that has key; nil if none are to be made, the server
-// was slow last time, or the client has hooks.
+// was slow last time, or the client calls what may take any time.
 func (n *Node) inPlace(ctx context.Context, key string) goredis.UniversalClient {
 	if n.opts.Aside || !n.quick.Load() {
 		return nil
@@ -40,7 +40,12 @@ func (n *Node) inPlace(ctx context.Context, key string) goredis.UniversalClient 
 	}
 	known, ok := n.clients.Load(client)
 	if !ok {
-		known, _ = n.clients.LoadOrStore(client, &inPlaceClient{client.WithTimeout(patience), hooks(client)})
+		hooked, o := hooks(client), client.Options()
+		if o.OnConnect != nil || o.CredentialsProvider != nil || o.CredentialsProviderContext != nil ||
+			o.StreamingCredentialsProvider != nil {
+			hooked = func() bool { return true }
+		}
+		known, _ = n.clients.LoadOrStore(client, &inPlaceClient{client.WithTimeout(patience), hooked})
 	}
 	if known.(*inPlaceClient).hooked() {
 		return nil

@@ -98,6 +98,24 @@ func TestLateRequests(t *testing.T) {
 	}
 }
 
+// A request of a claim that was released arrives while the name stays taken, which it does not lengthen.
+func TestLateRequestWhileLingering(t *testing.T) {
+	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
+	ctx := within(t, 20*time.Second)
+	c := n.exclusive(t.Name())
+	if _, err := n.Acquire(ctx, c, Try); err != nil {
+		t.Fatal(err)
+	}
+	c.LateUntil = n.Time() + time.Minute.Microseconds() // as after a request without an answer
+	if err := n.Linger(ctx, c.Claim, 10*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if v := n.ask(t, c, c.LateUntil); v != -1 {
+		t.Errorf("a late request was answered %d", v)
+	}
+	n.client.Del(ctx, c.lock, c.gone)
+}
+
 // A server whose clock is ahead of our guess costs one request more, once; one whose clock is behind costs none.
 func TestServerTimeDiffers(t *testing.T) {
 	for off, more := range map[time.Duration]int64{-time.Hour: 1, time.Hour: 0} {

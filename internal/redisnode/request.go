@@ -78,7 +78,7 @@ func (n *Node) send(ctx context.Context, client goredis.UniversalClient, s scrip
 		if client != nil {
 			err = n.timed(func() error { return client.Process(ctx, cmd) })
 		} else {
-			err = n.aside(ctx, func() error { return n.client.Process(ctx, cmd) })
+			err = n.aside(ctx, func() error { return n.timed(func() error { return n.client.Process(ctx, cmd) }) })
 		}
 		if err == nil {
 			return cmd.Cmd, lost, nil
@@ -111,7 +111,7 @@ func numbers(answer *goredis.Cmd, n int) ([]int64, error) {
 // when its context does.
 func (n *Node) aside(ctx context.Context, call func() error) error {
 	result := make(chan error, 1)
-	n.working.Go(func() { result <- n.timed(call) })
+	n.working.Go(func() { result <- guarded(call) })
 	select {
 	case err := <-result:
 		return err
@@ -125,15 +125,20 @@ func (n *Node) aside(ctx context.Context, call func() error) error {
 	}
 }
 
-// timed makes a call and notes whether the server was quick to answer. It makes an error of a panic, which a
-// hook or a dialer of the caller's may raise.
-func (n *Node) timed(call func() error) (err error) {
+// timed makes a call and notes whether the server was quick to answer.
+func (n *Node) timed(call func() error) error {
 	began := time.Now()
+	err := guarded(call)
+	n.quick.Store(err == nil && time.Since(began) < quickAnswer)
+	return err
+}
+
+// guarded makes a call. It makes an error of a panic, which a hook or a dialer of the caller's may raise.
+func guarded(call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic in the client: %v", p)
 		}
-		n.quick.Store(err == nil && time.Since(began) < quickAnswer)
 	}()
 	return call()
 }

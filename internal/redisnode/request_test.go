@@ -117,3 +117,39 @@ func TestHooksThatMisbehave(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A function of the user's that is called for each new connection, and hangs, does not make calls outlive their context.
+func TestNewConnectionHangs(t *testing.T) {
+	var hangs atomic.Bool
+	hang := make(chan struct{})
+	client := goredis.NewClient(&goredis.Options{
+		Addr: servers.SharedRedis(t).Addr(),
+		OnConnect: func(context.Context, *goredis.Conn) error {
+			if hangs.Load() {
+				<-hang
+			}
+			return nil
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	n := open(t, client)
+	t.Cleanup(func() { close(hang) })
+	takeAndRelease(t, n)
+	hangs.Store(true)
+	for client.PoolStats().IdleConns > 0 {
+		conn := client.Conn()
+		t.Cleanup(func() { _ = conn.Close() })
+		conn.Ping(within(t, 20*time.Second))
+	}
+	n.quick.Store(true)
+	ended := make(chan error)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		_, err := n.Acquire(ctx, n.exclusive(t.Name()+" hangs"), Try)
+		ended <- err
+	}()
+	if err := locktest.Receive(t, "the end", ended, 20*time.Second); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}

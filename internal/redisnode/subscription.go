@@ -19,6 +19,9 @@ const (
 	pong   = 5 * time.Second
 )
 
+// errUnknown ends a subscription that is at another server than the names.
+var errUnknown = errors.New("the server does not know of the subscription")
+
 // subscription is a connection on which a server tells a node news: on one channel, in a Cluster on one for each
 // bucket in which something has waited. go-redis would repair it silently; here it ends when it breaks, and
 // those who wait make another, so that nobody misses what happened in between.
@@ -79,7 +82,11 @@ func (s *subscription) tells(c *Claim) bool {
 func (n *Node) Ready(ctx context.Context, c *Claim) error {
 	server, client := "", n.client
 	if n.cluster != nil {
-		master, err := n.cluster.MasterForKey(ctx, c.clock)
+		var master *goredis.Client
+		err := n.aside(ctx, func() (err error) { // it may have to learn the servers of the Cluster
+			master, err = n.cluster.MasterForKey(ctx, c.clock)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -100,12 +107,16 @@ func (n *Node) Ready(ctx context.Context, c *Claim) error {
 		if n.cluster != nil {
 			subscribe = s.pubsub.SSubscribe
 		}
-		// An error of this request is found by the reader, too.
-		n.working.Go(func() { _ = n.timed(func() error { return subscribe(n.life, c.channel) }) })
+		n.working.Go(func() {
+			if err := n.timed(func() error { return subscribe(n.life, c.channel) }); err != nil {
+				n.end(s, err) // the reader may be on another connection by now
+			}
+		})
 	}
 	n.mu.Unlock()
 	select {
 	case <-certain:
+		c.sub = s
 		return nil
 	case <-s.ended:
 		return fmt.Errorf("subscribe: %w", explain(s.err))
@@ -114,19 +125,26 @@ func (n *Node) Ready(ctx context.Context, c *Claim) error {
 	}
 }
 
+// end ends a subscription, for this reason unless there was another before.
+func (n *Node) end(s *subscription, err error) {
+	n.mu.Lock()
+	if s.err == nil {
+		s.err = err
+	}
+	n.mu.Unlock()
+	_ = s.pubsub.Close()
+}
+
 // read takes what a server says until the connection breaks, and then has those who rely on it look.
 func (n *Node) read(server string, s *subscription) {
-	err := n.timed(func() error { return n.receive(s) })
-	_ = s.pubsub.Close()
+	n.end(s, n.timed(func() error { return n.receive(s) }))
 	if n.cluster != nil && n.life.Err() == nil {
 		n.cluster.ReloadState(n.life) // a slot may have moved
+		n.clients.Clear()             // a server may have left
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.subs, server)
-	if s.err == nil {
-		s.err = err
-	}
 	close(s.ended)
 	for _, c := range n.waited {
 		if c.tell != nil && s.tells(c) {
@@ -167,18 +185,15 @@ func (n *Node) receive(s *subscription) error {
 func (n *Node) test(s *subscription, channel string) {
 	cmd, _, err := n.run(n.life, n.scripts.listening, []string{channel}, channel)
 	if err == nil && cmd.Val() == int64(0) {
-		err = errors.New("the server does not know of the subscription")
+		err = errUnknown
 	}
 	if err != nil {
-		defer s.pubsub.Close()
+		n.end(s, fmt.Errorf("test the subscription (PUBSUB, PUBLISH): %w", err))
+		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err == nil {
-		close(s.channels[channel])
-	} else if s.err == nil { // it has not ended
-		s.err = fmt.Errorf("test the subscription (PUBSUB, PUBLISH): %w", err)
-	}
+	close(s.channels[channel])
 }
 
 // hear takes a message: nothing, "look <id>", "evicted <id>" or "granted <id> <token> <spare> <now> <key of the lock>".

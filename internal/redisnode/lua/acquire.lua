@@ -18,9 +18,11 @@
 --                           before it
 --   {-1, now, 0, 0}         it was given up
 --   {-2, now, 0, 0}         the request came too late
+--   {-3, now, 0, 0}         it would wait, but nobody listens to its channel
 
 local c, proposed, how = parse(ARGV[1]), tonumber(ARGV[3]), ARGV[4]
 if now > tonumber(ARGV[2]) then return { -2, now, 0, 0 } end
+if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now, 0, 0 } end -- also while it lingers
 
 -- Reports whether the claim is older than one that waits.
 local function older(entry)
@@ -39,7 +41,13 @@ local function join()
     if not older(entry) then break end
     before, place = entry, place - 1
   end
-  if before then redis.call('LINSERT', queue, 'BEFORE', before, ARGV[1]) else redis.call('RPUSH', queue, ARGV[1]) end
+  if not before then
+    redis.call('RPUSH', queue, ARGV[1])
+    return place
+  end
+  redis.call('LINSERT', queue, 'BEFORE', before, ARGV[1])
+  local other = parse(before)
+  if c.ttl < other.ttl then tell(other.channel, 'look ' .. other.id) end -- sooner than it would
   return place
 end
 
@@ -52,7 +60,6 @@ if first and not older(first) then
   own = nil
 end
 if not own then
-  if redis.call('EXISTS', KEYS[4]) == 1 then return { -1, now, 0, 0 } end
   local empty = grant_waiting(proposed) -- a holder may have died, or lost the name: those who wait come first
   own = held(c.id)
   if not own and fits(c) and empty then
@@ -78,6 +85,7 @@ if own then
 end
 local ahead, left, stays = -1, math.ceil((first_end - now) / 1000), redis.call('PTTL', lock)
 if how == 'queue' or how == 'yield' then
+  if not listens(c) then return { -3, now, 0, 0 } end
   ahead = join()
   redis.call('PEXPIRE', queue, PATIENCE)
   local before = ahead > 0 and redis.call('LRANGE', queue, math.max(0, ahead - 16), ahead - 1) or {} -- not all: they may be many

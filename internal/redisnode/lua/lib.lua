@@ -83,7 +83,7 @@ end
 -- Takes a claim out of the queue; returns it if it stood there.
 local function take_out(id)
   for _, entry in ipairs(value('LRANGE', queue, 0, -1) or {}) do
-    local c = string.find(entry, id, 3, true) == 3 and parse(entry)
+    local c = string.sub(entry, 3, #id + 3) == id .. ' ' and parse(entry)
     if c then
       redis.call('LREM', queue, 0, entry)
       certain = certain and c.limit < ALL
@@ -137,10 +137,11 @@ local function present()
   return all
 end
 
--- Reports whether a claim may hold the name beside those who do.
+-- Reports whether a claim may hold the name beside those who do. It removes those whose time is over where they could be in
+-- the way, and now and then, so that they do not pile up.
 local function fits(c)
   local sum = among and tonumber((value('HGET', lock, 'weight')))
-  if sum and sum + c.weight <= c.limit then return true end
+  if sum and sum + c.weight <= c.limit and sum % 64 ~= 0 then return true end
   sum = c.weight
   for _, h in ipairs(present()) do sum = sum + h.weight end
   return sum <= c.limit
@@ -174,15 +175,18 @@ end
 -- Tells those who listen to a channel. Whether the user may do so is found out by listening.lua.
 local function tell(channel, news) redis.pcall(PUBLISH, channel, news) end
 
+-- Reports whether somebody listens to the channel of a claim; those who listen to a pattern do not count.
+local function listens(c) return redis.call('PUBSUB', LISTENERS, c.channel)[2] > 0 end
+
 -- The id of the claim of which this request is, if it may be granted the name from the queue: it is told by the answer.
 local asking
 
 -- Grants the name to a claim of the queue, and tells it: "granted <id> <token> <spare> <now> <lock>". Returns true when it
--- holds the name; false when it is gone, because nobody listens to its channel (those who listen to a pattern do not count);
--- nil when there is no memory: it stays in the queue, and is told when it looks.
+-- holds the name; false when it is gone, because nobody listens to its channel; nil when there is no memory: it stays in the
+-- queue, and is told when it looks.
 local function grant(c, proposed)
   local asks = c.id == asking
-  if not asks and redis.call('PUBSUB', LISTENERS, c.channel)[2] == 0 then return false end
+  if not asks and not listens(c) then return false end
   local ok, token, more = pcall(hold, c, proposed)
   if not ok then return nil end
   if not asks then tell(c.channel, string.format('granted %s %.0f %.0f %.0f ', c.id, token, more, now) .. lock) end

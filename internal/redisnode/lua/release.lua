@@ -25,13 +25,18 @@ elseif h and how == 'keep' and amount < h.weight then
   put(h, amount)
   certain = false
 elseif h and how == 'linger' then
+  redis.call('PEXPIRE', lock, math.max(amount, redis.call('PTTL', lock))) -- allows put to write without memory
   h.ends, h.ttl = now + amount * 1000, amount -- the ttl, too, so that nobody cuts it short
   put(h, 0)
   local last = now
   for _, other in ipairs(holders()) do last = math.max(last, other.ends) end
   if last < math.huge then redis.call('PEXPIRE', lock, math.ceil((last - now) / 1000)) end -- not after all are over
-  local first = parse(value('LINDEX', queue, 0))
-  if first then tell(first.channel, 'look ' .. first.id) end
+  pcall(function() -- has the first who listens look
+    for _, entry in ipairs(value('LRANGE', queue, 0, -1) or {}) do
+      local c = parse(entry)
+      if c and not held(c.id) and listens(c) then return tell(c.channel, 'look ' .. c.id) end
+    end
+  end)
 end
 if h then
   answer = 1

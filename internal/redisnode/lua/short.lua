@@ -27,19 +27,28 @@ if #ARGV == 5 and now <= tonumber(ARGV[2]) and redis.call('EXISTS', KEYS[4]) == 
     local since = '^1 %x+ %d+ %d+ %d+ %d+ (%d+) '
     return not last or (tonumber(string.match(last, since)) or now) < tonumber(string.match(ARGV[1], since))
   end
-  local id, spare, ttl, _, owner = string.match(ARGV[1], EXCLUSIVE)
+  -- Returns the least of left and the ttls of those who wait; nil if they are not all exclusive.
+  local function next_end(left, waiting)
+    for _, entry in ipairs(waiting) do
+      local ttl = string.match(entry, '^1 %x+ %d+ 2147483647 2147483647 (%d+) ')
+      if not ttl then return nil end
+      left = math.min(left, tonumber(ttl))
+    end
+    return left
+  end
+  local id, spare, ttl, channel, owner = string.match(ARGV[1], EXCLUSIVE)
   if not record and id and redis.call('EXISTS', KEYS[2]) == 0 then
     local token, more = grant(false, ARGV[3], id, spare, ttl, owner)
     if token then return { 1, now, token, more } end
   elseif type(record) == 'string' and ARGV[4] == 'queue' then
     local holder, ends, its_ttl = string.match(record, '^1 (%x+) (%d+) 2147483647 %d+ (%d+) ')
-    local stays, last = redis.call('PTTL', KEYS[1]), redis.call('LINDEX', KEYS[2], -1)
-    local next_ttl = last and tonumber(string.match(last, '^1 %x+ %d+ 2147483647 2147483647 (%d+) '))
-    if holder and holder ~= id and tonumber(ends) > now and ends - now <= its_ttl * 1000 and stays >= 0 and
-      (next_ttl or not last) and follows(last) then
+    local stays, waiting = redis.call('PTTL', KEYS[1]), redis.call('LRANGE', KEYS[2], -16, -1)
+    local left = holder and next_end(math.min(stays, math.ceil((ends - now) / 1000)), waiting)
+    if left and holder ~= id and tonumber(ends) > now and ends - now <= its_ttl * 1000 and stays >= 0 and
+      follows(waiting[#waiting]) and (redis.pcall('PUBSUB', LISTENERS, channel)[2] or 0) > 0 then
       local place = redis.call('RPUSH', KEYS[2], ARGV[1]) - 1
       redis.call('PEXPIRE', KEYS[2], 60000)
-      return { 0, now, math.min(stays, math.ceil((ends - now) / 1000), next_ttl or stays), place }
+      return { 0, now, left, place }
     end
   end
 elseif #ARGV == 4 and ARGV[2] == 'free' and ARGV[4] == '0' and type(record) == 'string' and

@@ -1,0 +1,99 @@
+package redisnode
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
+	"github.com/seed80cd6120/locker/internal/servers"
+)
+
+// waits has a claim join the queue; it returns the answer, and what it is told from then on.
+func (n *Node) waits(t *testing.T, c *Claim) (Answer, <-chan Answer) {
+	t.Helper()
+	news := make(chan Answer, 10)
+	n.Join(c, func(a Answer) { news <- a })
+	t.Cleanup(func() { n.client.Del(context.Background(), c.lock, c.queue) })
+	a, err := n.Acquire(within(t, time.Minute), c, Queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, news
+}
+
+// A waiter looks when any of those before it, should it be granted the name, can have died.
+func TestLeftCountsThoseWhoWait(t *testing.T) {
+	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
+	for _, ttls := range [][]int{{10, 1, 10, 10}, {10, 10, 1, 10}, {1, 10, 10, 10}} {
+		name, left := fmt.Sprint(t.Name(), ttls), time.Duration(0)
+		for _, ttl := range ttls {
+			c := n.exclusive(name)
+			c.TTL = time.Duration(ttl) * time.Minute
+			a, _ := n.waits(t, c)
+			left = a.Left
+		}
+		if left <= 0 || left > time.Minute {
+			t.Errorf("%v: it looks in %v", ttls, left)
+		}
+	}
+}
+
+// Where a claim with a shorter TTL goes before one that waits, that one looks.
+func TestOlderClaimComesLater(t *testing.T) {
+	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
+	n.opts.ByAge = true
+	h, w, older := n.exclusive(t.Name()), n.exclusive(t.Name()), n.exclusive(t.Name())
+	older.Since, older.TTL = w.Since-1, time.Second
+	n.waits(t, h)
+	_, news := n.waits(t, w)
+	n.waits(t, older)
+	if a := locktest.Receive(t, "news", news, 20*time.Second); a.Granted || a.Evicted {
+		t.Errorf("told %+v", a)
+	}
+}
+
+// A name that stays taken for another time than was known is told to the first who listens.
+func TestLingerIsToldToTheLiving(t *testing.T) {
+	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
+	ctx := within(t, time.Minute)
+	h, dead, w := n.exclusive(t.Name()), n.exclusive(t.Name()), n.exclusive(t.Name())
+	n.waits(t, h)
+	dead.channel += "dead"
+	n.client.RPush(ctx, h.queue, dead.entry(), "nonsense", "2 of a later version")
+	_, news := n.waits(t, w)
+	if err := n.Linger(ctx, h.Claim, 10*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if a := locktest.Receive(t, "news", news, 20*time.Second); a.Granted || a.Evicted {
+		t.Errorf("told %+v", a)
+	}
+}
+
+// Of readers that have died no more stay than a few, also where there are always others.
+func TestDeadReadersDoNotPileUp(t *testing.T) {
+	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
+	ctx := within(t, 5*time.Minute)
+	l := &line{T: t, node: n, name: t.Name()}
+	var live *place
+	for range 200 {
+		p := &place{Claim: n.exclusive(l.name), weight: 1}
+		p.Weight, p.TTL = 1, time.Hour
+		if _, err := n.Acquire(ctx, p.Claim, Try); err != nil {
+			t.Fatal(err)
+		}
+		if live == nil {
+			live = p
+			continue
+		}
+		l.expire(p)
+	}
+	if fields := n.client.HLen(ctx, live.lock).Val(); fields > 70 {
+		t.Errorf("%d records for one reader", fields)
+	}
+	if err := n.Release(ctx, live.Claim.Claim); err != nil {
+		t.Error(err)
+	}
+	n.client.Del(ctx, live.lock)
+}
