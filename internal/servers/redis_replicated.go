@@ -92,7 +92,7 @@ func (g *RedisSentinel) watch(ctx context.Context, opts RedisOptions) error {
 		s, err := startRedis(ctx, RedisOptions{Args: []string{"--sentinel"}}, func(*Redis) []string {
 			lines := []string{
 				fmt.Sprintf("sentinel monitor %s %s 2", g.MasterName, strings.Replace(g.Master.Addr(), ":", " ", 1)),
-				"sentinel down-after-milliseconds " + g.MasterName + " 1000",
+				"sentinel down-after-milliseconds " + g.MasterName + " 60000", // as long as they start
 				"sentinel failover-timeout " + g.MasterName + " 5000",
 			}
 			if opts.Password != "" {
@@ -105,7 +105,15 @@ func (g *RedisSentinel) watch(ctx context.Context, opts RedisOptions) error {
 		}
 		g.Sentinels = append(g.Sentinels, s)
 	}
-	return pollRedis(ctx, "sentinel", g.Sentinels, g.met)
+	if err := pollRedis(ctx, "sentinel", g.Sentinels, g.met); err != nil {
+		return err
+	}
+	for _, s := range g.Sentinels {
+		if _, err := s.Do(ctx, "SENTINEL", "SET", g.MasterName, "down-after-milliseconds", "1000"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // met asks a Sentinel whether it knows the replica and the other Sentinels.
