@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -29,7 +30,7 @@ func TestRequestsAlone(t *testing.T) { eitherWay(t, requestsAlone) }
 func requestsAlone(t *testing.T, opts ...locker.Option) {
 	set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 	b := newDriver(t, addrs(set), opts...)
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 10*time.Minute)
 	cycle := func() {
 		c := driverClaim(t.Name(), 30*time.Second, false)
 		take(t, b, c)
@@ -143,7 +144,7 @@ func TestRenewalIsOneRequest(t *testing.T) {
 	ctx := within(t, 10*time.Minute)
 	var claims []*driver.Claim
 	for i := range 60 {
-		c := driverClaim(t.Name()+string(rune('a'+i)), 10*time.Minute, false)
+		c := driverClaim(fmt.Sprint(t.Name(), i), 10*time.Minute, false)
 		take(t, b, c)
 		claims = append(claims, c)
 	}

@@ -25,8 +25,8 @@ func TestTokenOfTheMajorityIsShown(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	b := newDriver(t, nodes)
-	ctx := within(t, 30*time.Second)
-	c := driverClaim(t.Name(), 30*time.Second, false)
+	ctx := within(t, 10*time.Minute)
+	c := driverClaim(t.Name(), 10*time.Minute, false)
 	token := take(t, b, c).Token + 1_000_000 // more than any node has given by itself
 	onAllFive(t, nodes)
 	propose := func(p *place, proposed, want int64) {
@@ -184,10 +184,10 @@ func TestEvict(t *testing.T) {
 func TestEvictOfAFormerHolder(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
-	b, c := newDriver(t, nodes), driverClaim(t.Name(), 30*time.Second, false)
+	b, c := newDriver(t, nodes), driverClaim(t.Name(), 10*time.Minute, false)
 	take(t, b, c)
 	onAllFive(t, nodes)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, 10*time.Minute)
 	for _, client := range connect(t, nodes[:3]...) {
 		must(t, client.Del(ctx, lockKey(t.Name())).Err())
 	}
@@ -355,8 +355,8 @@ func TestSpareTokens(t *testing.T) {
 	last, spare := int64(0), 0
 	for i := range 60 {
 		a, b = b, a
-		ctx := within(t, time.Minute)
-		c, next := driverClaim(t.Name(), 30*time.Second, false), driverClaim(t.Name(), 30*time.Second, true)
+		ctx := within(t, 5*time.Minute)
+		c, next := driverClaim(t.Name(), 10*time.Minute, false), driverClaim(t.Name(), 10*time.Minute, true)
 		c.Spare, next.Spare = 5000, 5000
 		g := take(t, a, c)
 		w := begin(ctx, b, next)

@@ -3,6 +3,7 @@ package redlock
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -122,16 +123,21 @@ func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...lock
 	return b
 }
 
-// keys waits, for d, until there are n locks and queues on the nodes, all counted, whose names contain that of the test.
+// keys waits, for d, until there are n locks and queues on the nodes, all counted, whose names begin with that of the test.
 func keys(t testing.TB, nodes []string, n int, d time.Duration) {
 	t.Helper()
 	clients := connect(t, nodes...)
+	own := regexp.MustCompile(":" + regexp.QuoteMeta(t.Name()) + `(\PL|$)`) // not of a test whose longer name begins with this one
 	eventually.Within(t, d, fmt.Sprint(n, " locks and queues are there"), func() bool {
 		found := 0
 		for _, c := range clients {
 			keys, err := leftovers(within(t, 10*time.Second), c, t.Name())
 			must(t, err)
-			found += len(keys)
+			for _, k := range keys {
+				if own.MatchString(k) {
+					found++
+				}
+			}
 		}
 		return found == n
 	})

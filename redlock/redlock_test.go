@@ -82,19 +82,20 @@ func TestNumbersOfNodes(t *testing.T) {
 
 func TestWithoutFencing(t *testing.T) {
 	t.Parallel()
-	bare, fenced := open(t, five(t), WithoutFencing()), open(t, five(t))
+	slow := WithNodeTimeout(10 * time.Second)
+	bare, fenced := open(t, five(t), WithoutFencing(), slow), open(t, five(t), slow)
 	for range 10 {
-		a, err := bare.Acquire(within(t, 10*time.Second), t.Name())
+		a, err := bare.Acquire(within(t, time.Minute), t.Name())
 		must(t, err)
 		if a.Token() != 0 {
 			t.Errorf("token %d", a.Token())
 		}
-		if _, err := fenced.TryAcquire(within(t, 10*time.Second), t.Name()); !errors.Is(err, locker.ErrNotAcquired) {
+		if _, err := fenced.TryAcquire(within(t, time.Minute), t.Name()); !errors.Is(err, locker.ErrNotAcquired) {
 			t.Errorf("got %v, want ErrNotAcquired", err)
 		}
 		got := make(chan *locker.Lock, 1)
 		go func() {
-			b, err := fenced.Acquire(within(t, 10*time.Second), t.Name())
+			b, err := fenced.Acquire(within(t, time.Minute), t.Name())
 			if err != nil {
 				t.Error(err)
 			}

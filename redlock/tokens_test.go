@@ -100,7 +100,7 @@ func TestTokensUnderFaults(t *testing.T) {
 	var all [names][]success
 	var overlaps atomic.Int64
 	var holders [names]atomic.Int64
-	stop, latest := time.Now().Add(length), time.Now().Add(10*length)
+	stop, latest := time.Now().Add(length), time.Now().Add(50*length)
 	over := func() bool { // not before a busy machine has done enough, too
 		mu.Lock()
 		defer mu.Unlock()

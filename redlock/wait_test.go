@@ -292,9 +292,9 @@ func TestDeniedMessages(t *testing.T) {
 	for command, silent := range map[string]int{"subscribe": 5, "publish": 5, "pubsub": 2} {
 		t.Run(command, func(t *testing.T) {
 			set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
-			ctx := within(t, 60*time.Second)
+			ctx := within(t, 5*time.Minute)
 			holder := newDriver(t, addrs(set))
-			held := driverClaim(t.Name(), 30*time.Second, false)
+			held := driverClaim(t.Name(), 10*time.Minute, false)
 			take(t, holder, held)
 			onAllFive(t, addrs(set))
 			for i := range silent {
@@ -302,10 +302,12 @@ func TestDeniedMessages(t *testing.T) {
 			}
 			var log eventually.Output
 			b := newDriver(t, addrs(set), locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-			c := driverClaim(t.Name(), 30*time.Second, true)
+			c := driverClaim(t.Name(), 10*time.Minute, true)
 			w := begin(ctx, b, c)
 			if silent == 5 {
+				inTime := locktest.Limit(t, 30*time.Second)
 				<-w.Done
+				inTime("the refusal")
 				if !errors.Is(w.Err, driver.ErrRefused) {
 					t.Errorf("got %v", w.Err)
 				}
@@ -342,13 +344,21 @@ func TestReasonOutlivesTheNextLook(t *testing.T) {
 	reasons := func(err error) int { return strings.Count(err.Error(), "NOREPLICAS") }
 	eventually.Is(t, "all have refused, and it pauses", func() bool {
 		c.next.mu.Lock()
-		pause := time.Until(c.next.due)
+		due := c.next.due
 		c.next.mu.Unlock()
-		return reasons(b.failure(b.votes(c))) == len(nodes) && pause > 100*time.Millisecond && pause <= retryEvery
+		if reasons(b.failure(b.votes(c))) != len(nodes) {
+			return false
+		}
+		c.next.mu.Lock() // no look begins meanwhile
+		defer c.next.mu.Unlock()
+		if pause := time.Until(due); c.next.due != due || pause <= 0 || pause > retryEvery {
+			return false
+		}
+		for _, p := range list {
+			p.FreezeUp()
+		}
+		return true
 	})
-	for _, p := range list {
-		p.FreezeUp()
-	}
 	for _, p := range list {
 		eventually.Is(t, "it is asked again", func() bool { return p.Stats().HeldUp > 0 })
 	}

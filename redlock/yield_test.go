@@ -13,11 +13,11 @@ import (
 // warmClaim returns a claim that waits, and its place at the first node, which has answered before and is ready to be asked to yield.
 func warmClaim(t *testing.T, b *backend) (*claim, *place) {
 	t.Helper()
-	warm := driverClaim(t.Name()+"/warm", 10*time.Second, false)
+	warm := driverClaim(t.Name()+"/warm", 10*time.Minute, false)
 	take(t, b, warm)
 	must(t, b.Release(context.Background(), warm))
 	<-b.working.None()
-	c := b.newClaim(driverClaim(t.Name(), 10*time.Second, true))
+	c := b.newClaim(driverClaim(t.Name(), 10*time.Minute, true))
 	p := c.places[0]
 	p.Join(p.at, func(redisnode.Answer) {})
 	t.Cleanup(func() { p.Leave(p.at) })
