@@ -13,7 +13,7 @@ import (
 // errClosing is the cause of the contexts of locks that Close released.
 var errClosing = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
 
-// errUnfinished is returned by Close when a TTL has passed since the releases.
+// errUnfinished is returned by Close when a TTL, or releaseBound if that is longer, has passed since the releases.
 var errUnfinished = errors.New("requests or cleanups are still under way")
 
 // logPatience is how long Close waits for a log handler that is slow.
@@ -37,7 +37,7 @@ func (c *core) Close(ctx context.Context) error {
 	defer patience.Stop()
 	select {
 	case <-c.idle:
-	case <-patience.C: // what a server that is back still has is over, or soon will be
+	case <-patience.C: // what the server has by now ends by its TTL or lease
 		err = errors.Join(err, errUnfinished)
 	case <-ctx.Done():
 		err = errors.Join(err, ended(ctx, nil))

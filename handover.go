@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/seed80cd6120/locker/driver"
 )
 
 // spare returns how many tokens a lease could use for being handed over.
@@ -95,6 +97,9 @@ func (le *lease) pass(ctx context.Context) *Lock {
 func (c *core) handOver(q *localQueue, le *lease) bool {
 	if len(q.waiting) == 0 || !c.windowFor(q, q.waiting[0].a) || !le.passable() {
 		return false
+	}
+	if q.asked > 0 && driver.Fits(int64(le.weight), le.weight, le.claim.Limit) {
+		return false // others like it came before and wait at the server
 	}
 	w := q.pop()
 	w.lock = le.pass(w.ctx)

@@ -306,6 +306,36 @@ func TestHandOverLeavesNoPermitIdle(t *testing.T) {
 	})
 }
 
+// A permit is not passed on to a goroutine before those who came before it and wait at the server.
+func TestHandOverOfPermitOvertakesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{traits: driver.Traits{Permits: true}}
+		granted, ok := false, grant(TimeClock{})
+		s.acquire = func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			if !granted {
+				granted = true
+				return ok(ctx, c)
+			}
+			<-ctx.Done()
+			return driver.Grant{}, ctx.Err()
+		}
+		l := open(t, s, WithHandOver(time.Second))
+		lock := acquire(t, l, "x", Permits(1, 2))
+		ctx, cancel := context.WithCancel(context.Background())
+		for range 3 {
+			go func() { _, _ = l.Acquire(ctx, "x", Permits(1, 2)) }()
+			synctest.Wait()
+		}
+		_ = lock.Release(context.Background())
+		if n := s.count("release x"); n != 1 {
+			t.Errorf("released %d times", n)
+		}
+		cancel()
+		synctest.Wait()
+		closeAll(t, l)
+	})
+}
+
 // Goroutines that could hold the name together wait at the server side by side; those that
 // could not wait at home, one after the other. Nobody passes one who came before.
 func TestSideBySideAtTheServer(t *testing.T) {

@@ -29,8 +29,7 @@ func Lead(ctx context.Context, l Locker, name string, fn func(ctx context.Contex
 			resigned = err == nil
 			return err
 		})
-		released, _ := lock.lease.freed.result() // perhaps the first to say that the lead was lost
-		switch lost := errors.Is(context.Cause(lock.Context()), ErrLost) || errors.Is(released, ErrLost); {
+		switch lost := errors.Is(context.Cause(lock.Context()), ErrLost) || lock.lostAtRelease(); {
 		case lost && resigned:
 			return nil
 		case !lost:
@@ -41,4 +40,13 @@ func Lead(ctx context.Context, l Locker, name string, fn func(ctx context.Contex
 		}
 		pause.Sleep(ctx)
 	}
+}
+
+// lostAtRelease reports whether the release of l, which has ended, was the first to learn that its lease was lost.
+func (l *Lock) lostAtRelease() bool {
+	l.lease.mu.Lock()
+	frees := l.frees
+	l.lease.mu.Unlock()
+	err, over := l.lease.freed.result()
+	return frees && over && errors.Is(err, ErrLost)
 }

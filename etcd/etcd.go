@@ -136,7 +136,7 @@ type backend struct {
 	granting chan struct{} // taken by whoever grants the session's lease
 	session  atomic.Pointer[session]
 
-	confirmed atomic.Int64 // how often the holders' keys were read
+	checks atomic.Int64 // how often the holders' keys were read
 
 	keysMu sync.Mutex
 	keys   map[string]bool // those of the claims of this Locker

@@ -50,7 +50,7 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 // counts as there: it lives as long as the lease does. Where somebody waits behind a
 // claim it says so. Claims that hold together read who is behind them less often, as each of them reads all of the others.
 func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) (there []*driver.Claim) {
-	all := b.confirmed.Add(1)%wantedEvery == 1
+	all := b.checks.Add(1)%wantedEvery == 1
 	for len(claims) > 0 {
 		part := claims[:min(claimsPerTxn, len(claims))]
 		var reads []clientv3.Op
@@ -99,9 +99,9 @@ func blocks(entries []entry) bool {
 // each endpoint in turn: a connection that a firewall has forgotten looks like a server
 // that has fallen silent, and the client keeps it until TCP gives up. With a password one of the client's
 // connections has to live: it logs in by them first, for each stream.
-func (b *backend) renewSession(ctx context.Context, s *session) error {
+func (b *backend) renewSession(caller context.Context, s *session) error {
 	patience := min(max(s.ttl/6, 300*time.Millisecond), 2*time.Second)
-	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), patience, errSilence)
+	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(caller), patience, errSilence)
 	defer cancel()
 	conn := b.client.ActiveConnection()
 	if failed := int(s.failed.Load()); failed%2 == 1 {
@@ -125,7 +125,9 @@ func (b *backend) renewSession(ctx context.Context, s *session) error {
 		b.endSession(s)
 		return errSessionGone
 	}
-	s.failed.Add(1)
+	if caller.Err() == nil {
+		s.failed.Add(1)
+	}
 	if context.Cause(ctx) == errSilence {
 		b.subscription.restart()
 		return errSilence

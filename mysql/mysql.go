@@ -105,7 +105,8 @@ func WithListen(db *sql.DB) locker.Option {
 	})
 }
 
-// WithPolling has the waiters of a Locker ask, together, every so often, and keep no connection. No less often than twice in a TTL.
+// WithPolling has the waiters of a Locker ask, together, every so often, and keep no connection: twice in a
+// TTL, or in a second if that is longer, or more often.
 func WithPolling(every time.Duration) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		s.poll = every

@@ -118,7 +118,8 @@ func WithListen(config *pgx.ConnConfig) locker.Option {
 	})
 }
 
-// WithPolling has the waiters of a Locker ask, together, every so often, and not listen. No less often than twice in a TTL.
+// WithPolling has the waiters of a Locker ask, together, every so often, and not listen: twice in a TTL, or in a
+// second if that is longer, or more often.
 func WithPolling(every time.Duration) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		s.poll = every

@@ -48,6 +48,7 @@ create :persistence table if not exists epoch (
   claims       oid not null,                    -- table claim, which is another one when a dump was restored
   quiet_until  timestamptz not null             -- nothing is granted before
 );
+alter table epoch add column if not exists claims oid not null default 'claim'::regclass; -- version 1 has none
 
 -- How long claims may last of which a crash leaves nothing: a holder whose row is lost may go on for so
 -- long. This table is never unlogged.
@@ -60,7 +61,7 @@ create table if not exists ttl_in_use (
 -- begin_epoch counts for a microsecond: so the sequence does not run ahead of the time.
 create sequence if not exists serial increment by 1024 cache 1;
 
-create or replace function version() returns int language sql immutable as 'select 1';
+create or replace function version() returns int language sql immutable as 'select 2';
 
 create or replace function micros(t timestamptz) returns bigint language sql stable as
   'select (extract(epoch from t) * 1000000)::bigint';

@@ -126,9 +126,6 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 	if takes && !skip {
 		p.barred = math.MaxInt64
 	}
-	if evict && !skip {
-		c.evicted = time.Now() // the node may tell it that
-	}
 	c.mu.Unlock()
 	if skip {
 		return errUnheard
@@ -137,6 +134,9 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 	lost := false
 	err := b.request(p.node, func(ctx context.Context) (err error) {
 		if evict {
+			c.mu.Lock()
+			p.removed = time.Now() // the node may tell it that
+			c.mu.Unlock()
 			if err := p.Evict(ctx, c.Name, c.ID); !settled(err) {
 				lost = !lasting(err)
 				return err

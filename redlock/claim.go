@@ -18,7 +18,7 @@ type claim struct {
 
 	mu      sync.Mutex
 	since   int64          // its age in the queues, in the nodes' time; 0 before it first queues
-	evicted time.Time      // when somebody last took its places, or it removed what was left of one
+	evicted time.Time      // when somebody last took its places
 	granted bool           // it holds the name: no node may be asked any more for what can take that away
 	ended   bool           // it is being released or abandoned; the name is not asked for any more
 	linger  driver.Instant // until when the name then stays taken
@@ -35,6 +35,8 @@ type place struct {
 	vote   error            // whether the node has granted the name, by its last answer or news
 	said   redisnode.Answer // which was this
 	barred driver.Instant   // what it has said before then does not count
+
+	removed time.Time // when the claim removed there what was left of a place that somebody took
 }
 
 func stateOf(c *driver.Claim) *claim {

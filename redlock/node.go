@@ -73,14 +73,24 @@ func (b *backend) report(level slog.Level, what string, n *node, err error) {
 }
 
 // ask asks all nodes at once, by calling question with the index of each. It returns what they have said by the time
-// that decided says so, all have answered, or ctx has ended; late says that the node timeout is over, or only silent nodes
-// have yet to answer. The others are still asked, in the background.
+// that decided says so, all have answered, or ctx has ended; late says that the node timeout is over, or only a minority
+// of nodes that was silent before has yet to answer. The others are still asked, in the background.
 func (b *backend) ask(ctx context.Context, question func(i int) error, decided func(yes, no int, late bool) bool) votes {
 	type answer struct {
 		node int
 		vote error
 	}
-	answers, missing := make(chan answer, len(b.nodes)), slices.Clone(b.nodes)
+	answers, silent := make(chan answer, len(b.nodes)), make([]bool, len(b.nodes))
+	talking := 0 // who have yet to answer
+	for i, n := range b.nodes {
+		if silent[i] = n.silent.Load(); !silent[i] {
+			talking++
+		}
+	}
+	if talking < b.quorum { // it may be this machine that was away
+		clear(silent)
+		talking = len(silent)
+	}
 	for i := range b.nodes {
 		b.working.Go(func() { answers <- answer{i, question(i)} })
 	}
@@ -88,14 +98,17 @@ func (b *backend) ask(ctx context.Context, question func(i int) error, decided f
 	defer timeout.Stop()
 	said, late := b.unheard(), false
 	for heard := 0; heard < len(said); {
-		late = late || !slices.ContainsFunc(missing, func(n *node) bool { return n != nil && !n.silent.Load() })
+		late = late || talking == 0
 		if yes, no := said.count(); decided(yes, no, late) {
 			break
 		}
 		select {
 		case a := <-answers:
-			said[a.node], missing[a.node] = a.vote, nil
+			said[a.node] = a.vote
 			heard++
+			if !silent[a.node] {
+				talking--
+			}
 		case <-timeout.C:
 			late = true
 		case <-ctx.Done():

@@ -57,7 +57,7 @@ func (b *backend) hear(c *claim, p *place, a redisnode.Answer) {
 		return
 	case a.Evicted: // it queues anew, at the end
 		c.mu.Lock()
-		if now := time.Now(); now.Sub(c.evicted) > sameEviction { // the first node to say so
+		if now := time.Now(); now.Sub(c.evicted) > sameEviction && now.Sub(p.removed) > sameEviction { // the first node to say so
 			c.since, c.evicted = b.time(), now
 		}
 		c.mu.Unlock()

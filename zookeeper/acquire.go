@@ -124,6 +124,7 @@ func (d *backend) makeBase(probe string) error {
 		&zk.CreateRequest{Path: probe + "/x", Acl: d.acl},
 		&zk.DeleteRequest{Path: probe + "/x", Version: -1},
 		&zk.DeleteRequest{Path: probe, Version: -1},
+		&zk.CheckVersionRequest{Path: d.base, Version: -1}, // as holders do; see confirm
 	}
 	for above := d.base; above != "/"; above = path.Dir(above) {
 		there, _, err := d.conn.Exists(above)

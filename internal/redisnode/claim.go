@@ -132,6 +132,7 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 		case -1:
 			return Answer{}, errors.New("the claim has been given up")
 		case -3:
+			c.Touched = true // in a mixed queue it may stand there
 			s := c.sub
 			n.working.Go(func() { n.end(s, errUnknown) })
 			return Answer{}, errUnknown
