@@ -147,7 +147,6 @@ var Unasked = []Absence{
 var UnaskedRows = []Absence{
 	{"it wants fencing tokens to tell two holders apart", []string{
 		"18-restarts-empty", "19-failover-before-replication", "20-node-restarts-empty", "21-clock-jump", "32-all-restarted", "44-failover"}},
-	{"it wants a client of its own TTL to be cut off, which the adapters open with one TTL", []string{"Death/Successor"}},
 	{"it wants patience where an error is as good an answer", []string{
 		"10-waiters-session-dies", "16-compaction", "22-servers-stall", "28-cluster-down", "37-slot-migrated"}},
 	{"it wants errors or options of this project", []string{
