@@ -44,7 +44,7 @@ var outageCases = []*testCase{
 	newCase("Outage/HolderKeeps", 14).needing(stop|durable).apart().proves(
 		"Holders keep the lock until its deadline: one that is renewed again in time is not lost.",
 		func(c *C) {
-			l := c.open()
+			l := c.open(locker.WithTTL(2 * longTTL)) // three JVMs take their time
 			h := l.acquire(c.x)
 			deadline := h.Deadline()
 			c.restart()

@@ -220,7 +220,7 @@ func TestOwnConnectionWithPassword(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 10 {
-				s.failed.Store(1)
+				s.failing.Store(true)
 				if err := b.renewSession(ctx, s); err != nil && err != errSilence {
 					t.Error(err)
 				}

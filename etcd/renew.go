@@ -104,29 +104,31 @@ func (b *backend) renewSession(caller context.Context, s *session) error {
 	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(caller), patience, errSilence)
 	defer cancel()
 	conn := b.client.ActiveConnection()
-	if failed := int(s.failed.Load()); failed%2 == 1 {
-		endpoints := b.client.Endpoints()
-		own, err := b.client.Dial(endpoints[failed/2%len(endpoints)])
-		if err != nil {
-			s.failed.Add(1)
-			return err
+	if s.failing.Load() {
+		if n := int(s.tries.Add(1)); n%2 == 1 { // some may run at once
+			endpoints := b.client.Endpoints()
+			own, err := b.client.Dial(endpoints[n/2%len(endpoints)])
+			if err != nil {
+				return err
+			}
+			defer own.Close()
+			conn = own
 		}
-		defer own.Close()
-		conn = own
 	}
 	sent := b.clock.Now()
 	resp, err := sendRenewal(ctx, s.lease, conn)
 	switch {
 	case err == nil && resp.TTL > 0:
 		s.sent.Store(int64(sent))
-		s.failed.Store(0)
+		s.failing.Store(false)
+		s.tries.Store(0)
 		return nil
 	case err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound):
 		b.endSession(s)
 		return errSessionGone
 	}
 	if caller.Err() == nil {
-		s.failed.Add(1)
+		s.failing.Store(true)
 	}
 	if context.Cause(ctx) == errSilence {
 		b.subscription.restart()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -218,7 +219,7 @@ func TestRenewalAtEveryEndpoint(t *testing.T) {
 	b := driverOf(t, dial(t, "127.0.0.1:1", servers.SharedEtcd(t).Addr()))
 	hold(t, b, t.Name())
 	s := b.session.Load()
-	s.failed.Store(1) // the next goes to the first endpoint, by a connection of its own
+	s.failing.Store(true) // the next goes to the first endpoint, by a connection of its own
 	eventually.Is(t, "a renewal", func() bool { return b.renewSession(t.Context(), s) == nil })
 }
 
@@ -274,6 +275,30 @@ func TestForgottenConnection(t *testing.T) {
 	if young.Stats().Accepted == 0 {
 		t.Error("no other connection was made")
 	}
+}
+
+// TestRenewalsThatFailTogether: the next goes by another connection, however many have failed.
+func TestRenewalsThatFailTogether(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	old, young := front(t, e.Addr()), front(t, e.Addr())
+	firewall := front(t, old.Addr())
+	b := driverOf(t, dial(t, firewall.Addr()), locker.WithTTL(time.Minute))
+	hold(t, b, t.Name())
+	firewall.SetTarget(young.Addr())
+	old.Freeze()
+	defer old.Heal()
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			if err := b.renewSession(t.Context(), b.session.Load()); err == nil {
+				t.Error("renewed by a connection that is dead")
+			}
+		})
+	}
+	all.Wait()
+	_ = b.renewSession(t.Context(), b.session.Load()) // on a late machine it may have no answer in time
+	eventually.Is(t, "another connection", func() bool { return young.Stats().Accepted > 0 })
 }
 
 // TestClosedClient: every call on a client that was closed says so at once, also one that waits.

@@ -28,7 +28,8 @@ type session struct {
 	barrier string        // the barrier's key
 	passed  atomic.Int64  // the barrier's modification revision, as it was seen last
 	sent    atomic.Int64  // when the last renewal that was answered was sent, an Instant
-	failed  atomic.Int64  // renewals that failed in a row
+	failing atomic.Bool   // whether the last renewal that ended failed
+	tries   atomic.Int64  // renewals that were begun while it is so
 
 	gone context.Context // ends when the server said that the lease is gone
 	end  context.CancelFunc
