@@ -98,15 +98,21 @@ func TestPostgresRecipesWithManyWaiters(t *testing.T) {
 			continue
 		}
 		t.Run(r.name, func(t *testing.T) {
-			a := using(t, server, r.take)
-			var held contender.Held
 			eventually.Is(t, "the connections of the one before are gone", func() bool {
-				var err error
-				if held, err = a.Acquire(t.Context(), "x"); err != nil {
-					t.Log(err)
+				own, err := dial.Postgres(t.Context(), server.Addr(), 1)
+				if err != nil {
+					return false
 				}
-				return err == nil
+				defer own.Close()
+				var n int
+				err = own.QueryRow(t.Context(), "select count(*) from pg_stat_activity where backend_type = 'client backend'").Scan(&n)
+				return err == nil && n == 1
 			})
+			a := using(t, server, r.take)
+			held, err := a.Acquire(t.Context(), "x")
+			if err != nil {
+				t.Fatal(err)
+			}
 			b := using(t, server, r.take)
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
