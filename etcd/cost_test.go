@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/leaks"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -231,12 +232,8 @@ func TestNothingStays(t *testing.T) {
 	if left := keys(); len(left) > 0 {
 		t.Errorf("keys after Close: %v", left)
 	}
-	left := goleak.Find(before)
-	for start := time.Now(); left != nil && time.Since(start) < 10*time.Second; {
-		left = goleak.Find(before)
-	}
-	if left != nil {
-		t.Error(left)
+	if err := leaks.Find(before); err != nil {
+		t.Error(err)
 	}
 }
 

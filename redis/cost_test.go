@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/leaks"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -218,11 +219,7 @@ func TestNothingLeftOnTheClient(t *testing.T) {
 	}
 	nothingLeft(t, client, name)
 	client.Close()
-	left := goleak.Find(before)
-	for end := time.Now().Add(10 * time.Second); left != nil && time.Now().Before(end); {
-		left = goleak.Find(before)
-	}
-	if left != nil {
-		t.Error(left)
+	if err := leaks.Find(before); err != nil {
+		t.Error(err)
 	}
 }

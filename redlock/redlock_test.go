@@ -16,6 +16,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/leaks"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -175,11 +176,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 	must(t, lock.Release(context.Background()))
 	must(t, a.Close(within(t, 10*time.Second)))
-	left := goleak.Find(before)
-	for end := time.Now().Add(10 * time.Second); left != nil && time.Now().Before(end); {
-		left = goleak.Find(before)
-	}
-	must(t, left)
+	must(t, leaks.Find(before))
 }
 
 // 200 locks are more than one script renews.

@@ -24,7 +24,7 @@ func Main(m *testing.M) {
 		code = max(code, 1)
 	}
 	if code == 0 {
-		if err := left(); err != nil {
+		if err := Find(); err != nil {
 			log.Print(err)
 			code = 1
 		}
@@ -32,11 +32,11 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// left returns an error that shows the goroutines that have not ended after patience.
-func left() error {
+// Find returns an error that shows the goroutines that have not ended after patience.
+func Find(opts ...goleak.Option) error {
 	end := time.Now().Add(patience)
 	for {
-		err := goleak.Find()
+		err := goleak.Find(opts...)
 		if err == nil || time.Now().After(end) {
 			return err
 		}
