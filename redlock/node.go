@@ -81,7 +81,7 @@ func (b *backend) ask(ctx context.Context, question func(i int) error, decided f
 		vote error
 	}
 	answers, silent := make(chan answer, len(b.nodes)), make([]bool, len(b.nodes))
-	talking := 0 // who have yet to answer
+	talking := 0 // the nodes that were not silent, and have yet to answer
 	for i, n := range b.nodes {
 		if silent[i] = n.silent.Load(); !silent[i] {
 			talking++

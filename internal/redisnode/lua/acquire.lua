@@ -14,8 +14,8 @@
 -- Answers
 --   {1, now, token, spare}  it holds the name
 --   {0, now, left, ahead}   it does not: the end of a holding is so many milliseconds away (-1: not
---                           known), also of one that a waiter before it begins and dies; and so many wait
---                           before it
+--                           known), or the ttl of one of the 16 who wait next before it, if that is less;
+--                           and so many wait before it
 --   {-1, now, 0, 0}         it was given up
 --   {-2, now, 0, 0}         the request came too late
 --   {-3, now, 0, 0}         it would wait, but nobody listens to its channel
