@@ -46,9 +46,11 @@ func (le *lease) abandon(slots chan struct{}) error {
 	defer cancel()
 	return safely(func() error {
 		if left := le.stays(); left > 0 {
-			if err := c.lingerer.Linger(ctx, &le.claim, left); !errors.Is(err, driver.ErrGone) {
-				return err
+			err := c.lingerer.Linger(ctx, &le.claim, left)
+			if errors.Is(err, driver.ErrGone) {
+				return nil // the driver wants nothing more
 			}
+			return err
 		}
 		return c.driver.Abandon(ctx, &le.claim)
 	})

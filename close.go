@@ -13,7 +13,7 @@ import (
 // errClosing is the cause of the contexts of locks that Close released.
 var errClosing = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
 
-// errUnfinished is returned by Close when a TTL, or releaseBound if that is longer, has passed since the releases.
+// errUnfinished is returned by Close when it has waited long enough.
 var errUnfinished = errors.New("requests or cleanups are still under way")
 
 // logPatience is how long Close waits for a log handler that is slow.
@@ -31,16 +31,14 @@ func (c *core) Close(ctx context.Context) error {
 	c.busyMu.Unlock()
 
 	c.shut()
-	err := c.releaseAll(ctx)
+	bounded, cancel := context.WithTimeoutCause(ctx, releaseBound+max(releaseBound, c.cfg.TTL), errUnfinished)
+	defer cancel()
+	err := c.releaseAll(bounded)
 	c.done()
-	patience := time.NewTimer(max(releaseBound, c.cfg.TTL))
-	defer patience.Stop()
 	select {
 	case <-c.idle:
-	case <-patience.C: // what the server has by now ends by its TTL or lease
-		err = errors.Join(err, errUnfinished)
-	case <-ctx.Done():
-		err = errors.Join(err, ended(ctx, nil))
+	case <-bounded.Done(): // what the server has by now ends by its TTL or lease
+		err = errors.Join(err, ended(bounded, nil))
 	}
 	c.die()
 	err = errors.Join(err, c.closeDriver(ctx))
@@ -123,15 +121,17 @@ func (le *lease) endAll(cause error) bool {
 	return true
 }
 
-// closeDriver closes the driver, and then what WithOnClose names, but does not wait for them longer than ctx.
+// closeDriver closes the driver, and then what WithOnClose names, but does not wait for them longer than ctx, or releaseBound.
 func (c *core) closeDriver(ctx context.Context) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, releaseBound, errUnfinished)
+	defer cancel()
 	var e completion
 	go func() {
-		err := safely(func() error { return c.driver.Close(ctx) })
+		err := safely(func() error { return c.driver.Close(bounded) })
 		for _, f := range c.cfg.onClose {
 			err = errors.Join(err, safely(f))
 		}
 		e.finish(err)
 	}()
-	return e.wait(ctx)
+	return e.wait(bounded)
 }

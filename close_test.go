@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -109,6 +110,27 @@ func TestCloseWithoutServerEnds(t *testing.T) {
 		if took := time.Since(begin); took > 25*time.Second+grace || !errors.Is(err, errUnconfirmed) || !errors.Is(err, errUnfinished) {
 			t.Errorf("closed after %v: %v", took, err)
 		}
+	})
+}
+
+// Close ends by itself also where the driver ignores its contexts, however many locks are held.
+func TestCloseIsBoundedByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		s := &script{
+			release: func(context.Context, *driver.Claim) error { <-answer; return nil },
+			close:   func(context.Context) error { <-answer; return nil },
+		}
+		l := open(t, s, WithTTL(20*time.Second))
+		for i := range 100 {
+			acquire(t, l, strconv.Itoa(i))
+		}
+		begin := time.Now()
+		err := l.Close(context.Background())
+		if took := time.Since(begin); took > 30*time.Second+2*grace || !errors.Is(err, errUnfinished) {
+			t.Errorf("closed after %v: %v", took, err)
+		}
+		close(answer)
 	})
 }
 

@@ -21,7 +21,7 @@ type core struct {
 	clock     driver.Clock
 	renewer   *renewer
 	cleanups  chan struct{} // bounds those that talk to the server at once
-	retries   chan struct{} // the same for those that do so again, perhaps to one that does not answer
+	retries   chan struct{} // bounds repeated cleanups apart, so that a server that is away does not hold up first ones
 
 	open  context.Context // ends when Close begins
 	shut  context.CancelFunc

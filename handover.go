@@ -10,7 +10,8 @@ import (
 
 // spare returns how many tokens a lease could use for being handed over.
 func (c *core) spare(a acquisition) int32 {
-	if c.cfg.HandOver <= 0 || a.lease > 0 || a.atLeast > 0 {
+	several := a.limit != driver.All && driver.Fits(int64(a.weight), a.weight, a.limit) // permits that do not wait here
+	if c.cfg.HandOver <= 0 || a.lease > 0 || a.atLeast > 0 || several {
 		return 0
 	}
 	return int32(min(max(c.cfg.HandOver/time.Microsecond, 1), math.MaxInt32))
@@ -97,9 +98,6 @@ func (le *lease) pass(ctx context.Context) *Lock {
 func (c *core) handOver(q *localQueue, le *lease) bool {
 	if len(q.waiting) == 0 || !c.windowFor(q, q.waiting[0].a) || !le.passable() {
 		return false
-	}
-	if q.asked > 0 && driver.Fits(int64(le.weight), le.weight, le.claim.Limit) {
-		return false // others like it came before and wait at the server
 	}
 	w := q.pop()
 	w.lock = le.pass(w.ctx)

@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -23,30 +24,16 @@ func Lead(ctx context.Context, l Locker, name string, fn func(ctx context.Contex
 			return err
 		}
 		begun := time.Now()
-		resigned := false
-		err = lock.use(ctx, func(ctx context.Context, lock *Lock) error {
-			err := fn(ctx, lock)
-			resigned = err == nil
-			return err
-		})
-		switch lost := errors.Is(context.Cause(lock.Context()), ErrLost) || lock.lostAtRelease(); {
-		case lost && resigned:
+		err, released := lock.use(ctx, fn)
+		switch lost := errors.Is(released, ErrLost); {
+		case lost && err == nil:
 			return nil
 		case !lost:
-			return err
+			return cmp.Or(err, released)
 		}
 		if time.Since(begun) > steady {
 			pause = new(driver.Backoff)
 		}
 		pause.Sleep(ctx)
 	}
-}
-
-// lostAtRelease reports whether the release of l, which has ended, was the first to learn that its lease was lost.
-func (l *Lock) lostAtRelease() bool {
-	l.lease.mu.Lock()
-	frees := l.frees
-	l.lease.mu.Unlock()
-	err, over := l.lease.freed.result()
-	return frees && over && errors.Is(err, ErrLost)
 }

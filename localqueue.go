@@ -72,13 +72,11 @@ func (c *core) join(ctx context.Context, name string, a acquisition) (*Lock, err
 // or to the server. It returns false if the first has to wait; c.mu is held.
 func (c *core) next(ctx context.Context, q *localQueue, a acquisition) (lock *Lock, ok bool) {
 	if c.windowFor(q, a) {
-		if !driver.Fits(int64(a.weight), a.weight, a.limit) {
+		if !isShared(a) {
 			return nil, false // it is handed over when it is released
 		}
-		if isShared(a) {
-			if lock = q.window.share(ctx); lock != nil {
-				return lock, true
-			}
+		if lock = q.window.share(ctx); lock != nil {
+			return lock, true
 		}
 	}
 	if !driver.Fits(q.asked, a.weight, a.limit) {

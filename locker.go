@@ -1,6 +1,6 @@
 // Package locker takes named locks across machines. The same small interface,
-// with the same promises, stands on Redis, RedLock, ZooKeeper and etcd, and in
-// memory; only the constructor differs:
+// with the same promises, stands on Redis, RedLock, etcd, ZooKeeper, PostgreSQL,
+// MySQL, files and memory; only the constructor differs:
 //
 //	l, err := redis.New(client)
 //	lock, err := l.Acquire(ctx, "orders/42")
@@ -33,6 +33,7 @@ package locker
 import (
 	"context"
 	"errors"
+	"sync"
 )
 
 // Locker takes locks. All methods may be called from any number of goroutines.
@@ -71,16 +72,7 @@ func Do(ctx context.Context, l Locker, name string, fn func(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	return lock.use(ctx, fn)
-}
-
-// use runs fn and releases l; see Do.
-func (l *Lock) use(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) error {
-	defer func() { _ = l.Release(ctx) }() // if fn panics; harmless otherwise
-	within, end := l.within(ctx)
-	defer end()
-	err := fn(within, l)
-	released := l.Release(ctx)
+	err, released := lock.use(ctx, fn)
 	switch {
 	case err == nil:
 		return released
@@ -88,4 +80,14 @@ func (l *Lock) use(ctx context.Context, fn func(ctx context.Context, lock *Lock)
 		return errors.Join(err, released)
 	}
 	return err
+}
+
+// use runs fn and releases l, also if fn panics. It returns the errors of both.
+func (l *Lock) use(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (err, released error) {
+	release := sync.OnceValue(func() error { return l.Release(ctx) })
+	defer release()
+	within, end := l.within(ctx)
+	defer end()
+	err = fn(within, l)
+	return err, release()
 }

@@ -53,7 +53,7 @@ func WithOwner(owner string) Option {
 }
 
 // WithLogger has the Locker report to l what no caller can be told: locks lost,
-// clean-ups that have to be tried again, servers configured in a way that breaks
+// cleanups that have to be tried again, servers configured in a way that breaks
 // a promise. Without it nothing is logged. A handler that is slow delays nobody.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *Config) error {
@@ -82,7 +82,7 @@ func WithClock(clock driver.Clock) Option {
 // overtaken for d at most and one holding more. 0, which is the default, means never.
 //
 // A lock is passed on only to who asks for the same kind and owner (As). Locks with WithLease
-// or AtLeast are not passed on.
+// or AtLeast are not passed on, nor are permits that fit twice, as Permits(1, 10).
 func WithHandOver(d time.Duration) Option {
 	return func(c *Config) error {
 		c.HandOver = d

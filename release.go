@@ -68,7 +68,7 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 		}
 		bounded, cancel := context.WithTimeoutCause(ctx, min(releaseBound, le.claim.TTL), errUnconfirmed)
 		defer cancel()
-		return le.freed.wait(bounded) // also if the driver, which is to end the request then, does not
+		return le.freed.wait(bounded) // also if the driver ignores its context
 	case errors.Is(ended, ErrLost):
 		return ended
 	}

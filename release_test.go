@@ -112,6 +112,27 @@ func TestReleaseIsBoundedByItself(t *testing.T) {
 	})
 }
 
+// Do waits for one release, however long the driver takes.
+func TestDoReleasesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		s := &script{release: func(context.Context, *driver.Claim) error { <-answer; return nil }}
+		l := open(t, s)
+		begin := time.Now()
+		err := Do(context.Background(), l, "x", func(context.Context, *Lock) error { return nil })
+		if took := time.Since(begin); took > releaseBound+grace || !errors.Is(err, errUnconfirmed) {
+			t.Errorf("%v after %v", err, took)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		err = Do(ctx, l, "y", func(context.Context, *Lock) error { cancel(); begin = time.Now(); return nil })
+		if took := time.Since(begin); took > grace || !errors.Is(err, context.Canceled) {
+			t.Errorf("after the context has ended: %v after %v", err, took)
+		}
+		close(answer)
+		closeAll(t, l)
+	})
+}
+
 // Release says what it was held up by, also when the error came before ctx ended.
 func TestReleaseSaysWhy(t *testing.T) {
 	for _, prompt := range []bool{true, false} {
@@ -259,10 +280,34 @@ func TestLeadLostAtRelease(t *testing.T) {
 	})
 }
 
+// A cleanup whose Linger finds that the claim holds its name no longer asks the driver for nothing more: something new
+// may have the key by then.
+func TestCleanupEndsWhereLingerFindsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &lingering{script: &script{traits: driver.Traits{Linger: true}}, answer: driver.ErrGone}
+		s.acquire = grant(TimeClock{})
+		s.away.Store(true)
+		cfg, _ := NewConfig[struct{}]("script", nil, WithClock(TimeClock{}))
+		l, err := New(s, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := acquire(t, l, "x", AtLeast(time.Minute)).Release(context.Background()); !errors.Is(err, errUnconfirmed) {
+			t.Errorf("release: %v", err)
+		}
+		s.away.Store(false)
+		closeAll(t, l)
+		if s.lingered == 0 || s.count("abandon x") > 0 {
+			t.Errorf("lingered for %v, %v", s.lingered, s.calls)
+		}
+	})
+}
+
 type lingering struct {
 	*script
 	lingered time.Duration
 	away     atomic.Bool
+	answer   error
 }
 
 func (s *lingering) Linger(_ context.Context, _ *driver.Claim, d time.Duration) error {
@@ -270,5 +315,5 @@ func (s *lingering) Linger(_ context.Context, _ *driver.Claim, d time.Duration) 
 		return errBroken
 	}
 	s.lingered = d
-	return nil
+	return s.answer
 }
