@@ -23,7 +23,7 @@
 //
 // For that a Locker keeps one connection asleep on the server, as soon as something has waited, in a statement that
 // ends after twenty seconds or by KILL QUERY, and answers what is new. The connection is found by a named lock
-// (GET_LOCK) that it has: it is a sign of life and a bell, and says nothing about who holds what. A waiter whose
+// (GET_LOCK) that it has: it shows that the Locker lives, and where to wake it; it does not show who holds what. A waiter whose
 // connection is gone is passed over. A waiter looks by itself, too, when the time of the first holder should be
 // over, when its connection was interrupted, and every twenty seconds.
 //
@@ -105,15 +105,12 @@ func WithListen(db *sql.DB) locker.Option {
 	})
 }
 
-// WithPolling has the waiters of a Locker ask, together, every so often, and keep no connection: twice in a
-// TTL, or in a second if that is longer, or more often.
+// WithPolling has the waiters of a Locker ask, together, every so often, and keep no connection. Every is
+// at most half a second.
 func WithPolling(every time.Duration) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		s.poll = every
-		if every <= 0 {
-			return fmt.Errorf("polling every %v", every)
-		}
-		return nil
+		return sqlqueue.CheckPolling(every)
 	})
 }
 
@@ -127,9 +124,6 @@ func New(db *sql.DB, opts ...locker.Option) (locker.Locker, error) {
 	}
 	if db == nil {
 		return nil, locker.InvalidOption("mysql", errors.New("nil db"))
-	}
-	if err := sqlqueue.CheckPolling(s.poll, cfg.TTL); err != nil {
-		return nil, locker.InvalidOption("mysql", err)
 	}
 	return locker.New(newBackend(db, cfg, s), cfg)
 }

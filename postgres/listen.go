@@ -97,11 +97,11 @@ func subscribe(ctx context.Context, conn *pgx.Conn, number int64) error {
 	return err
 }
 
-// hear passes on a message, see tell in schema.sql: "look <id> <milliseconds>" or "granted <id> <token> <spare>
+// hear passes on a message, see tell in schema.sql: "look <id>" or "granted <id> <token> <spare>
 // <server time>".
 func hear(l *sqlqueue.Listener, text string) {
 	words := strings.Fields(text)
-	if len(words) < 3 {
+	if len(words) < 2 {
 		return
 	}
 	number := func(i int) int64 {
@@ -110,11 +110,9 @@ func hear(l *sqlqueue.Listener, text string) {
 	}
 	var e sqlqueue.Event
 	switch {
-	case words[0] == "look":
-		e.In = time.Duration(number(2)) * time.Millisecond
 	case words[0] == "granted" && len(words) == 5:
 		e.Granted, e.Token, e.Spare, e.Now = true, number(2), number(3), number(4)
-	default:
+	case words[0] != "look":
 		return
 	}
 	l.Tell(strings.ReplaceAll(words[1], "-", ""), e)

@@ -118,15 +118,12 @@ func WithListen(config *pgx.ConnConfig) locker.Option {
 	})
 }
 
-// WithPolling has the waiters of a Locker ask, together, every so often, and not listen: twice in a TTL, or in a
-// second if that is longer, or more often.
+// WithPolling has the waiters of a Locker ask, together, every so often, and not listen. Every is at
+// most half a second.
 func WithPolling(every time.Duration) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		s.poll = every
-		if every <= 0 {
-			return fmt.Errorf("polling every %v", every)
-		}
-		return nil
+		return sqlqueue.CheckPolling(every)
 	})
 }
 
@@ -140,9 +137,6 @@ func New(pool *pgxpool.Pool, opts ...locker.Option) (locker.Locker, error) {
 	}
 	if pool == nil {
 		return nil, locker.InvalidOption("postgres", errors.New("nil pool"))
-	}
-	if err := sqlqueue.CheckPolling(s.poll, cfg.TTL); err != nil {
-		return nil, locker.InvalidOption("postgres", err)
 	}
 	return locker.New(newBackend(pool, cfg, s), cfg)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // version is that of the functions in schema.sql. A server with a later one is refused.
-const version = 2
+const version = 1
 
 //go:embed schema.sql
 var schemaSQL string

@@ -48,7 +48,6 @@ create :persistence table if not exists epoch (
   claims       oid not null,                    -- table claim, which is another one when a dump was restored
   quiet_until  timestamptz not null             -- nothing is granted before
 );
-alter table epoch add column if not exists claims oid not null default 'claim'::regclass; -- version 1 has none
 
 -- How long claims may last of which a crash leaves nothing: a holder whose row is lost may go on for so
 -- long. This table is never unlogged.
@@ -61,7 +60,7 @@ create table if not exists ttl_in_use (
 -- begin_epoch counts for a microsecond: so the sequence does not run ahead of the time.
 create sequence if not exists serial increment by 1024 cache 1;
 
-create or replace function version() returns int language sql immutable as 'select 2';
+create or replace function version() returns int language sql immutable as 'select 1';
 
 create or replace function micros(t timestamptz) returns bigint language sql stable as
   'select (extract(epoch from t) * 1000000)::bigint';
@@ -69,8 +68,8 @@ create or replace function micros(t timestamptz) returns bigint language sql sta
 create or replace function millis(n bigint) returns interval language sql immutable as
   $$ select n * interval '1 millisecond' $$;
 
--- Returns for how long a waiter is kept to which nobody listens, and which has not asked meanwhile. Its Locker asks four times
--- a second.
+-- Returns for how long a waiter is kept to which nobody listens, and which has not asked meanwhile. Its Locker asks twice in
+-- that time at least.
 create or replace function kept_for(p_ttl bigint) returns interval language sql immutable as
   'select millis(greatest(p_ttl, 1000))';
 
@@ -137,16 +136,17 @@ begin
   end if;
 end $$;
 
--- Tells the first waiter of a name that was released, but is taken for a while yet, when the next holding ends: it
--- may know of a later time.
+-- Tells the first waiter of a name that was released, but is taken for a while yet, to ask again: the next holding may
+-- end sooner than it knows.
 create or replace function tell_first(p_name bytea, p_moment timestamptz) returns void language plpgsql as $$
 declare
   first claim;
 begin
   select * into first from claim c
     where name = p_name and token is null and not passed_over(c, p_moment) order by ticket limit 1;
-  perform tell(first.listener, format('look %s %s', first.id, (micros(min(until)) - micros(p_moment)) / 1000))
-    from claim where name = p_name and token is not null having not bool_and(renewable);
+  if exists (select from claim where name = p_name and token is not null and not renewable) then
+    perform tell(first.listener, format('look %s', first.id));
+  end if;
 end $$;
 
 -- Holds the queue of a name to the rule: who is gone is removed, and a claim is granted when its weight

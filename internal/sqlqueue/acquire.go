@@ -69,12 +69,12 @@ func (q *Queue) ask(ctx context.Context, c *Claim, listener int64) (Answer, erro
 
 // wait asks, and then looks whenever something may have changed, until the claim is granted.
 func (q *Queue) wait(ctx context.Context, c *Claim) (driver.Grant, error) {
-	granted, hints := make(chan Event, 1), make(chan time.Duration, 1)
+	granted, hints := make(chan Event, 1), make(chan Event, 1)
 	q.news.join(c, func(e Event) {
 		if e.Granted {
 			offer(granted, e)
 		} else {
-			offer(hints, e.In)
+			offer(hints, e)
 		}
 	})
 	defer q.news.leave(c)
@@ -100,29 +100,23 @@ func (q *Queue) wait(ctx context.Context, c *Claim) (driver.Grant, error) {
 			failed = err
 			timer.Reset(pause.Next())
 		}
-		for asleep := true; asleep; {
-			asleep = false
-			select {
-			case e := <-granted:
-				if g, ok := q.told(c, a, e); ok && err == nil {
-					return g, nil
-				}
-			case in := <-hints:
-				if asleep = in > 0; asleep && err == nil {
-					timer.Reset(look.In(in, a.First))
-				}
-			case <-timer.C:
-			case <-ctx.Done():
-				return driver.Grant{}, because(ctx, ctx.Err(), failed)
+		select {
+		case e := <-granted:
+			if g, ok := q.told(c, a, e); ok && err == nil {
+				return g, nil
 			}
+		case <-hints:
+		case <-timer.C:
+		case <-ctx.Done():
+			return driver.Grant{}, because(ctx, ctx.Err(), failed)
 		}
 	}
 }
 
-// offer sends v unless there is something unread.
-func offer[T any](ch chan T, v T) {
+// offer sends e unless there is something unread.
+func offer(ch chan Event, e Event) {
 	select {
-	case ch <- v:
+	case ch <- e:
 	default:
 	}
 }

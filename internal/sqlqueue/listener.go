@@ -20,18 +20,17 @@ const (
 var ErrCannotListen = errors.New("waiters cannot be told news")
 
 // Event is news for a claim that waits. The zero value tells it to look, which is to ask for the name again: the
-// connection was interrupted, its row was removed, a time that it was told is no longer true.
+// connection was interrupted, its row was removed, the name stays taken for longer than it was told.
 type Event struct {
 	Granted      bool // the server made the claim the holder at Now by its clock, in microseconds
 	Token, Spare int64
 	Now          int64
 	Received     driver.Instant
-	In           time.Duration // if not zero, when to look
 }
 
 // Listener tells the waiting claims of one Locker news: from the connection on which the Server listens or, where
-// that cannot be, by asking. Until the connection is there claims are in the queue without it; then they are told to
-// look, and are known as some that can be told from then on.
+// that cannot be, by asking. Claims that ask before the connection is there have no listener; when it is there they
+// are told to look, and ask again with its number.
 type Listener struct {
 	q         *Queue
 	pollEvery time.Duration // zero: listen

@@ -27,7 +27,7 @@ const (
 	sweepEvery = time.Minute
 )
 
-// Server sends requests to a database. Each of them it can bear to send more than once. lost says that the server may
+// Server sends requests to a database. Each of them may be sent more than once. lost says that the server may
 // have heard of a request without having answered.
 type Server interface {
 	// Acquire asks for the name of c; if c waits, it joins the queue if there is no room. stamp is called before each sending and
@@ -38,7 +38,7 @@ type Server interface {
 	End(ctx context.Context, c *Claim, d time.Duration) (answer int, lost bool, err error)
 	// Lighten gives a claim that holds another weight, and reports whether it holds.
 	Lighten(ctx context.Context, c *driver.Claim, weight int32) (held bool, err error)
-	// Renew renews claims, by no time at all those with a lease, and returns those that hold, by ID. It calls stamp before each sending.
+	// Renew renews claims, only confirms those with a lease, and returns those that hold, by ID. It calls stamp before each sending.
 	Renew(ctx context.Context, claims []*driver.Claim, stamp func()) (map[string]Holding, error)
 	// Names returns the names of which there are claims.
 	Names(ctx context.Context, prefix string) ([]string, error)
@@ -213,11 +213,13 @@ func (q *Queue) Evict(ctx context.Context, name, id string) error {
 	return err
 }
 
-// CheckPolling returns an error if waiters that ask so rarely would lose their places in between: the server keeps one without a
-// sign of life for the TTL, or a second if that is more.
-func CheckPolling(every, ttl time.Duration) error {
-	if most := max(ttl, time.Second) / 2; every > most {
-		return fmt.Errorf("polling every %v, more than %v", every, most)
+// mostPolling keeps waiters that ask from losing their places: the server keeps one without a sign of life for a second at least.
+const mostPolling = 500 * time.Millisecond
+
+// CheckPolling returns an error if waiters that ask so rarely could lose their places in between.
+func CheckPolling(every time.Duration) error {
+	if every <= 0 || every > mostPolling {
+		return fmt.Errorf("polling every %v, not more than 0 and at most %v", every, mostPolling)
 	}
 	return nil
 }
