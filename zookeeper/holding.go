@@ -13,8 +13,8 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// Renew asks once for each claim, to watch its node, and the leader now and then for the session: a claim is held for
-// as long as the session lives, unless its node has been deleted.
+// Renew asks once for each claim, to watch its node, and a majority of the servers when the session's time is short: a
+// claim is held for as long as the session lives, unless its node has been deleted.
 func (d *backend) Renew(ctx context.Context, all []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	_, err := d.usable(ctx, true)
 	if _, until := d.state(); err == nil && until.Sub(d.clock.Now()) < d.ttl*2/3 {

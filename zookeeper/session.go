@@ -82,8 +82,9 @@ func (s *session) set(change func()) {
 }
 
 // opened records that a server has answered the request to open the session or to go on with
-// it. An id of 0 means that the session has expired. A majority has agreed to a new one. To go on with one the leader
-// has agreed at once, as if it had answered long ago, but that it was the leader is certain after the next write only.
+// it. An id of 0 means that the session has expired. A majority has agreed to a new one. One that goes on counts from
+// c.began, but only once a later write is answered: until then the server that agreed may be a deposed leader. So the
+// request is recorded as answered long ago, for the next write to confirm.
 func (s *session) opened(c *connection, id int64, timeout time.Duration) {
 	s.set(func() {
 		another := id != s.id
@@ -117,7 +118,11 @@ func (s *session) closed(c *connection, err error) {
 			return
 		}
 		s.failures++
-		if s.clock.Now() < s.sure.Add(s.timeout) {
+		heard := s.sure // of us, by the servers: who only waits writes nothing
+		if n := len(s.later); n > 0 {
+			heard = max(heard, s.later[n-1].sent)
+		}
+		if s.clock.Now() < heard.Add(s.timeout) {
 			return
 		}
 		s.givenUp = s.givenUp || err == errLate
@@ -161,7 +166,7 @@ func (s *session) state() (id int64, until driver.Instant) {
 
 // A request is one that the library has sent.
 type request struct {
-	leader         bool // the leader has to answer it
+	leader         bool // a majority has to agree to it
 	sent, answered driver.Instant
 }
 

@@ -235,3 +235,25 @@ func TestSessionOpenedTooLate(t *testing.T) {
 		t.Errorf("read %d bytes, %v; connected: %v", n, err, s.connected)
 	}
 }
+
+// A Locker that only waits writes nothing. When its connection is over and the next server does not open the session
+// soon, it goes back to the session, which the servers keep, and its waiters keep their places.
+func TestWaiterKeepsItsSession(t *testing.T) {
+	t.Parallel()
+	z := servers.SharedZooKeeper(t)
+	p := front(t, z.Addr())
+	d := raw(t, []string{p.Addr()}, locker.WithTTL(40*time.Second))
+	id := d.sessionID()
+	d.session.set(func() { d.session.sure = d.clock.Now().Add(-time.Hour) }) // it has written nothing since
+	if _, err := d.session.conn.Sync("/"); err != nil {
+		t.Fatal(err)
+	}
+	before := p.Stats().Accepted
+	p.FreezeDown()
+	p.Cut()
+	eventually.Is(t, "a second connection", func() bool { return p.Stats().Accepted >= before+2 })
+	p.Heal()
+	if again, err := d.usable(within(t, time.Minute), true); err != nil || again != id {
+		t.Errorf("session %#x instead of %#x: %v", again, id, err)
+	}
+}
