@@ -74,8 +74,8 @@ func Register(scheme string, open Opener, params ...string) {
 //	l, err := locker.Open(ctx, "zookeeper://zk1,zk2,zk3/app?owner=billing")
 //
 // The package of the backend has to be imported, if only by its name, as in
-// import _ "github.com/seed80cd6120/locker/redis"; package all imports every backend. The URLs of each
-// are listed in docs/urls.md. Parameters that are not known are refused. opts count more than the
+// import _ "github.com/seed80cd6120/locker/redis"; package all imports every backend but postgres and
+// mysql. The URLs of each are listed in docs/urls.md. Parameters that are not known are refused. opts count more than the
 // parameters ttl, hand-over and owner.
 //
 // Open sends no more than the constructor of the backend: ZooKeeper opens a session, etcd checks

@@ -1,5 +1,6 @@
-// Package all imports every backend, so that locker.Open knows the URLs of all of them. It is meant for tools; a
-// program that knows which server it uses imports the package of that alone.
+// Package all imports every backend of this module, so that locker.Open knows the URLs of all of them; postgres and
+// mysql are modules of their own. It is meant for tools; a program that knows which server it uses imports the package
+// of that alone.
 package all
 
 import (

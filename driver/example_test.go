@@ -256,7 +256,7 @@ func (b *backend) Abandon(_ context.Context, c *driver.Claim) error {
 // Close frees what New opened: nothing.
 func (b *backend) Close(context.Context) error { return nil }
 
-// How to write a backend: the five methods of a driver, by the one rule.
+// How to write a backend: the six methods of a driver, by the one rule.
 func Example() {
 	ctx := context.Background()
 	s := &server{queues: make(map[string][]*entry)}

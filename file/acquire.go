@@ -68,7 +68,7 @@ func (d *backend) acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 }
 
 // taken returns driver.ErrTaken if a claim that does not wait has blockers. One that neither holds nor waits yet may be
-// another try, which gives up when it sees this one: it has some time to decide.
+// another try that is about to give up: it has some time to decide.
 func taken(blockers func() ([]entry, error)) error {
 	for looks := 1; ; looks++ {
 		found, err := blockers()
