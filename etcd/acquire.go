@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// tokenBits is how many bits of a token count the hand-overs within the process. The
-	// rest is the create revision.
+	// tokenBits is how many bits of a token count the hand-overs within the process. The rest is the create revision.
 	tokenBits = 10
 	// tryFor times the patience with a request is how long an acquisition that does not wait is repeated
 	// while something is in its way that passes in a moment, such as a change of the leader.
@@ -93,8 +92,7 @@ func (b *backend) attempt(ctx context.Context, cs *claimState) (grant driver.Gra
 	return grant, joined, err
 }
 
-// join puts the key of cs at the end of the queue and returns who is ahead, with one
-// transaction:
+// join puts the key of cs at the end of the queue and returns who is ahead, with one transaction:
 //
 //	if the queue was not written to after the revision seen (0: if it is empty),
 //	then put the key: cs is granted,
@@ -173,8 +171,7 @@ func inOrder(order clientv3.SortOrder, opts ...clientv3.OpOption) []clientv3.OpO
 	return append(opts, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, order))
 }
 
-// grant returns the grant of cs, which holds the name, when it has made sure that the lease is there
-// and lasts for a while.
+// grant returns the grant of cs, which holds the name, when it has made sure that the lease is there and lasts for a while.
 func (b *backend) grant(ctx context.Context, cs *claimState) (driver.Grant, error) {
 	s := cs.session
 	if s.expiry().Sub(b.clock.Now()) < s.ttl/2 { // renewals have failed of late

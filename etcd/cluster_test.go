@@ -175,7 +175,7 @@ func TestNoLeader(t *testing.T) {
 	for over := false; !over; {
 		select {
 		case <-w.told: // as it says why
-		case <-w.ended:
+		case <-w.stream.Done():
 			over = true
 		case <-time.After(time.Minute):
 			t.Fatal("the watch does not end")

@@ -5,54 +5,33 @@
 //	lock, err := l.Acquire(ctx, "orders/42")
 //	defer lock.Release(ctx)
 //
-// # On the server
+// Every claim has a key of its own, such as locker/orders%2F42#5f0c2a7be1d49c03.0, whose form is described in
+// docs/design/etcd.md. "etcdctl get --prefix locker/" shows who holds and who waits. Deleting a key takes the lock away, which
+// its holder is told within a second; a waiter whose key was deleted queues anew after some seconds, or when its turn comes.
 //
-// Every claim has a key of its own, named after the Locker and numbered:
-//
-//	locker/orders%2F42#5f0c2a7be1d49c03.0
-//	1 2147483647 2147483647 9b1e... free 1763913600000 host-1 pid 77
-//
-// The value is a format version, the weight (2147483647: exclusive; 1: shared; k of n
-// permits), the limit, the claim's ID, "free" if it was put as granted, "queued" if behind others
-// (it may have been granted beside them), when it joined by the clock of its own machine, and the
-// owner's text. What is in another format counts as an exclusive claim. The keys of one name are its queue, in
-// the order of their create revisions. A claim holds the name when its weight and those
-// ahead of it are together no more than its limit; its token is the create revision times
-// 1,024, which leaves 1,023 tokens for hand-overs within the process. In a name, all bytes but
-// ASCII letters, digits and -_.~:,=@+ are escaped.
-//
-// All keys of one Locker are under one lease, which is granted at the first acquisition and
-// kept alive until Close; also those of [locker.WithLease], which thus end with it at the
-// latest. etcd counts leases in whole seconds and grants none shorter than its election
-// timeout allows (2 s as configured by default), so a TTL is rounded up to that. A new leader
-// gives every lease its full time once more: when a holder has died and the leader changes as
-// well, its locks are free a TTL after the change. A name that stays taken by
-// [locker.AtLeast] is under a lease of its own, rounded up in the same way.
-//
-// "etcdctl get --prefix locker/" shows who holds and who waits. Deleting a key takes the lock
-// away, which its holder is told within a second; a waiter whose key was deleted queues anew
-// after some seconds, or when its turn comes.
+// All keys of one Locker are under one lease, which is kept alive until Close; also those of [locker.WithLease], which thus end
+// with it at the latest. etcd counts leases in whole seconds and grants none shorter than its election timeout allows (2 s as
+// configured by default): a TTL is rounded up to that, and so is the time of [locker.AtLeast]. A new leader gives every lease
+// its full time once more: when a holder has died and the leader changes as well, its locks are free a TTL after the change.
 //
 // # What it costs
 //
-// Acquiring and releasing is one request each, also for shared locks that are held together. Who has to
-// wait makes one or two more, and mostly watches one key; for permits two or three more, of which one
-// tells the next that it is granted. An idle waiter costs nothing but its Locker's lease. Holders
-// read their keys twice a second, with one request for each 128 of them: --max-txn-ops may not be
-// less. The server checks a password for each renewal of a lease, three times in a TTL, and
-// whenever a stream of watches is opened, but not for every wait.
+// Acquiring and releasing is one request each, also for shared locks that are held together. Who has to wait makes one or two
+// more, and mostly watches one key; for permits two or three more, of which one tells the next that it is granted. An idle
+// waiter costs nothing but its Locker's lease. Holders read their keys twice a second, with one request for each 128 of them:
+// --max-txn-ops may not be less. The server checks a password for each renewal of a lease, three times in a TTL, and whenever a
+// stream of watches is opened, but not for every wait.
 //
 // # The client
 //
-// New takes the client as it is: endpoints, TLS, user and password, and also confined
-// to a part of the key space by package go.etcd.io/etcd/client/v3/namespace. Set
-// DialKeepAliveTime: without it the client does not notice that a connection is dead until TCP
-// gives up, which may take a quarter of an hour. The leases are then renewed by another
-// connection, but acquisitions and releases wait. With a password the renewals wait too: the client
-// logs in by the dead connection first. The Locker does not close the client.
+// New takes the client as it is: endpoints, TLS, user and password, and also confined to a part of the key space by package
+// go.etcd.io/etcd/client/v3/namespace. Set DialKeepAliveTime: without it the client does not notice that a connection is dead
+// until TCP gives up, which may take a quarter of an hour. The leases are then renewed by another connection, but acquisitions
+// and releases wait. With a password the renewals wait too: the client logs in by the dead connection first. The Locker does
+// not close the client.
 //
-// The user needs permission to read and write the prefix, "locker/". Servers before
-// 3.4.20 and 3.5.7 refuse releases while they have no space left.
+// The user needs permission to read and write the prefix, "locker/". Servers before 3.4.20 and 3.5.7 refuse releases while they
+// have no space left.
 package etcd
 
 import (
@@ -78,9 +57,8 @@ const DefaultPrefix = "locker/"
 
 type settings struct{ prefix string }
 
-// WithPrefix sets what all keys begin with, for several independent groups of locks in
-// one cluster. A "/" is added if it does not end with one. Lockers exclude each
-// other only if their prefixes are equal. A prefix is not empty and holds no "#".
+// WithPrefix sets what all keys begin with, for several independent groups of locks in one cluster. A "/" is added if it does
+// not end with one. Lockers exclude each other only if their prefixes are equal. A prefix is not empty and holds no "#".
 func WithPrefix(prefix string) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		if prefix == "" || strings.Contains(prefix, mark) {

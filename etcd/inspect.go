@@ -16,8 +16,7 @@ import (
 // namesAtOnce is how many keys Names reads with one request.
 const namesAtOnce = 1000
 
-// Look reads the queue of name. How long a key will be kept is asked for the holders,
-// with one request for each lease.
+// Look reads the queue of name. How long a key will be kept is asked for the holders, with one request for each lease.
 func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, error) {
 	resp, err := b.get(ctx, b.queueOf(name), inOrder(clientv3.SortAscend)...)
 	if err != nil {
@@ -33,7 +32,16 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 		if p.Held {
 			p.Token = e.rev << tokenBits
 			if _, known := left[e.lease]; !known {
-				if left[e.lease], err = b.timeLeft(ctx, e.lease); err != nil {
+				err := insist(ctx, func() error {
+					resp, err := call(ctx, b, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
+						return b.client.TimeToLive(ctx, e.lease)
+					})
+					if err == nil {
+						left[e.lease] = max(0, time.Duration(resp.TTL)*time.Second) // the server says -1 if there is none
+					}
+					return err
+				})
+				if err != nil {
 					return nil, err
 				}
 			}
@@ -45,17 +53,6 @@ func (b *backend) Look(ctx context.Context, name string) ([]driver.Position, err
 		positions = append(positions, p)
 	}
 	return positions, nil
-}
-
-// timeLeft returns for how long a lease will live; 0 if there is none.
-func (b *backend) timeLeft(ctx context.Context, lease clientv3.LeaseID) (time.Duration, error) {
-	resp, err := insist(ctx, b, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
-		return b.client.TimeToLive(ctx, lease)
-	})
-	if err != nil {
-		return 0, err
-	}
-	return max(0, time.Duration(resp.TTL)*time.Second), nil
 }
 
 // Names reads all keys of this prefix whose names may begin with prefix, in the order
@@ -90,25 +87,25 @@ func (b *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 	}
 }
 
-// Evict deletes the key with this ID in its value. What has no ID, as it is in another format, it does not find.
+// Evict deletes the key with this ID in its value. What has no ID, as it is in another format, it does not find. A waiter that
+// was evicted queues anew with the same ID: so the queue is read once, and what is repeated deletes only the key that was read.
 func (b *backend) Evict(ctx context.Context, name, id string) error {
-	for asked := false; ; asked = true {
-		resp, err := b.get(ctx, b.queueOf(name), inOrder(clientv3.SortAscend)...)
-		if err != nil {
-			return err
-		}
-		entries := parseAll(resp.Kvs)
-		i := slices.IndexFunc(entries, func(e entry) bool { return e.id == id && id != "" })
-		switch {
-		case i >= 0:
-			err = b.change(ctx, &claimState{key: entries[i].key, rev: entries[i].rev}, clientv3.OpDelete(entries[i].key))
-		case asked:
-			return nil // by a request that was not answered
-		default:
-			return driver.ErrGone
-		}
-		if !errors.Is(err, errSilence) {
-			return err
-		}
+	resp, err := b.get(ctx, b.queueOf(name), inOrder(clientv3.SortAscend)...)
+	if err != nil {
+		return err
 	}
+	entries := parseAll(resp.Kvs)
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.id == id && id != "" })
+	if i < 0 {
+		return driver.ErrGone
+	}
+	sent := 0
+	err = insist(ctx, func() error {
+		sent++
+		return b.change(ctx, &claimState{key: entries[i].key, rev: entries[i].rev}, clientv3.OpDelete(entries[i].key))
+	})
+	if sent > 1 && errors.Is(err, driver.ErrGone) {
+		return nil // an earlier one has deleted it
+	}
+	return err
 }

@@ -151,3 +151,31 @@ func TestEvict(t *testing.T) {
 		t.Errorf("the same again: %v", err)
 	}
 }
+
+// TestEvictOnlyWhomItFound: the answer to the deletion is lost, and before it is repeated the waiter has queued anew, with the
+// same ID, and been granted. It keeps the name.
+func TestEvictOnlyWhomItFound(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	c := dial(t, e.Addr())
+	b, other := driverOf(t, c), driverOf(t, c)
+	held, waiter := hold(t, b, t.Name()), claim(t.Name(), true)
+	granted := begin(t, other, waiter)
+	keys := queueHas(t, c, t.Name(), 2)
+	lost := false
+	operator := impatient(driverOf(t, dialThrough(t, e.Addr(), func(ctx context.Context, _ string, req, reply any, do func(any) error) error {
+		if !joins(req, t.Name()) || lost {
+			return do(reply)
+		}
+		lost = true
+		_, err := c.Delete(t.Context(), keys[1])
+		must(t, err, b.Release(t.Context(), held), soon(t, "the grant of the waiter", granted))
+		<-ctx.Done()
+		return ctx.Err()
+	}, nil)))
+	must(t, operator.Evict(t.Context(), t.Name(), waiter.ID))
+	if !lost {
+		t.Error("no answer was lost")
+	}
+	must(t, other.Release(t.Context(), waiter))
+}

@@ -13,9 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// mark ends the queue part of a key. Names always escape it and WithPrefix refuses it, so
-// that the part of a key before its first mark belongs to one prefix and one name: what is
-// behind the last "/" is the name.
+// mark ends the queue part of a key. Names always escape it and WithPrefix refuses it, so that the part of a key before its
+// first mark belongs to one prefix and one name: what is behind the last "/" is the name.
 const mark = "#"
 
 // queueOf returns what the keys of all claims of a name begin with.
@@ -69,7 +68,7 @@ const (
 	free, queued = "free", "queued"
 )
 
-// value returns what is stored under the key of cs; the package comment has an example.
+// value returns what is stored under the key of cs, in the form that docs/design/etcd.md describes.
 func (cs *claimState) value(how string) string {
 	return strings.Join([]string{
 		formatVersion, strconv.Itoa(int(cs.weight)), strconv.Itoa(int(cs.claim.Limit)),
@@ -87,8 +86,7 @@ type entry struct {
 	lease          clientv3.LeaseID
 }
 
-// parse reads a key and its value. What it does not understand is an exclusive claim
-// without an ID.
+// parse reads a key and its value. What it does not understand is an exclusive claim without an ID.
 func parse(kv *mvccpb.KeyValue) entry {
 	e := entry{key: string(kv.Key), rev: kv.CreateRevision, lease: clientv3.LeaseID(kv.Lease), weight: driver.All, limit: driver.All}
 	f := strings.SplitN(string(kv.Value), " ", 7)

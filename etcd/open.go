@@ -40,8 +40,7 @@ func openURL(ctx context.Context, s *openurl.Server, opts ...locker.Option) (loc
 // loginTimeout is how long a login may take when the context has no end.
 const loginTimeout = 10 * time.Second
 
-// dialURL returns a client. With a user it asks the servers whether the password is right, for as long as
-// ctx allows.
+// dialURL returns a client. With a user it asks the servers whether the password is right, for as long as ctx allows.
 func dialURL(ctx context.Context, s *openurl.Server) (*clientv3.Client, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc

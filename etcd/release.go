@@ -54,18 +54,13 @@ func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) er
 
 // rewrite writes the value of cs again, and repeats that if it is not answered. The key keeps its create
 // revision, and with it its place and its token.
-func (b *backend) rewrite(ctx context.Context, cs *claimState) (err error) {
-	for range 4 {
-		err = b.change(ctx, cs, clientv3.OpPut(cs.key, cs.value(cs.how), clientv3.WithIgnoreLease()))
-		if !errors.Is(err, errSilence) {
-			break
-		}
-	}
-	return err
+func (b *backend) rewrite(ctx context.Context, cs *claimState) error {
+	return insist(ctx, func() error {
+		return b.change(ctx, cs, clientv3.OpPut(cs.key, cs.value(cs.how), clientv3.WithIgnoreLease()))
+	})
 }
 
-// change carries out op if the key of cs is the one that was granted; otherwise it
-// returns ErrGone.
+// change carries out op if the key of cs is the one that was granted; otherwise it returns ErrGone.
 func (b *backend) change(ctx context.Context, cs *claimState, op clientv3.Op) error {
 	mine := clientv3.Compare(clientv3.CreateRevision(cs.key), "=", cs.rev)
 	resp, err := b.txn(ctx, []clientv3.Cmp{mine}, []clientv3.Op{op}, nil)

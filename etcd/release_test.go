@@ -291,6 +291,35 @@ func TestOverdueWithoutLeader(t *testing.T) {
 	})
 }
 
+// TestOverdueSaysWhy: a request that is repeated says, when its time ends, why it had no answer.
+func TestOverdueSaysWhy(t *testing.T) {
+	t.Parallel()
+	var end context.CancelFunc
+	b := driverOf(t, dialThrough(t, servers.SharedEtcd(t).Addr(), func(_ context.Context, method string, _, reply any, do func(any) error) error {
+		switch {
+		case end == nil:
+			return do(reply)
+		case strings.HasSuffix(method, "/Status"):
+			return rpctypes.ErrGRPCNoLeader
+		}
+		end()
+		return context.Canceled
+	}, nil))
+	cs := hold(t, b, t.Name()).State.(*claimState)
+	for what, do := range map[string]func(ctx context.Context) error{
+		"look":    func(ctx context.Context) error { _, err := b.look(ctx, cs, 0); return err },
+		"rewrite": func(ctx context.Context) error { return b.rewrite(ctx, cs) },
+		"revoke":  func(ctx context.Context) error { return b.revoke(ctx, cs.session.lease) },
+	} {
+		eventually.Is(t, what+" to say that there is no leader", func() bool { // a late machine has no time to ask why
+			ctx, cancel := context.WithCancel(t.Context())
+			end = cancel
+			defer func() { end = nil }()
+			return errors.Is(do(overdue{ctx}), rpctypes.ErrNoLeader)
+		})
+	}
+}
+
 // TestRequestMadeTwice: what is between the driver and the server makes each request about a name twice and passes on the second
 // answer. A claim finds itself in the queue and does not stand behind itself.
 func TestRequestMadeTwice(t *testing.T) {

@@ -29,7 +29,7 @@ const wantedEvery = 10
 func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	var renewal sync.WaitGroup
 	var failure error
-	if s := b.session.Load(); s != nil && b.clock.Now().Sub(s.lastSent()) >= s.ttl/3-checkEvery/2 {
+	if s := b.session.Load(); s != nil && s.expiry().Sub(b.clock.Now()) <= s.ttl*2/3+checkEvery/2 {
 		renewal.Go(func() { failure = b.renewSession(ctx, s) })
 	}
 	there := b.confirm(ctx, claims, report)
@@ -46,10 +46,11 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 	}
 }
 
-// confirm reads the keys of claims, reports those that are gone and returns the others. What cannot be read
-// counts as there: it lives as long as the lease does. Where somebody waits behind a
-// claim it says so. Claims that hold together read who is behind them less often, as each of them reads all of the others.
+// confirm reads the keys of claims, reports those that are gone and returns the others. What cannot be read counts as there: it
+// lives as long as the lease does. Who is behind a claim is read, too: of those that hold together by the first of each queue
+// only, and less often, as there may be many behind it. If somebody waits there, all claims of that queue are told.
 func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) (there []*driver.Claim) {
+	waits := make(map[string]bool) // whether somebody waits, by queue
 	all := b.checks.Add(1)%wantedEvery == 1
 	for len(claims) > 0 {
 		part := claims[:min(claimsPerTxn, len(claims))]
@@ -57,7 +58,8 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report fu
 		for _, c := range part {
 			cs := c.State.(*claimState)
 			read := clientv3.OpGet(cs.key)
-			if all || c.Weight >= c.Limit {
+			if _, known := waits[cs.queue]; !known && (all || c.Weight >= c.Limit) {
+				waits[cs.queue] = false
 				read = clientv3.OpGet(cs.queue, inOrder(clientv3.SortAscend, clientv3.WithMinCreateRev(cs.rev), cs.enough(1))...)
 			}
 			reads = append(reads, read)
@@ -75,7 +77,8 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report fu
 				continue
 			}
 			there = append(there, c)
-			if blocks(entries) && c.Wanted != nil {
+			waits[cs.queue] = waits[cs.queue] || blocks(entries)
+			if waits[cs.queue] && c.Wanted != nil {
 				c.Wanted()
 			}
 		}
@@ -94,10 +97,9 @@ func blocks(entries []entry) bool {
 	})
 }
 
-// renewSession renews the lease of s once. When the server has no such lease it ends the
-// session. After a renewal that failed every second one goes by a connection of its own, to
-// each endpoint in turn: a connection that a firewall has forgotten looks like a server
-// that has fallen silent, and the client keeps it until TCP gives up. With a password one of the client's
+// renewSession renews the lease of s once. When the server has no such lease it ends the session. After one that failed every second
+// renewal goes by a connection of its own, to each endpoint in turn: a connection that a firewall has forgotten looks
+// like a server that has fallen silent, and the client keeps it until TCP gives up. With a password one of the client's
 // connections has to live: it logs in by them first, for each stream.
 func (b *backend) renewSession(caller context.Context, s *session) error {
 	patience := min(max(s.ttl/6, 300*time.Millisecond), 2*time.Second)
@@ -137,10 +139,9 @@ func (b *backend) renewSession(caller context.Context, s *session) error {
 	return err
 }
 
-// sendRenewal sends one renewal. The client's KeepAliveOnce would ask again without any pause
-// while there is no server, and its KeepAlive does not say when it sent what was answered.
-// Each renewal has a stream of its own, which ends with ctx, and thereby goes to another member
-// in turn, which is how one that no longer answers is found out.
+// sendRenewal sends one renewal. The client's KeepAliveOnce would ask again without any pause while there is no server, and
+// its KeepAlive does not say when it sent what was answered. Each renewal has a stream of its own, which ends with ctx, and
+// thereby goes to another member in turn, which is how one that no longer answers is found out.
 func sendRenewal(ctx context.Context, lease clientv3.LeaseID, conn *grpc.ClientConn) (*pb.LeaseKeepAliveResponse, error) {
 	stream, err := pb.NewLeaseClient(conn).LeaseKeepAlive(ctx)
 	if err != nil {

@@ -25,14 +25,11 @@ const patience = time.Second
 
 var (
 	// errSilence is returned when a server took a request and said nothing more.
-	errSilence = errors.New("no answer from the server")
-	// errClientClosed is returned when the user's client was closed before the Locker.
+	errSilence      = errors.New("no answer from the server")
 	errClientClosed = fmt.Errorf("%w: the client is closed", driver.ErrRefused)
-	// errSessionGone is returned when the server said that the session's lease is gone.
-	errSessionGone = errors.New("the session's lease is gone")
+	errSessionGone  = errors.New("the session's lease is gone")
 	// errPlaceGone is returned when the key of a waiter is gone although its lease is not.
-	errPlaceGone = errors.New("the key in the queue is gone")
-	// errWatchEnded is returned when a watch has ended: what it would have told has to be read.
+	errPlaceGone  = errors.New("the key in the queue is gone")
 	errWatchEnded = errors.New("the watch has ended")
 )
 
@@ -64,15 +61,15 @@ func call[T any](ctx context.Context, b *backend, do func(ctx context.Context) (
 	return resp, err
 }
 
-// insist makes a request again while it is not answered, a few times at most. It is for
-// requests that the core does not make again, and that may be carried out twice.
-func insist[T any](ctx context.Context, b *backend, do func(ctx context.Context) (T, error)) (resp T, err error) {
+// insist calls do, and again while that returns errSilence and ctx has not ended, four times at most; it returns what the last
+// returned. It is for requests that the core does not make again, and that may be carried out twice.
+func insist(ctx context.Context, do func() error) (err error) {
 	for range 4 {
-		if resp, err = call(ctx, b, do); !errors.Is(err, errSilence) {
+		if err = do(); ctx.Err() != nil || !errors.Is(err, errSilence) {
 			break
 		}
 	}
-	return resp, err
+	return err
 }
 
 // usable returns why no request can be made: ctx is over, or the client was closed.
@@ -91,8 +88,12 @@ func (b *backend) txn(ctx context.Context, ifs []clientv3.Cmp, then, otherwise [
 }
 
 // get makes one range request.
-func (b *backend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	return insist(ctx, b, func(ctx context.Context) (*clientv3.GetResponse, error) { return b.client.Get(ctx, key, opts...) })
+func (b *backend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (resp *clientv3.GetResponse, err error) {
+	err = insist(ctx, func() error {
+		resp, err = call(ctx, b, func(ctx context.Context) (*clientv3.GetResponse, error) { return b.client.Get(ctx, key, opts...) })
+		return err
+	})
+	return resp, err
 }
 
 // explain returns why a request had no answer, or err if it cannot tell. The client waits for a
@@ -107,10 +108,9 @@ func (b *backend) explain(err error) error {
 	return fmt.Errorf("%w: %w", errSilence, rpctypes.Error(why))
 }
 
-// answered reports whether err is the answer of a server that has dealt with the
-// request, so that no effect of it can follow. What etcd calls unavailable
-// (timeouts, a change of the leader) may still come to pass, except that a server
-// without a leader has not taken it at all. What explain was told is the answer to another request.
+// answered reports whether err is the answer of a server that has dealt with the request, so that no effect of it can follow.
+// What etcd calls unavailable (timeouts, a change of the leader) may still come to pass, except that a server without a
+// leader has not taken it at all. What explain was told is the answer to another request.
 func answered(err error) bool {
 	var e rpctypes.EtcdError
 	return errors.As(err, &e) && !errors.Is(err, errSilence) && (e.Code() != codes.Unavailable || errors.Is(err, rpctypes.ErrNoLeader))

@@ -15,13 +15,12 @@ import (
 // session is a lease and what is known of it. A Locker has one at a time; when the
 // server has said that it is gone the next acquisition, or a waiter, grants another.
 //
-// A request that was given up may still arrive, minutes later, when a frozen network thaws: an
-// acquisition whose caller has long been told that it failed would then hold its lock. So each
-// transaction that puts a key compares the modification revision of one more key, the barrier
-// (which at first does not exist: revision 0), with what this Locker last knew it to be. Whoever
-// cleans up after a request whose fate is not known writes the barrier first: what was sent
-// before and arrives after is refused, until the lease ends, and then for want of the lease.
-// Other acquisitions on their way at that moment are told the new revision and ask again.
+// A request that was given up may still arrive, minutes later, when a frozen network thaws: an acquisition whose caller has
+// long been told that it failed would then hold its lock. So each transaction that puts a key compares the modification
+// revision of one more key, the barrier (which at first does not exist: revision 0), with what this Locker last knew it to
+// be. Whoever cleans up after a request whose fate is not known writes the barrier first: what was sent before and arrives
+// after is refused, until the lease ends, and then for want of the lease. Other acquisitions on their way at that moment are
+// told the new revision and ask again.
 type session struct {
 	lease   clientv3.LeaseID
 	ttl     time.Duration // as the server granted it
@@ -35,14 +34,10 @@ type session struct {
 	end  context.CancelFunc
 }
 
-// lastSent returns when the last renewal that was answered was sent: the server counts from then or later.
-func (s *session) lastSent() driver.Instant { return driver.Instant(s.sent.Load()) }
+// expiry returns when the server may end the lease: it counts from when the last renewal that it answered was sent, or later.
+func (s *session) expiry() driver.Instant { return driver.Instant(s.sent.Load()).Add(s.ttl) }
 
-// expiry returns when the server may end the lease.
-func (s *session) expiry() driver.Instant { return s.lastSent().Add(s.ttl) }
-
-// live returns the session, and begins one if there is none. However many wait for
-// it, one asks.
+// live returns the session, and begins one if there is none. However many wait for it, one asks.
 func (b *backend) live(ctx context.Context) (*session, error) {
 	if s := b.session.Load(); s != nil {
 		return s, nil
@@ -86,11 +81,11 @@ func (b *backend) grantLease(ctx context.Context, ttl time.Duration) (id clientv
 	return r.ID, time.Duration(r.TTL) * time.Second, nil
 }
 
-// revoke ends a lease, and with it every key under it. It returns nil also if the lease
-// was gone already.
+// revoke ends a lease, and with it every key under it. It returns nil also if the lease was gone already.
 func (b *backend) revoke(ctx context.Context, lease clientv3.LeaseID) error {
-	_, err := insist(ctx, b, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
-		return b.client.Revoke(ctx, lease)
+	err := insist(ctx, func() error {
+		_, err := call(ctx, b, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) { return b.client.Revoke(ctx, lease) })
+		return err
 	})
 	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("revoke lease %x: %w", lease, err)

@@ -19,12 +19,11 @@ const (
 	longWait = 5 * time.Second
 )
 
-// view is what a claim has seen ahead of it at a revision. If one of those ahead keeps it from
-// being granted all alone, only the nearest such counts, and its key is watched: for an
-// exclusive claim that is the one directly ahead, for a shared one the last exclusive one.
-// Among permits one that waits ahead keeps it from that, too, until it says that it is granted. Otherwise
-// all those ahead count and the whole queue is watched: any of them may be the next to go. So one
-// waiter is told of every release, and not all.
+// view is what a claim has seen ahead of it at a revision. If one of those ahead keeps it from being granted all alone, only
+// the nearest such counts, and its key is watched: for an exclusive claim that is the one directly ahead, for a shared one
+// the last exclusive one. Among permits one that waits ahead keeps it from that, too, until it says that it is granted.
+// Otherwise all those ahead count and the whole queue is watched: any of them may be the next to go. So one waiter is told of
+// every release, and not all.
 type view struct {
 	rev     int64
 	watches string           // a key, or what all keys of the queue begin with
@@ -69,8 +68,7 @@ func (v *view) lets(cs *claimState) bool {
 	return driver.Fits(sum, cs.claim.Weight, cs.claim.Limit)
 }
 
-// apply takes in what has happened since and reports whether cs may have been granted, or
-// has lost its key.
+// apply takes in what has happened since and reports whether cs may have been granted, or has lost its key.
 func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
 	seen := v.rev // several events may have one revision, as when a lease ends
 	for _, ev := range events {
@@ -90,10 +88,9 @@ func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
 	return v.lets(cs)
 }
 
-// await returns nil when cs, which has seen v, is granted. Nobody can come to stand ahead
-// of it, since create revisions only grow, so that it is enough to know when those
-// ahead go. That alone does not grant it: those farther ahead may still be there, and its
-// own key may not. So the end is always a look.
+// await returns nil when cs, which has seen v, is granted. Nobody can come to stand ahead of it, since create revisions only
+// grow, so that it is enough to know when those ahead go. That alone does not grant it: those farther ahead may still be
+// there, and its own key may not. So the end is always a look.
 func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
 	begun := time.Now()
 	for !v.lets(cs) {
@@ -129,7 +126,7 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view, own b
 		case r = <-ofOwn.told:
 		case <-timer:
 			return b.look(ctx, cs, 0)
-		case <-w.ended:
+		case <-w.stream.Done():
 			return view{}, errWatchEnded
 		case <-cs.session.gone.Done():
 			return view{}, errSessionGone
@@ -149,10 +146,9 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view, own b
 	}
 }
 
-// look reads what is ahead of cs, at the revision at or at a later one. If that is given
-// the nearest member is asked, without the detour by the leader: what it
-// says is true of the revision that it says it for, and that is enough. In a
-// cluster another member may be behind the one that told of that revision.
+// look reads what is ahead of cs, at the revision at or at a later one. If that is given the nearest member is asked, without
+// the detour by the leader: what it says is true of the revision that it says it for, and that is enough. In a cluster
+// another member may be behind the one that told of that revision.
 func (b *backend) look(ctx context.Context, cs *claimState, at int64) (view, error) {
 	opts := inOrder(clientv3.SortDescend, clientv3.WithMaxCreateRev(cs.rev), cs.enough(1))
 	if at > 0 {

@@ -159,6 +159,33 @@ func TestWatchIsUsedAgain(t *testing.T) {
 	eventually.Is(t, "no watch", func() bool { return watchers(t, e) == 0 })
 }
 
+// TestWatchIsKeptAgain: a watch that is kept, used and kept again is kept for as long as it was the first time.
+func TestWatchIsKeptAgain(t *testing.T) {
+	t.Parallel()
+	b := driverOf(t, dial(t, servers.SharedEtcd(t).Addr()))
+	sub := &b.subscription
+	for range 5 { // a late machine may need it only when it is no longer kept
+		first, w := time.Now(), b.watch(t.Name())
+		sub.unwatch(w)
+		if b.watch(t.Name()) != w {
+			continue
+		}
+		time.Sleep(keepFor / 2)
+		again := time.Now()
+		sub.unwatch(w)
+		time.Sleep(time.Until(first.Add(keepFor * 5 / 4)))
+		sub.mu.Lock()
+		kept := sub.kept == w
+		sub.mu.Unlock()
+		if took := time.Since(again); !kept && took < keepFor {
+			t.Fatalf("the watch is not kept %v after its second use", took)
+		}
+		if kept {
+			return
+		}
+	}
+}
+
 // A watch that ends before the server's confirmation has come leaves nothing on the server: neither one whose waiter
 // has gone, nor one that was given up because the server was silent.
 func TestWatchThatEndsUnconfirmed(t *testing.T) {
@@ -263,7 +290,7 @@ func manyWatches(t *testing.T) (confirmed int) {
 		select {
 		case <-w.told:
 			confirmed++
-		case <-w.ended:
+		case <-w.stream.Done():
 			return confirmed
 		}
 	}
