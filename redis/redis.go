@@ -11,8 +11,8 @@
 // # How it works
 //
 // To take a free name is one script, to release it another: two requests. Whoever finds the name taken joins
-// its queue in the same request and sleeps; the script that releases the name makes as many from the head of
-// the queue holders as have room, and tells each by a message. A token is the server's time in microseconds, or
+// its queue in the same request and sleeps; the script that releases the name makes holders of as many from the
+// head of the queue as fit, and tells each by a message. A token is the server's time in microseconds, or
 // one more than the last. docs/design/redis.md describes all keys, records and scripts: enough to take part in
 // another language. All keys but the clocks (locker:{00}:clock to locker:{ff}:clock) expire; deleting clocks is safe
 // as long as the server's time does not go back. Keys that begin with another prefix are never read or written.
@@ -26,7 +26,7 @@
 // # The client
 //
 // The client is the caller's: it is neither configured nor closed here. Its MaxRetries do not apply to the
-// requests sent here, its timeouts do. While the server answers quickly and the client has no hooks, no OnConnect
+// scripts sent here, its timeouts do. While the server answers quickly and the client has no hooks, no OnConnect
 // and no provider of credentials, requests are sent on the caller's goroutine and given up after 75 ms, to be sent
 // again with the client's own patience; otherwise on a goroutine of their own, which takes about a third more time
 // on a server nearby.
@@ -35,8 +35,8 @@
 //
 // A user of the server needs the keys and channels that begin with the prefix and a colon, and the commands
 // EVALSHA, EVAL, TIME, EXISTS, GET, SET, DEL, HGET, HSET, HDEL, HGETALL, HINCRBY, PTTL, PEXPIRE, LINDEX, LLEN,
-// LPOP, LPOS, LRANGE, LREM, RPUSH; in order to wait SUBSCRIBE, PUBLISH and PUBSUB NUMSUB, in a Cluster
-// SSUBSCRIBE, SPUBLISH and PUBSUB SHARDNUMSUB; for locker.Names SCAN.
+// LPOP, LPOS, LRANGE, LREM, RPUSH; in order to wait SUBSCRIBE, PUBLISH, PUBSUB NUMSUB and PING, in a Cluster
+// SSUBSCRIBE, SPUBLISH, PUBSUB SHARDNUMSUB and PING; for locker.Names SCAN; for the warning about evictions INFO.
 package redis
 
 import (

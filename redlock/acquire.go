@@ -80,7 +80,7 @@ func (b *backend) acquire(ctx context.Context, c *claim) (driver.Grant, error) {
 			c.next.in(jitter(retryEvery), redisnode.Try)
 		case yes > 0: // perhaps nobody has a majority, and an older one has yet to queue where it holds the name
 			c.next.in(jitter(pause), again)
-			raises, pause = 0, min(2*pause, time.Minute)
+			raises, pause = 0, min(2*pause, fallback())
 		default: // it looks when a node is to be free, see askNode
 			raises = 0
 		}
@@ -92,8 +92,8 @@ func (b *backend) acquire(ctx context.Context, c *claim) (driver.Grant, error) {
 	}
 }
 
-// askFor asks all nodes for the name. It returns when a majority has granted or refused it, all have answered, the
-// node timeout is over and a majority has answered, or ctx has ended.
+// askFor asks all nodes for the name. It returns when a majority has granted it, or has refused it and is not asked to yield,
+// all have answered, the node timeout is over and a majority has answered, or ctx has ended.
 func (b *backend) askFor(ctx context.Context, c *claim, how redisnode.How) {
 	token := b.nextToken(c)
 	if how != redisnode.Try {
@@ -119,6 +119,7 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 	defer p.calls.Unlock()
 	c.mu.Lock()
 	since, before, late := c.since, p.said, p.at.LateUntil
+	counted := b.counts(p)
 	// Somebody took its place; a lost request may have taken that again.
 	evict := !c.evicted.IsZero() && p.at.Since != since && p.at.Touched
 	takes := evict || how == redisnode.Yield // it may take the name away
@@ -152,11 +153,13 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case !lost: // no sending of this request may still have an effect
+	switch now := b.clock.Now(); {
+	case takes && lost: // it may still have an effect
+		p.barred = now.Add(barred)
+	case takes && err != nil: // what the node said before it failed may not be so any more
+		p.barred = now
+	case err == nil && !lost: // the node's last word is its answer
 		p.barred = 0
-	case takes:
-		p.barred = b.clock.Now().Add(barred)
 	}
 	if err != nil {
 		if how != redisnode.Try && lasting(err) && !lasting(p.vote) {
@@ -166,8 +169,11 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 		return err
 	}
 	p.heard(a, before)
-	if !a.Granted {
+	switch {
+	case !a.Granted:
 		c.next.in(a.NextLook(), redisnode.Queue)
+	case counted != nil && c.Wait: // perhaps after a majority has refused it: as news of a grant, see hear
+		c.next.in(stragglers, redisnode.Yield)
 	}
 	return b.counts(p)
 }

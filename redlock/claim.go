@@ -53,8 +53,8 @@ func (b *backend) newClaim(dc *driver.Claim) *claim {
 	return c
 }
 
-// heard takes down what the node has said, unless it has said something later, and that since before, which it had said when
-// it was asked: its clock may have been set back. It wants claim.mu.
+// heard records a, unless what was recorded since `before` (what the node had said when it was asked) is newer. An older time
+// alone proves nothing: the node's clock may have been set back. It wants claim.mu.
 func (p *place) heard(a, before redisnode.Answer) {
 	if p.said != before && a.Now < p.said.Now {
 		return

@@ -29,8 +29,8 @@ func (b *backend) nextToken(c *claim) int64 {
 // grant returns the grant of a claim if a majority has written the same token for it, not long ago; with the tokens above
 // it that are the claim's on all of these nodes. Without fencing any tokens are the same.
 //
-// redsync counts them: what makes a majority, and whether it came in time, is its word. What its own requests could not
-// do, to heed a context, to recognise a lock as one's own, to undo what a majority did not follow, is done by others.
+// redsync decides what a majority is and whether it came in time. Contexts, recognising one's own lock and undoing a failed
+// try are handled elsewhere: its own requests do these wrongly.
 func (b *backend) grant(ctx context.Context, c *claim) (g driver.Grant, ok bool) {
 	g = driver.Grant{Spare: int64(c.Spare), Until: math.MaxInt64}
 	pools := make([]rsredis.Pool, len(c.places))

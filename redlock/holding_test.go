@@ -295,6 +295,28 @@ func TestLighten(t *testing.T) {
 	must(t, b.Release(ctx, w))
 }
 
+// A node that misses that a holder needs less is told later.
+func TestLightenIsRepeated(t *testing.T) {
+	nodes := five(t)
+	clients := connect(t, nodes...)
+	var missed atomic.Bool
+	clients[0].AddHook(fails(func(args []any) bool {
+		return len(args) == 11 && strings.Contains(fmt.Sprint(args...), "keep") && !missed.Swap(true)
+	}))
+	b, ctx := newDriverOver(t, clients), within(t, 2*time.Minute)
+	c := driverClaim(t.Name(), 10*time.Minute, false)
+	take(t, b, c)
+	onAllFive(t, nodes)
+	must(t, b.Lighten(ctx, c, 1))
+	for _, client := range connect(t, nodes...) {
+		eventually.Is(t, "it holds the name as one of several", func() bool { return client.Type(ctx, lockKey(t.Name())).Val() == "hash" })
+	}
+	if !missed.Load() {
+		t.Error("all were told at once")
+	}
+	must(t, b.Release(ctx, c))
+}
+
 // A name that lingers stays taken, seen as held, and is then passed on without anybody's help.
 func TestLinger(t *testing.T) {
 	t.Parallel()

@@ -38,21 +38,31 @@ func each[T any](ctx context.Context, b *backend, send request, f func(ctx conte
 // enough is how many of the nodes that answered know at least of what is on a majority of all.
 func (b *backend) enough(answered int) int { return max(1, answered-(len(b.nodes)-b.quorum)) }
 
-// Lighten implements [driver.Weigher].
+// Lighten implements [driver.Weigher]. When a majority has made the claim lighter, the other nodes are told in the background.
 func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) error {
-	lighter, gone, err := each(ctx, b, b.request, func(ctx context.Context, i int) (int, error) {
+	lighten := func(ctx context.Context, i int) (int, error) {
 		p := stateOf(dc).places[i]
 		p.calls.Lock()
 		defer p.calls.Unlock()
 		return i, p.Lighten(ctx, dc, weight)
-	})
+	}
+	lighter, gone, err := each(ctx, b, b.request, lighten)
 	switch {
-	case err != nil || len(lighter) >= b.quorum:
+	case err != nil:
 		return err
 	case gone > len(b.nodes)-b.quorum:
 		return driver.ErrGone
+	case len(lighter) < b.quorum:
+		return &QuorumError{Nodes: len(b.nodes), Yes: len(lighter), No: gone}
 	}
-	return &QuorumError{Nodes: len(b.nodes), Yes: len(lighter), No: gone}
+	for i, n := range b.nodes {
+		if !slices.Contains(lighter, i) {
+			go b.repeat(func() error {
+				return b.request(n, func(ctx context.Context) error { _, err := lighten(ctx, i); return err })
+			})
+		}
+	}
+	return nil
 }
 
 // Evict implements [driver.Evictor]. A claim on fewer nodes than [backend.Look] shows it for is not there: it is being

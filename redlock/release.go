@@ -8,9 +8,9 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// endTries is how often a node is told in the background of the end of a claim, for some seconds. One that does not
-// answer for longer forgets the claim after its TTL.
-const endTries = 9
+// tries is how often a node is told in the background of the end of a claim, or that it has become lighter, for some
+// seconds. One that does not answer for longer forgets the claim after its TTL.
+const tries = 9
 
 // Release implements [driver.Driver].
 func (b *backend) Release(ctx context.Context, dc *driver.Claim) error { return b.Linger(ctx, dc, 0) }
@@ -80,17 +80,25 @@ func (b *backend) finishAt(c *claim, p *place, next int64) error {
 	return p.end
 }
 
-// finishLater tells a node again and again that the claim has ended, and then gives it up. Close does not wait for its pauses.
-func (b *backend) finishLater(c *claim, p *place, next int64) {
+// repeat calls f until it returns yes or no, but not for ever; it reports whether it did. Close does not wait for its pauses.
+func (b *backend) repeat(f func() error) bool {
 	var pause driver.Backoff
-	for try := 0; try < endTries && b.life.Err() == nil; try++ {
+	for try := 0; try < tries && b.life.Err() == nil; try++ {
 		b.working.Begin()
-		end := b.finishAt(c, p, next)
+		vote := f()
 		b.working.End()
-		if settled(end) {
-			return
+		if settled(vote) {
+			return true
 		}
 		pause.Sleep(b.life)
+	}
+	return false
+}
+
+// finishLater tells a node again and again that the claim has ended, and then gives it up.
+func (b *backend) finishLater(c *claim, p *place, next int64) {
+	if b.repeat(func() error { return b.finishAt(c, p, next) }) {
+		return
 	}
 	p.calls.Lock()
 	defer p.calls.Unlock()

@@ -7,9 +7,13 @@ import (
 	"github.com/seed80cd6120/locker/internal/redisnode"
 )
 
-// sameEviction is within which time the nodes that tell a waiter of an eviction speak of one. It is longer than a
-// request may take.
-const sameEviction = 5 * time.Second
+// sameEviction returns within which time the nodes that tell a waiter of an eviction speak of one: longer than a request may take.
+func (b *backend) sameEviction() time.Duration {
+	return max(5*time.Second, patience*b.bound+time.Second)
+}
+
+// fallback returns when a claim that is told nothing looks.
+func fallback() time.Duration { return redisnode.Answer{Left: -1}.NextLook() }
 
 // look is when a claim asks for its name again, and how.
 type look struct {
@@ -23,9 +27,9 @@ type look struct {
 func (l *look) begin() redisnode.How {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	how, fallback := l.how, redisnode.Answer{Left: -1}.NextLook()
-	l.how, l.due = redisnode.Queue, time.Now().Add(fallback)
-	l.timer.Reset(fallback)
+	how, d := l.how, fallback()
+	l.how, l.due = redisnode.Queue, time.Now().Add(d)
+	l.timer.Reset(d)
 	return how
 }
 
@@ -57,7 +61,7 @@ func (b *backend) hear(c *claim, p *place, a redisnode.Answer) {
 		return
 	case a.Evicted: // it queues anew, at the end
 		c.mu.Lock()
-		if now := time.Now(); now.Sub(c.evicted) > sameEviction && now.Sub(p.removed) > sameEviction { // the first node to say so
+		if now := time.Now(); min(now.Sub(c.evicted), now.Sub(p.removed)) > b.sameEviction() { // the first node to say so
 			c.since, c.evicted = b.time(), now
 		}
 		c.mu.Unlock()

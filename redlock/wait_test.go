@@ -289,8 +289,12 @@ func TestKeyWithoutTTLIsWaitedForQuietly(t *testing.T) {
 // that is so on a minority only, the log says it.
 func TestDeniedMessages(t *testing.T) {
 	t.Parallel()
-	for command, silent := range map[string]int{"subscribe": 5, "publish": 5, "pubsub": 2} {
-		t.Run(command, func(t *testing.T) {
+	for _, row := range []struct {
+		command string
+		silent  int
+	}{{"subscribe", 5}, {"publish", 5}, {"pubsub", 5}, {"publish", 2}, {"pubsub", 2}} {
+		command, silent := row.command, row.silent
+		t.Run(fmt.Sprint(command, " ", silent), func(t *testing.T) {
 			set := servers.NewRedisSet(t, 5, servers.RedisOptions{})
 			ctx := within(t, 5*time.Minute)
 			holder := newDriver(t, addrs(set))

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +105,80 @@ func TestNewsDuringYield(t *testing.T) {
 	must(t, b.Abandon(context.Background(), c.Claim))
 }
 
+// TestNewsBeforeRequestThatFailed: what a node has said before a request that may take the name away does not count when that
+// fails, although it was not sent; nor does what a node has said before its answer to a lost request to yield was due.
+func TestNewsBeforeRequestThatFailed(t *testing.T) {
+	clients := connect(t, five(t)...)
+	var away atomic.Bool
+	clients[0].AddHook(fails(func(args []any) bool { return len(args) == 12 && away.Load() }))
+	b := newDriverOver(t, clients)
+	for what, row := range map[string]struct {
+		how           redisnode.How
+		evicted, lost bool
+		counts        bool
+	}{
+		"removes its place":       {how: redisnode.Queue, evicted: true},
+		"yields":                  {how: redisnode.Yield},
+		"yields after a lost one": {how: redisnode.Yield, lost: true},
+		"queues after a lost one": {how: redisnode.Queue, lost: true},
+		"queues":                  {how: redisnode.Queue, counts: true},
+	} {
+		c, p := warmClaim(t, b)
+		said := redisnode.Answer{Granted: true, Sent: b.clock.Now(), Now: b.time()}
+		if row.evicted { // since it asked the node
+			p.at.Touched, c.since, c.evicted = true, p.at.Since+1, time.Now()
+		}
+		if row.lost { // and cannot have an effect any more
+			p.barred = said.Sent + 1
+		}
+		away.Store(true)
+		if err := b.askNode(c, p, row.how, 0); err == nil || settled(err) {
+			t.Fatalf("%s: it did not fail: %v", what, err)
+		}
+		away.Store(false)
+		b.hear(c, p, said)
+		if vote := b.votes(c)[0]; (vote == nil) != row.counts {
+			t.Errorf("%s: what the node said before is taken for %v", what, vote)
+		}
+		must(t, b.Abandon(context.Background(), c.Claim))
+	}
+}
+
+// TestGrantIsNews: an answer by which a node grants the name has a claim that waits yield, as news of that have, since it may
+// come when a majority has refused the name already; one that says so again does not.
+func TestGrantIsNews(t *testing.T) {
+	b := newDriver(t, five(t))
+	c, p := warmClaim(t, b)
+	for _, want := range []redisnode.How{redisnode.Yield, redisnode.Queue} {
+		c.next.begin()
+		must(t, b.askNode(c, p, redisnode.Queue, 0))
+		if c.next.how != want || time.Until(c.next.due) < 15*time.Second != (want == redisnode.Yield) {
+			t.Errorf("it looks in %v by %s, want %s", time.Until(c.next.due), c.next.how, want)
+		}
+	}
+	must(t, b.Abandon(context.Background(), c.Claim))
+	c, p = warmClaim(t, b)
+	c.Wait = false
+	c.next.begin()
+	must(t, b.askNode(c, p, redisnode.Try, 0))
+	if c.next.how == redisnode.Yield {
+		t.Error("one that does not wait yields")
+	}
+	must(t, b.Abandon(context.Background(), c.Claim))
+}
+
+// TestOneEvictionIsToldLate: nodes tell a waiter of one eviction as long as a request may take, however long that is.
+func TestOneEvictionIsToldLate(t *testing.T) {
+	for bound, one := range map[time.Duration]bool{time.Second: false, time.Minute: true} {
+		b := newDriver(t, five(t), WithNodeTimeout(bound))
+		c := b.newClaim(driverClaim(t.Name(), 10*time.Minute, true))
+		c.since, c.evicted = 1, time.Now().Add(-100*time.Second)
+		if b.hear(c, c.places[0], redisnode.Answer{Evicted: true}); (c.since == 1) != one {
+			t.Errorf("node timeout %v: its age is %d", bound, c.since)
+		}
+	}
+}
+
 // TestNoYieldOnceGranted: a request to yield that has not been sent when the claim is granted its name is not sent.
 func TestNoYieldOnceGranted(t *testing.T) {
 	b := newDriver(t, five(t), WithoutFencing())
@@ -148,7 +223,7 @@ func TestPlaceThatWasTaken(t *testing.T) {
 	set(2, time.Minute)
 	began := time.Now()
 	_ = b.askNode(c, p, redisnode.Queue, 0)
-	late := locktest.Receive(t, "the news of its own request", told, 20*time.Second).Sub(began) > sameEviction
+	late := locktest.Receive(t, "the news of its own request", told, 20*time.Second).Sub(began) > b.sameEviction()
 	c.mu.Lock()
 	since := c.since
 	c.mu.Unlock()

@@ -32,8 +32,8 @@ func says(err error, text string) bool {
 	return ok && strings.Contains(answer.Error(), text)
 }
 
-// Transient reports whether it makes sense to wait until err goes away by itself. That the time was over makes sense to
-// wait for, too: whoever has a context of its own looks at that first.
+// Transient reports whether it makes sense to wait until err goes away by itself. A timeout counts as transient; callers check
+// their own context first.
 func Transient(err error) bool {
 	for text, passes := range passes {
 		if says(err, text) {

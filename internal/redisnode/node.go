@@ -2,8 +2,9 @@
 // logical Redis, which is a single server, a master that Sentinels look after, or a Cluster. What is on
 // the server is described in lua/lib.lua.
 //
-// A [Node] is a driver, but for what makes it wait: it sends the requests about a [Claim], returns soon after
-// their context has ended whatever the client does, and tells waiting claims what the server says. It decides nothing.
+// A [Node] has every method of a driver but Traits; its Acquire asks once and does not wait. It sends the requests about a
+// [Claim], returns soon after their context has ended whatever the client does, and tells waiting claims what the server says.
+// It decides nothing.
 package redisnode
 
 import (

@@ -19,7 +19,10 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-var within = locktest.Within
+var (
+	must   = locktest.Must
+	within = locktest.Within
+)
 
 func connect(t testing.TB, addr string) *goredis.Client {
 	t.Helper()
@@ -31,9 +34,7 @@ func connect(t testing.TB, addr string) *goredis.Client {
 func open(t testing.TB, client goredis.UniversalClient) *Node {
 	t.Helper()
 	n, err := Open(client, Options{Prefix: "locker", Clock: locker.SystemClock(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -57,11 +58,15 @@ func (n *Node) exclusive(name string) *Claim {
 // ask sends a request to acquire as the network may deliver it late: one that is meant until latest.
 func (n *Node) ask(t testing.TB, c *Claim, latest int64) int64 {
 	t.Helper()
+	return n.askAs(t, c, latest, Queue)
+}
+
+// askAs sends a request to acquire although the claim may not be Ready.
+func (n *Node) askAs(t testing.TB, c *Claim, latest int64, how How) int64 {
+	t.Helper()
 	answer, _, err := n.run(within(t, 20*time.Second), n.scripts.acquire, []string{c.lock, c.queue, c.clock, c.gone},
-		c.entry(), latest, 0, string(Queue), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+		c.entry(), latest, 0, string(how), n.opts.ByAge)
+	must(t, err)
 	list, _ := numbers(answer, 4)
 	return list[0]
 }
@@ -82,9 +87,7 @@ func TestLateRequests(t *testing.T) {
 	} {
 		c := n.exclusive(t.Name())
 		c.LateUntil, c.Touched = n.Time()+time.Minute.Microseconds(), true // as after a request without an answer
-		if err := end(c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, end(c))
 		if v := n.ask(t, c, c.LateUntil); v != -1 {
 			t.Errorf("%s: a late request was answered %d", what, v)
 		}
@@ -103,13 +106,10 @@ func TestLateRequestWhileLingering(t *testing.T) {
 	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
 	ctx := within(t, 20*time.Second)
 	c := n.exclusive(t.Name())
-	if _, err := n.Acquire(ctx, c, Try); err != nil {
-		t.Fatal(err)
-	}
+	_, err := n.Acquire(ctx, c, Try)
+	must(t, err)
 	c.LateUntil = n.Time() + time.Minute.Microseconds() // as after a request without an answer
-	if err := n.Linger(ctx, c.Claim, 10*time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Linger(ctx, c.Claim, 10*time.Minute))
 	if v := n.ask(t, c, c.LateUntil); v != -1 {
 		t.Errorf("a late request was answered %d", v)
 	}
@@ -152,9 +152,7 @@ func TestProposedTokens(t *testing.T) {
 			return n.Acquire(ctx, c, Try)
 		}
 		for {
-			if err := client.FlushAll(ctx).Err(); err != nil { // the tokens given before, too
-				t.Fatal(err)
-			}
+			must(t, client.FlushAll(ctx).Err()) // the tokens given before, too
 			c = n.exclusive(t.Name() + what)
 			begun := n.Time()
 			proposed := begun + row.ahead
@@ -236,9 +234,7 @@ func TestPrefixesNeverMeet(t *testing.T) {
 	names := []string{"x", "lock:x", "{00}:lock:x", ":x", "x:{00}:lock:x", "queue:x", "clock", "gone:x"}
 	seen := make(map[string]keys)
 	for _, k := range []keys{{"a", ""}, {"a", "q"}, {"a:", ""}, {"a:lock", ""}, {"a:00", ""}, {"b", ""}, {":a", ""}} {
-		if err := CheckPrefix(k.prefix); err != nil {
-			t.Fatal(err)
-		}
+		must(t, CheckPrefix(k.prefix))
 		for _, name := range names {
 			tag := k.tag(name)
 			for _, key := range []string{tag + "lock:" + name, tag + "queue:" + name, tag + "gone:" + name, tag + "clock"} {

@@ -17,9 +17,7 @@ func (n *Node) waits(t *testing.T, c *Claim) (Answer, <-chan Answer) {
 	n.Join(c, func(a Answer) { news <- a })
 	t.Cleanup(func() { n.client.Del(context.Background(), c.lock, c.queue) })
 	a, err := n.Acquire(within(t, time.Minute), c, Queue)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a, news
 }
 
@@ -63,9 +61,7 @@ func TestLingerIsToldToTheLiving(t *testing.T) {
 	dead.channel += "dead"
 	n.client.RPush(ctx, h.queue, dead.entry(), "nonsense", "2 of a later version")
 	_, news := n.waits(t, w)
-	if err := n.Linger(ctx, h.Claim, 10*time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Linger(ctx, h.Claim, 10*time.Minute))
 	if a := locktest.Receive(t, "news", news, 20*time.Second); a.Granted || a.Evicted {
 		t.Errorf("told %+v", a)
 	}
@@ -80,9 +76,8 @@ func TestDeadReadersDoNotPileUp(t *testing.T) {
 	for range 200 {
 		p := &place{Claim: n.exclusive(l.name), weight: 1}
 		p.Weight, p.TTL = 1, time.Hour
-		if _, err := n.Acquire(ctx, p.Claim, Try); err != nil {
-			t.Fatal(err)
-		}
+		_, err := n.Acquire(ctx, p.Claim, Try)
+		must(t, err)
 		if live == nil {
 			live = p
 			continue
@@ -96,4 +91,26 @@ func TestDeadReadersDoNotPileUp(t *testing.T) {
 		t.Error(err)
 	}
 	n.client.Del(ctx, live.lock)
+}
+
+// A claim to whose channel nobody listens does not let the name go to an older one: it would not be told when it has it again.
+func TestDeafClaimDoesNotYield(t *testing.T) {
+	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
+	n.opts.ByAge = true
+	ctx := within(t, 20*time.Second)
+	holder, older := n.exclusive(t.Name()), n.exclusive(t.Name())
+	holder.TTL = 10 * time.Minute
+	_, err := n.Acquire(ctx, holder, Try)
+	must(t, err)
+	older.Since -= time.Minute.Microseconds()
+	n.waits(t, older)
+	holder.channel = "locker:wake:nobody"
+	if v := n.askAs(t, holder, n.Time()+time.Minute.Microseconds(), Yield); v != -3 {
+		t.Errorf("it was answered %d", v)
+	}
+	if all, err := n.Look(ctx, t.Name()); err != nil || len(all) != 2 || all[0].ID != holder.ID || !all[0].Held || all[1].Held {
+		t.Errorf("%+v, %v", all, err)
+	}
+	must(t, n.Release(ctx, holder.Claim))
+	must(t, n.Release(ctx, older.Claim))
 }

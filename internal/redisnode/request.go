@@ -24,14 +24,14 @@ type script struct{ text, sum string }
 
 // scripts are those for one kind of server.
 type scripts struct {
-	acquire, release, renew, look, listening script
+	acquire, release, renew, look script
 }
 
 func newScripts(sharded bool) scripts {
 	return scripts{
 		acquire: load(sharded, "short", "lib", "acquire"),
 		release: load(sharded, "short", "lib", "release"),
-		renew:   load(sharded, "lib", "renew"), look: load(sharded, "lib", "look"), listening: load(sharded, "listening"),
+		renew:   load(sharded, "lib", "renew"), look: load(sharded, "lib", "look"),
 	}
 }
 

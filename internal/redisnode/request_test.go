@@ -69,9 +69,7 @@ func takeAndRelease(t testing.TB, n *Node) {
 	if a, err := n.Acquire(ctx, c, Try); err != nil || !a.Granted {
 		t.Fatal(a, err)
 	}
-	if err := n.Release(ctx, c.Claim); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Release(ctx, c.Claim))
 }
 
 // A hook that sleeps, also if it begins to after a while, does not make calls outlive their context; one
@@ -105,9 +103,8 @@ func TestHooksThatMisbehave(t *testing.T) {
 		t.Error(err)
 	}
 	c = n.exclusive(t.Name())
-	if _, err := n.Acquire(within(t, 20*time.Second), c, Try); err != nil {
-		t.Fatal(err)
-	}
+	_, err := n.Acquire(within(t, 20*time.Second), c, Try)
+	must(t, err)
 	panics.Store(true)
 	if err := n.Release(within(t, 20*time.Second), c.Claim); err == nil {
 		t.Error("no error of a panic")

@@ -81,9 +81,7 @@ func (n *Node) commonestCases(t *testing.T, name string, lead time.Duration) (sa
 		n.Join(c, func(e Answer) { news <- e })
 		claims[i] = c
 	}
-	if err := n.Ready(ctx, claims[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Ready(ctx, claims[0]))
 	first := n.Time() + lead.Microseconds()
 	look := func(what string) {
 		all, err := n.Look(ctx, name)

@@ -19,7 +19,7 @@ const (
 	pong   = 5 * time.Second
 )
 
-// errUnknown ends a subscription that is at another server than the names.
+// errUnknown ends a subscription that is at another server than the names, see lua/acquire.lua.
 var errUnknown = errors.New("the server does not know of the subscription")
 
 // subscription is a connection on which a server tells a node news: on one channel, in a Cluster on one for each
@@ -181,14 +181,15 @@ func (n *Node) receive(s *subscription) error {
 	}
 }
 
-// test makes sure that a subscription does what it is for before anybody relies on it, or ends it.
+// test makes sure that the user may PUBLISH before anybody relies on a subscription, or ends it: a grant that cannot tell
+// anybody does not say so.
 func (n *Node) test(s *subscription, channel string) {
-	cmd, _, err := n.run(n.life, n.scripts.listening, []string{channel}, channel)
-	if err == nil && cmd.Val() == int64(0) {
-		err = errUnknown
+	publish := n.client.Publish
+	if n.cluster != nil {
+		publish = n.client.SPublish
 	}
-	if err != nil {
-		n.end(s, fmt.Errorf("test the subscription (PUBSUB, PUBLISH): %w", err))
+	if err := n.aside(n.life, func() error { return publish(n.life, channel, "").Err() }); err != nil {
+		n.end(s, fmt.Errorf("test the subscription (PUBLISH): %w", err))
 		return
 	}
 	n.mu.Lock()

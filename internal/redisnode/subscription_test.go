@@ -45,9 +45,7 @@ func TestSubscribeFails(t *testing.T) {
 		if err := n.Ready(ctx, c); err == nil || ctx.Err() != nil || !failed.Load() {
 			t.Fatalf("failed: %v; %v", failed.Load(), err)
 		}
-		if err := n.Ready(ctx, c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.Ready(ctx, c))
 	}
 }
 

@@ -18,7 +18,7 @@
 --                           and so many wait before it
 --   {-1, now, 0, 0}         it was given up
 --   {-2, now, 0, 0}         the request came too late
---   {-3, now, 0, 0}         it would wait, but nobody listens to its channel
+--   {-3, now, 0, 0}         it would wait, or let others go before it, but nobody listens to its channel
 
 local c, proposed, how = parse(ARGV[1]), tonumber(ARGV[3]), ARGV[4]
 if now > tonumber(ARGV[2]) then return { -2, now, 0, 0 } end
@@ -55,6 +55,7 @@ read()
 local own = held(c.id)
 local first = own and how == 'yield' and value('LINDEX', queue, 0)
 if first and not older(first) then
+  if not listens(c) then return { -3, now, 0, 0 } end
   remove(own)
   join()
   own = nil

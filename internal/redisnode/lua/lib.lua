@@ -45,8 +45,8 @@ local function holder(record)
   return parse(record) or { text = record, weight = ALL, ends = math.huge, ttl = math.huge }
 end
 
--- Who holds the name: the exclusive holder, or else whether others do. The field "mixed" of those is certain until a claim with
--- the limit ALL leaves the queue: what stands behind such a claim need not be known, as it cannot be granted.
+-- Who holds the name: the exclusive holder, or else whether others do; and certain: the flag "mixed" is exact. It no longer is
+-- once a claim of limit ALL leaves the queue, since what stood behind it was not examined.
 local alone, among, certain
 local function read()
   local record, other = value('GET', lock)
@@ -172,7 +172,7 @@ local function hold(c, proposed)
   return token, more
 end
 
--- Tells those who listen to a channel. Whether the user may do so is found out by listening.lua.
+-- Tells those who listen to a channel. Whether the user may do so was found out by who listens.
 local function tell(channel, news) redis.pcall(PUBLISH, channel, news) end
 
 -- Reports whether somebody listens to the channel of a claim; those who listen to a pattern do not count.
