@@ -14,16 +14,18 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var must = locktest.Must
+
 func bash(t *testing.T, script string) *Process {
 	t.Helper()
 	p, err := Open(exec.Command("bash", "-c", script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		p.Kill()
 		_, _ = io.Copy(io.Discard, p)
@@ -36,9 +38,7 @@ func bash(t *testing.T, script string) *Process {
 func state(t *testing.T, pid int) string {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, after, _ := bytes.Cut(stat, []byte(") "))
 	return string(after[:1])
 }
@@ -46,9 +46,8 @@ func state(t *testing.T, pid int) string {
 // A child hears and is heard, also what it said before it ended.
 func TestOpen(t *testing.T) {
 	p := bash(t, "read line; echo heard $line; echo 'and ends' >&2; exit 3")
-	if _, err := io.WriteString(p, "hello\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(p, "hello\n")
+	must(t, err)
 	<-p.Ended()
 	if text, err := io.ReadAll(p); err != nil || string(text) != "heard hello\n" {
 		t.Errorf("it said %q, %v", text, err)
@@ -67,9 +66,7 @@ func TestOpen(t *testing.T) {
 // A child ends at the end of its input; one that does not want to end is killed, also if it is stopped.
 func TestEnd(t *testing.T) {
 	p := bash(t, "read line; echo it; exit 0")
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Close())
 	<-p.Ended()
 	if text, err := io.ReadAll(p); string(text) != "it\n" || err != nil || p.Err() != nil {
 		t.Errorf("it said %q (%v) and ended with %v", text, err, p.Err())
@@ -79,12 +76,7 @@ func TestEnd(t *testing.T) {
 	if line, err := bufio.NewReader(p).ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatal(line, err)
 	}
-	if err := p.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.End(syscall.SIGTERM, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Pause(), p.End(syscall.SIGTERM, time.Second))
 	if p.Err() == nil || !strings.Contains(p.Err().Error(), "killed") {
 		t.Errorf("it ended with %v", p.Err())
 	}
@@ -96,20 +88,14 @@ func TestPause(t *testing.T) {
 	p := bash(t, "while :; do :; done")
 	for i := range 300 {
 		for range 2 {
-			if err := p.Pause(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Pause())
 		}
 		if s := state(t, p.PID()); s != "T" {
 			t.Fatalf("stop %d: its state is %s", i, s)
 		}
-		if err := p.Resume(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Resume())
 	}
-	if err := p.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Signal(syscall.SIGKILL))
 	if err := p.Pause(); err == nil {
 		t.Error("a child that was killed has stopped")
 	}
@@ -120,12 +106,8 @@ func TestFamily(t *testing.T) {
 	p := bash(t, "sleep 600 & echo $!; wait")
 	p.Family = true
 	var grandchild int
-	if _, err := fmt.Fscan(p, &grandchild); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Fscan(p, &grandchild)
+	must(t, err, p.Pause())
 	for end := time.Now().Add(time.Minute); state(t, grandchild) != "T"; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("its child is %s", state(t, grandchild))

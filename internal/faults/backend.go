@@ -24,6 +24,14 @@ type Backend struct {
 	Start func(t testing.TB) *Servers
 }
 
+// ttl is that of the locks of all setups.
+const ttl = 2 * time.Second
+
+// setup returns a Backend that makes every promise, on the servers that start starts.
+func setup(name, family string, start func(t testing.TB) *Servers) Backend {
+	return Backend{Name: name, Family: family, TTL: ttl, Death: ttl + time.Second, Offers: Everything, Start: start}
+}
+
 // Offers are promises that not every lock makes.
 type Offers struct {
 	Tokens bool // a number that grows with each holder
@@ -80,13 +88,11 @@ type Servers struct {
 	Failover func(ctx context.Context, nets []*Network) (rejoin func() error, err error)
 
 	// What the kind of server has beyond that.
-	Redis       []*servers.Redis
-	Cluster     *servers.RedisCluster
-	Replicated  *servers.ReplicatedRedis
-	Sentinel    *servers.RedisSentinel
-	ZooKeeper   []*servers.ZooKeeper
-	Etcd        []*servers.Etcd
-	EtcdCluster *servers.EtcdCluster
+	Redis      []*servers.Redis
+	Cluster    *servers.RedisCluster
+	Replicated *servers.ReplicatedRedis
+	Sentinel   *servers.RedisSentinel
+	Etcd       []*servers.Etcd
 }
 
 // StartOn starts fresh servers of b, which end with t.

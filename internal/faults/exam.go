@@ -166,7 +166,9 @@ func (x *Exam) name(who string) string {
 func (x *Exam) Player(who string) (*Player, *Network) {
 	x.Helper()
 	net, access := x.network()
-	return x.player(who, access), net
+	p := x.player(who, access)
+	p.net = net
+	return p, net
 }
 
 func (x *Exam) player(who string, access Access) *Player {

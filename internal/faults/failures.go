@@ -42,22 +42,13 @@ func (x *Exam) Error(args ...any) {
 	x.TB.Error(args...)
 }
 
-func (x *Exam) Errorf(format string, args ...any) {
-	x.Helper()
-	x.complain(fmt.Sprintf(format, args...))
-	x.TB.Errorf(format, args...)
-}
-
 func (x *Exam) Fatal(args ...any) {
 	x.Helper()
 	x.complain(fmt.Sprint(args...))
 	x.TB.Fatal(args...)
 }
 
-func (x *Exam) Fatalf(format string, args ...any) {
-	x.Helper()
-	x.complain(fmt.Sprintf(format, args...))
-	x.TB.Fatalf(format, args...)
-}
+func (x *Exam) Errorf(format string, args ...any) { x.Helper(); x.Error(fmt.Sprintf(format, args...)) }
+func (x *Exam) Fatalf(format string, args ...any) { x.Helper(); x.Fatal(fmt.Sprintf(format, args...)) }
 
 var _ testing.TB = (*Exam)(nil)

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
+
+var must = locktest.Must
 
 func TestMain(m *testing.M) {
 	Child()

@@ -49,8 +49,6 @@ func EtcdClient(a Access) (*clientv3.Client, error) {
 	})
 }
 
-const etcdTTL = 2 * time.Second
-
 // Etcd1 and Etcd3 are etcd with one member and with three.
 var (
 	Etcd1 = onEtcd("etcd-1")
@@ -60,10 +58,7 @@ var (
 var etcdMembers = map[string]int{"etcd-1": 1, "etcd-3": 3}
 
 func onEtcd(name string) Backend {
-	return Backend{
-		Name: name, Family: etcdFamily, TTL: etcdTTL, Death: etcdTTL + time.Second, Offers: Everything,
-		Start: func(t testing.TB) *Servers { return etcdServers(t, etcdMembers[name], servers.EtcdOptions{}) },
-	}
+	return setup(name, etcdFamily, func(t testing.TB) *Servers { return etcdServers(t, etcdMembers[name], servers.EtcdOptions{}) })
 }
 
 func etcdServers(t testing.TB, n int, o servers.EtcdOptions) *Servers {
@@ -75,12 +70,12 @@ func etcdServers(t testing.TB, n int, o servers.EtcdOptions) *Servers {
 // queue says.
 func OnEtcd(kind string, queue func(name string) string, c *servers.EtcdCluster) *Servers {
 	n := len(c.Members)
-	s := &Servers{Keeps: true, Etcd: c.Members, EtcdCluster: c}
+	s := &Servers{Keeps: true, Etcd: c.Members}
 	for _, e := range c.Members {
 		s.All = append(s.All, e.Server)
 		s.Addrs = append(s.Addrs, e.Addr())
 	}
-	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: etcdTTL}
+	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: ttl}
 	s.Destroy = func(ctx context.Context, name string) error {
 		return s.onEtcd(ctx, queue(name), func(c *clientv3.Client, keys []entry) error {
 			if len(keys) == 0 {

@@ -77,8 +77,6 @@ func (a Access) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return secure, nil
 }
 
-const redisTTL = 2 * time.Second
-
 // keepsData are the arguments of a Redis that knows after kill -9 what it knew before.
 // What it has written is the system's then; to wait for the disk would help only against
 // a machine that fails.
@@ -118,18 +116,15 @@ var redisSetups = map[string]func(t testing.TB, o servers.RedisOptions) *Servers
 	},
 }
 
-// onSetup is a kind of Redis whose servers keep their data.
-func onSetup(name, family string) Backend {
-	offers := Everything
-	offers.Permits = family != redlockFamily
-	return Backend{
-		Name: name, Family: family, TTL: redisTTL, Death: redisTTL + time.Second, Offers: offers,
-		Start: func(t testing.TB) *Servers {
-			s := redisSetups[name](t, servers.RedisOptions{Args: keepsData})
-			s.Keeps = true
-			return s
-		},
-	}
+// onRedis is a kind of Redis whose servers keep their data.
+func onRedis(name, family string) Backend {
+	b := setup(name, family, func(t testing.TB) *Servers {
+		s := redisSetups[name](t, servers.RedisOptions{Args: keepsData})
+		s.Keeps = true
+		return s
+	})
+	b.Offers.Permits = family != redlockFamily
+	return b
 }
 
 // withOptions has a row run on servers that are started with options of its own.
@@ -145,14 +140,13 @@ func withOptions(o servers.RedisOptions) func(b Backend) Backend {
 // row itself, a master with a replica that Sentinels fail over, a Cluster of three
 // masters.
 var (
-	Redis1        = onSetup("redis-1", redisFamily)
-	RedisReplica  = onSetup("redis-replica", redisFamily)
-	RedisSentinel = onSetup("redis-sentinel", redisFamily)
-	RedisCluster  = onSetup("redis-cluster", redisFamily)
+	Redis1        = onRedis("redis-1", redisFamily)
+	RedisReplica  = onRedis("redis-replica", redisFamily)
+	RedisSentinel = onRedis("redis-sentinel", redisFamily)
+	RedisCluster  = onRedis("redis-cluster", redisFamily)
 )
 
 // RedisEmpty is one Redis server that is empty after a restart.
-var RedisEmpty = Backend{
-	Name: "redis-empty", Family: redisFamily, TTL: redisTTL, Death: redisTTL + time.Second, Offers: Everything,
-	Start: func(t testing.TB) *Servers { return redisSetups["redis-1"](t, servers.RedisOptions{}) },
-}
+var RedisEmpty = setup("redis-empty", redisFamily, func(t testing.TB) *Servers {
+	return redisSetups["redis-1"](t, servers.RedisOptions{})
+})

@@ -31,7 +31,7 @@ func init() {
 }
 
 // RedLock5 is RedLock on five servers that keep their data.
-var RedLock5 = onSetup("redlock-5", redlockFamily)
+var RedLock5 = onRedis("redlock-5", redlockFamily)
 
 // ExpireMajority makes an Expire for locks that are on several nodes.
 func (s *Servers) ExpireMajority(before string) func(ctx context.Context, name string) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/names"
 	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/internal/servers/zkdial"
 	"github.com/seed80cd6120/locker/zookeeper"
 )
 
@@ -35,10 +36,7 @@ func init() {
 	})
 }
 
-const (
-	zkTTL  = 2 * time.Second
-	zkTick = 500 * time.Millisecond
-)
+const zkTick = 500 * time.Millisecond
 
 // zkSetups start ZooKeeper with one server and with three.
 var zkSetups = map[string]func(t testing.TB, o servers.ZooKeeperOptions) *Servers{
@@ -68,10 +66,7 @@ var zkSetups = map[string]func(t testing.TB, o servers.ZooKeeperOptions) *Server
 }
 
 func onZooKeeper(name string) Backend {
-	return Backend{
-		Name: name, Family: zooKeeperFamily, TTL: zkTTL, Death: zkTTL + time.Second, Offers: Everything,
-		Start: func(t testing.TB) *Servers { return zkSetups[name](t, zkOptions) },
-	}
+	return setup(name, zooKeeperFamily, func(t testing.TB) *Servers { return zkSetups[name](t, zkOptions) })
 }
 
 // ZooKeeper1 and ZooKeeper3 are ZooKeeper with one server and with three.
@@ -91,12 +86,12 @@ func zkServers(all []*servers.ZooKeeper) *Servers {
 // OnZooKeeper returns what a kind of lock stands on whose nodes for a name are below what
 // queue says.
 func OnZooKeeper(kind string, queue func(name string) string, all []*servers.ZooKeeper) *Servers {
-	s := &Servers{Keeps: true, ZooKeeper: all}
+	s := &Servers{Keeps: true}
 	for _, z := range all {
 		s.All = append(s.All, z.Server)
 		s.Addrs = append(s.Addrs, z.Addr())
 	}
-	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: zkTTL}
+	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: ttl}
 	s.Destroy = func(ctx context.Context, name string) error {
 		return s.onZooKeeper(ctx, queue(name), func(c *zk.Conn, queue string, nodes []string) error {
 			if len(nodes) == 0 {
@@ -182,23 +177,5 @@ func (s *Servers) onZooKeeper(ctx context.Context, queue string, do func(c *zk.C
 // ZooKeeperConn connects and waits for the session. It tries again by itself until ctx
 // ends.
 func ZooKeeperConn(ctx context.Context, addrs []string) (*zk.Conn, error) {
-	c, events, err := zk.Connect(addrs, 5*time.Second, zk.WithLogger(silent{}))
-	if err != nil {
-		return nil, err
-	}
-	for {
-		select {
-		case e := <-events:
-			if e.State == zk.StateHasSession {
-				return c, nil
-			}
-		case <-ctx.Done():
-			c.Close()
-			return nil, fmt.Errorf("connect to ZooKeeper: %w", ctx.Err())
-		}
-	}
+	return zkdial.Dial(ctx, addrs, 5*time.Second)
 }
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}

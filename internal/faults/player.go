@@ -23,6 +23,7 @@ type protected interface {
 type Player struct {
 	Name   string
 	client conformance.Client
+	net    *Network // its own, if Exam.Player opened it
 	rec    *history.Recorder
 	res    protected
 }
@@ -132,7 +133,7 @@ func (p *Player) calls(share history.Share, name string) (op int) {
 }
 
 func (p *Player) refused(op int, err error) {
-	p.rec.Add(history.Event{Kind: history.Refused, Op: op, Err: err.Error(), Gone: errors.Is(err, locker.ErrNotAcquired)})
+	p.rec.Add(history.Event{Kind: history.Refused, Op: op, Err: err.Error()})
 }
 
 // Close closes the client and the recording.
@@ -256,7 +257,7 @@ func (h *Holding) Release(ctx context.Context) error {
 	first := h.releasing()
 	err := h.Lock.Release(ctx)
 	if first {
-		e := history.Event{Kind: history.Released, Op: h.Op, Gone: errors.Is(err, locker.ErrLost)}
+		e := history.Event{Kind: history.Released, Op: h.Op}
 		if err != nil {
 			e.Err = err.Error()
 		}

@@ -27,9 +27,7 @@ func startUser(t *testing.T, kind, folder string) (*Process, *fence.Resource, er
 	t.Helper()
 	res := fence.New()
 	served, err := res.Serve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = served.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -50,20 +48,16 @@ func TestProcessObeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p, res, err := startUser(t, "memory", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, _, err := p.Acquire(soon, "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, took, err := p.Acquire(50*time.Millisecond, "x"); !errors.Is(err, context.DeadlineExceeded) || took < 50*time.Millisecond {
 		t.Errorf("a wait of 50ms: %v after %v", err, took)
 	}
 	if err := errors.Join(r.Look(), r.Work()); err != nil {
 		t.Error(err)
 	}
-	if n := res.Tally("x").Writes; n != 1 {
+	if n := res.Writes("x"); n != 1 {
 		t.Errorf("%d writes came to the resource", n)
 	}
 	if err := r.Release(soon); err != nil {
@@ -76,11 +70,9 @@ func TestProcessObeys(t *testing.T) {
 		t.Error(err)
 	}
 	h, err := history.Read(filepath.Join(dir, "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(h.Holdings) != 1 || len(h.Failed) != 1 || h.Holdings[0].Token != r.Token || !h.Holdings[0].Freed {
-		t.Errorf("%d holdings and %d failures were recorded: %+v", len(h.Holdings), len(h.Failed), h.Holdings)
+	must(t, err)
+	if len(h.Holdings) != 1 || h.Failed != 1 || h.Holdings[0].Token != r.Token || !h.Holdings[0].Freed {
+		t.Errorf("%d holdings and %d failures were recorded: %+v", len(h.Holdings), h.Failed, h.Holdings)
 	}
 }
 
@@ -88,12 +80,8 @@ func TestProcessObeys(t *testing.T) {
 func TestProcessStops(t *testing.T) {
 	t.Parallel()
 	p, _, err := startUser(t, "memory", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, p.Stop())
 	var a Answer
 	call := p.send(Order{Op: "acquire", Name: "x", Within: soon}, &a)
 	select {
@@ -101,9 +89,7 @@ func TestProcessStops(t *testing.T) {
 		t.Errorf("a process that is stopped has answered: %+v", a)
 	case <-time.After(200 * time.Millisecond):
 	}
-	if err := p.Continue(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Continue())
 	select {
 	case c := <-call:
 		if err := errors.Join(c.Error, a.err()); err != nil {
@@ -119,16 +105,11 @@ func TestProcessStops(t *testing.T) {
 func TestProcessDies(t *testing.T) {
 	t.Parallel()
 	p, _, err := startUser(t, "memory", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := p.Acquire(soon, "x"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	_, _, err = p.Acquire(soon, "x")
+	must(t, err)
 	waiting := p.send(Order{Op: "acquire", Name: "x", Within: time.Minute}, &Answer{})
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Stop())
 	p.Kill()
 	if c := <-waiting; c.Error == nil {
 		t.Errorf("the dead have answered: %+v", c.Reply)
@@ -151,9 +132,7 @@ func TestProcessFails(t *testing.T) {
 		t.Errorf("a process without a lock: %v", err)
 	}
 	p, _, err := startUser(t, "memory", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = p.calls.Close() // as if this process had died
 	<-p.child.Ended()
 	if err := p.Close(soon); err == nil || !strings.Contains(err.Error(), "the parent is gone: EOF") {

@@ -127,23 +127,17 @@ func promisesPage() string {
 func TestPromises(t *testing.T) {
 	want := promisesPage()
 	if *update {
-		if err := os.WriteFile(promisesPath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(promisesPath, []byte(want), 0o644))
 	}
 	have, err := os.ReadFile(promisesPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(have) != want {
 		t.Errorf("%s is not up to date: go test ./internal/faults -run TestPromises -update", promisesPath)
 	}
 	// Each test that is named is one of its file.
 	for _, c := range columns {
 		source, err := os.ReadFile(filepath.Join("..", "..", c.folder, "conformance_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, test := range append([]string{"TestConformance"}, c.also...) {
 			if !bytes.Contains(source, []byte("func "+test+"(t *testing.T)")) {
 				t.Errorf("%s has no %s", c.folder, test)
@@ -185,9 +179,7 @@ func claims(b conformance.Backend) map[string]bool {
 // Every cell of the promise table links a test that shows it.
 func TestPromiseTableLinks(t *testing.T) {
 	page, err := os.ReadFile("../../docs/contract.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cells, broken := promiseLinks(string(page), "../../docs")
 	if want := len(promises) * len(columns); cells != want {
 		t.Errorf("the promise table has %d cells, want %d", cells, want)
@@ -266,9 +258,7 @@ func unreachable(root, target string) string {
 
 func TestPromiseLinks(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "page.md"), []byte("# Top\n\n### 1 Redis\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "page.md"), []byte("# Top\n\n### 1 Redis\n"), 0o600))
 	cells, broken := promiseLinks("| | promise | a | b | c | d | e |\n|---|---|---|---|---|---|---|\n"+
 		"| 1 | **One.** And all. | [yes](page.md#1-redis) | [yes][r] | yes | [yes](none.md) | [yes](page.md#2-redis) |\n\n[r]: page.md\n", dir)
 	if cells != 5 || len(broken) != 3 {

@@ -23,7 +23,7 @@ func OnRedis(kind, before string, all []*servers.Redis) *Servers {
 		s.All = append(s.All, r.Server)
 		s.Addrs = append(s.Addrs, r.Addr())
 	}
-	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: redisTTL}
+	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: ttl}
 	s.Destroy = func(ctx context.Context, name string) error {
 		return s.onKeys(ctx, before+name, func(r *servers.Redis, key string) error { return write(ctx, r, "DEL", key) })
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -61,15 +62,8 @@ func (x *Exam) refused(what string, change func(a *Access), hopeless bool, words
 	x.Helper()
 	_, access := x.network()
 	change(&access)
-	within := patience
-	start := time.Now()
-	c, err := Open(x.Within(within), access)
-	for outOfTime(err, words) && within < mostPatience {
-		within *= 2
-		start = time.Now()
-		c, err = Open(x.Within(within), access)
-	}
-	x.Soon("open", start, within)
+	var c conformance.Client
+	_, _, err := x.patiently("open", words, func(ctx context.Context) (err error) { c, err = Open(ctx, access); return err })
 	if err != nil {
 		if !named(err, words) {
 			x.Errorf("%s: open: %v, want an error that names %q", what, err, words)

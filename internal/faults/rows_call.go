@@ -34,11 +34,9 @@ var callRows = []Row{
 // A ctx is cancelled at every point of an acquisition, of a name that is free or taken.
 func cancelledAnywhere(x *Exam) {
 	x.Access.TTL = long
-	name := x.Lock()
-	a, net := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	x.Warm(a, b)
-	net.each(func(p *proxy.Proxy) { p.Delay(2*time.Millisecond, 2*time.Millisecond) })
+	a.net.each(func(p *proxy.Proxy) { p.Delay(2*time.Millisecond, 2*time.Millisecond) })
 	got := 0
 	for i := range 200 {
 		var hb *Holding
@@ -62,7 +60,7 @@ func cancelledAnywhere(x *Exam) {
 		}
 	}
 	x.Logf("%d of 200 came through", got)
-	net.Heal()
+	a.net.Heal()
 	start := time.Now()
 	x.Until("nobody waits or holds any more", 10*time.Second, func() bool {
 		if n, err := x.waiting(name); err != nil || n > 0 {
@@ -80,9 +78,7 @@ func cancelledAnywhere(x *Exam) {
 
 // Names that begin with each other are held at once.
 func prefixes(x *Exam) {
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
-	base := x.Lock()
+	base, a, b := x.pair()
 	var held []*Holding
 	for i, name := range []string{base, base + "/", base + "/b", base + "b", base + " ", " " + base, strings.ToUpper(base),
 		base + "\x00", base + "\x00b", base + "//b", base + "/../" + base, "{" + base + "}b", base + "%2F", base + "\xff"} {

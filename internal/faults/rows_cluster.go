@@ -44,13 +44,11 @@ func clusterDown(x *Exam) {
 
 // The slot of a name moves to another node of the Cluster, once while it is waited for.
 func slotMigrated(x *Exam) {
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	for _, name := range []string{"x", "{x}y", "a{", "{}", "}{", "{a}b{c}", "n/{/}"} {
 		name = x.use(fmt.Sprintf("%s-%s", name, x.label))
 		x.Released(x.Acquired(a, name, 10*time.Second))
 	}
-	name := x.Lock()
 	ha := x.Acquired(a, name, 10*time.Second)
 	wait := x.Waits(b, name, 30*time.Second)
 	x.Did("migrate the slot", false, "", func() error { return x.migrate(name) })

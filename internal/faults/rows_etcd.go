@@ -30,7 +30,7 @@ func compaction(x *Exam) {
 	x.Must(err)
 	defer c.Close()
 	for range 3 {
-		two.netB.Freeze()
+		two.b.net.Freeze()
 		var rev int64
 		for range 50 {
 			x.repeats(func(ctx context.Context) error {
@@ -48,8 +48,8 @@ func compaction(x *Exam) {
 			}
 			return err
 		})
-		two.netB.Cut()
-		two.netB.Heal()
+		two.b.net.Cut()
+		two.b.net.Heal()
 		time.Sleep(300 * time.Millisecond) // in which the waiter may begin to watch anew, or not
 	}
 	x.Released(two.held)
@@ -66,9 +66,7 @@ func (x *Exam) repeats(request func(context.Context) error) {
 // The quota of the database is used up.
 func outOfSpace(x *Exam) {
 	x.Access.TTL = long // the lock is to be held until there is no room
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	ha := x.Acquired(a, name, 10*time.Second)
 	x.Warm(b)
 	c, err := EtcdClient(x.Access)

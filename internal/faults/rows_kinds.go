@@ -65,16 +65,14 @@ func writerBehindDeadReaders(x *Exam) {
 func permitsAfterFailover(x *Exam) {
 	x.TwoHold = true
 	x.Access.TTL = x.outlasting()
-	name := x.Lock()
+	name, a, b := x.pair()
 	permit := history.Permits(1, 2)
-	a, netA := x.Player("A")
-	b, netB := x.Player("B")
 	x.Warm(a, b)
 	x.replicaStops()
 	before := []*Holding{x.Acquired(a, name, 10*time.Second, permit), x.Acquired(a, name, 10*time.Second, permit)}
-	netA.Freeze() // or A hears of it before B has permits
+	a.net.Freeze() // or A hears of it before B has permits
 	x.Did("fail over to a replica that never saw the permits", true, "", func() error {
-		return x.failOverUnseen([]*Network{netA, netB})
+		return x.failOverUnseen([]*Network{a.net, b.net})
 	})
 	after := []*Holding{x.Acquired(b, name, 10*time.Second, permit), x.Acquired(b, name, 10*time.Second, permit)}
 	x.Until("more have been seen to hold than there are permits", 5*time.Second, func() bool {
@@ -90,7 +88,7 @@ func permitsAfterFailover(x *Exam) {
 		}
 	}
 	x.Fenced(before[0], alone)
-	netA.Heal()
+	a.net.Heal()
 	for _, h := range before {
 		x.Told(h, x.Access.TTL+noise)
 	}

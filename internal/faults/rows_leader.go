@@ -42,9 +42,7 @@ func (x *Exam) releaseUnlessLost(h *Holding) {
 
 // The leader is moved again and again while two take turns.
 func leaderMoved(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	for range 6 {
 		ha := x.Acquired(a, name, 20*time.Second)
 		wait := x.Waits(b, name, 20*time.Second)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/lateness"
 	"github.com/seed80cd6120/locker/internal/proxy"
 )
 
@@ -41,9 +42,9 @@ var networkRows = []Row{
 func cutOff(x *Exam, freeze func(n *Network), heard bool) {
 	two := x.holderAndWaiter(30 * time.Second)
 	var frozen time.Time
-	x.Did("freeze A", false, "", func() error { frozen = time.Now(); freeze(two.netA); return nil })
+	x.Did("freeze A", false, "", func() error { frozen = time.Now(); freeze(two.a.net); return nil })
 	x.Told(two.held, time.Until(frozen.Add(x.Access.TTL+noise)))
-	g, free := receive(two.wait, time.Until(frozen.Add(x.Access.TTL+time.Second+noise)))
+	g, free := lateness.Receive(x.Ctx, pulse, two.wait, time.Until(frozen.Add(x.Access.TTL+time.Second+noise)))
 	x.Must(g.Err)
 	hb := g.Holding
 	if !free {
@@ -53,12 +54,12 @@ func cutOff(x *Exam, freeze func(n *Network), heard bool) {
 		// The server still hears of the holder, who knows that the lock is lost but cannot
 		// know that it could be given back.
 		x.Logf("the lock was not free before the network was healed")
-		two.netA.Heal()
+		two.a.net.Heal()
 		hb = x.Get(two.wait)
 	}
 	_ = hb.Work()
 	write := two.held.Work()
-	two.netA.Heal()
+	two.a.net.Heal()
 	x.tooLate(write, two.held.Release(x.Within(10*time.Second)))
 	x.StillHolds(hb, "the second holder")
 	x.Released(hb)
@@ -72,7 +73,7 @@ func manyCutOff(x *Exam) {
 	var waits []<-chan Got
 	for range n {
 		two := x.holderAndWaiter(2 * time.Minute)
-		waits, cut = append(waits, two.wait), append(cut, two.netA)
+		waits, cut = append(waits, two.wait), append(cut, two.a.net)
 	}
 	for _, net := range cut {
 		net.Freeze()
@@ -133,13 +134,11 @@ func (x *Exam) AtOnce(p *Player, name string, within time.Duration) {
 // is over.
 func acquiredUnheard(x *Exam, heal func(net *Network), within time.Duration) {
 	x.Access.TTL = long
-	name := x.Lock()
-	a, net := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	x.Warm(a, b)
-	net.FreezeDown()
+	a.net.FreezeDown()
 	x.mustEndByCtx(a, name, 700*time.Millisecond)
-	heal(net)
+	heal(a.net)
 	x.AtOnce(b, name, within)
 	x.AtOnce(a, name, within)
 }
@@ -157,16 +156,14 @@ func healAndCut(net *Network) {
 // Somebody waits, or begins to, while the servers cannot be reached.
 func waitingOutOfReach(x *Exam) {
 	x.Access.TTL = long
-	name := x.Lock()
-	a, net := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	x.Warm(a)
 	hb := x.Acquired(b, name, 10*time.Second)
 	const patience = 5 * time.Second
 	began := time.Now()
 	wait := x.Waits(a, name, patience)
-	net.Freeze()
-	g, ended := receive(wait, 15*time.Second)
+	a.net.Freeze()
+	g, ended := lateness.Receive(x.Ctx, pulse, wait, 15*time.Second)
 	if !ended {
 		x.Fatalf("a wait of %v has not returned after 15s", patience)
 	}
@@ -175,7 +172,7 @@ func waitingOutOfReach(x *Exam) {
 	}
 	x.Soon("a wait", began, patience)
 	x.mustEndByCtx(a, name, time.Second)
-	net.Heal()
+	a.net.Heal()
 	x.Released(hb)
 	x.AtOnce(b, name, 4*time.Second)
 }
@@ -183,10 +180,9 @@ func waitingOutOfReach(x *Exam) {
 // The release comes at every point of the exchange in which the next begins to wait.
 func releaseBeforeWatch(x *Exam) {
 	x.Access.TTL = long
-	a, _ := x.Player("A")
-	b, net := x.Player("B")
+	_, a, b := x.pair()
 	x.Warm(b)
-	net.each(func(p *proxy.Proxy) { p.Delay(30*time.Millisecond, 30*time.Millisecond) })
+	b.net.each(func(p *proxy.Proxy) { p.Delay(30*time.Millisecond, 30*time.Millisecond) })
 	for i := range 16 {
 		name := x.Lock()
 		ha := x.Acquired(a, name, 10*time.Second)

@@ -34,9 +34,7 @@ var onAnyRedis = []string{"redis-1", "redis-replica", "redis-sentinel", "redis-c
 
 // A Redis without persistence is killed and comes back empty, while a lock is held.
 func restartsEmpty(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	x.Warm(b)
 	ha := x.Acquired(a, name, 10*time.Second)
 	x.Did("kill, start empty", true, "", func() error {
@@ -121,9 +119,7 @@ func (x *Exam) config(name, value string) { x.Helper(); x.all("CONFIG", "SET", n
 // There is no room, and nothing may be thrown away.
 func outOfMemory(x *Exam) {
 	x.Access.TTL = long // the lock is to be held until there is no room
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	ha := x.Acquired(a, name, 10*time.Second)
 	x.Warm(b)
 	defer x.config("maxmemory", "0") // also for a row that begins again

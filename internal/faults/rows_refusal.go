@@ -68,15 +68,8 @@ func refusals(x *Exam) {
 func (x *Exam) Explains(what string, c conformance.Client, hopeless bool, words ...string) {
 	x.Helper()
 	for op, take := range ways(c) {
-		within := patience
-		start := time.Now()
-		h, err := take(x.Within(within), x.Lock())
-		for outOfTime(err, words) && within < mostPatience {
-			within *= 2
-			start = time.Now()
-			h, err = take(x.Within(within), x.Lock())
-		}
-		x.Soon(op, start, within)
+		var h conformance.Holding
+		start, within, err := x.patiently(op, words, func(ctx context.Context) (err error) { h, err = take(ctx, x.Lock()); return err })
 		if hopeless {
 			x.InTime(what+", which no waiting mends: "+op, start, within*3/4)
 		}
@@ -98,9 +91,18 @@ func (x *Exam) Explains(what string, c conformance.Client, hopeless bool, words 
 // patience is the time for an answer, and mostPatience that on a machine on which a client did not get one in the first.
 const patience, mostPatience = 2 * time.Second, 16 * time.Second
 
-// outOfTime reports whether the ctx ended before there was an error that names one of the words.
-func outOfTime(err error, words []string) bool {
-	return errors.Is(err, context.DeadlineExceeded) && !named(err, words)
+// patiently makes a call, and asserts that it returned by the end of its ctx; again with twice the time while the ctx ends before
+// there is an error that names one of the words. It returns when the last call began, its time, and its error.
+func (x *Exam) patiently(what string, words []string, call func(context.Context) error) (start time.Time, d time.Duration, err error) {
+	x.Helper()
+	for d = patience; ; d *= 2 {
+		start = time.Now()
+		err = call(x.Within(d))
+		if !errors.Is(err, context.DeadlineExceeded) || named(err, words) || d >= mostPatience {
+			x.Soon(what, start, d)
+			return start, d, err
+		}
+	}
 }
 
 // named reports whether an error names one of the words, if there are any.

@@ -55,9 +55,7 @@ func (x *Exam) restartAll(all []*servers.Server) {
 
 // The lock is given back while all servers are dead.
 func releaseDead(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	ha := x.Acquired(a, name, 10*time.Second)
 	x.Did("kill all servers", false, "", func() error { return together(x.All, (*servers.Server).Kill) })
 	ctx, cancel := context.WithTimeout(x.Ctx, time.Second)
@@ -134,7 +132,7 @@ func failover(x *Exam) {
 	two := x.holderAndWaiter(time.Minute)
 	var rejoin func() error
 	x.Did("fail over", true, "", func() (err error) {
-		rejoin, err = x.Failover(x.Within(time.Minute), []*Network{two.netA, two.netB})
+		rejoin, err = x.Failover(x.Within(time.Minute), []*Network{two.a.net, two.b.net})
 		return err
 	})
 	x.releaseUnlessLost(two.held)

@@ -86,9 +86,7 @@ func clockJump(x *Exam) {
 // A lock that is gone is renewed all the same.
 func nothingBack(x *Exam) {
 	x.Access.TTL = x.Backend.TTL
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	other := x.Acquired(a, x.Lock(), 10*time.Second) // so that there is something to renew
 	ha := x.Acquired(a, name, 10*time.Second)
 	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(10*time.Second), name) })

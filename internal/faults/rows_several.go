@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 // What can happen to those who pass a lock on, lead, hold several names, or are evicted.
@@ -76,9 +77,7 @@ type evictFunc func(context.Context, locker.Locker, locker.Position) error
 // An operator evicts whom he saw holding, who lets go at the same time.
 func evictedTooLate(x *Exam, evict evictFunc) {
 	x.Access.TTL = long
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	operator, _ := x.Player("O")
 	for round := range 12 {
 		ha := x.Acquired(a, name, 10*time.Second)
@@ -117,9 +116,7 @@ func evictedTooLate(x *Exam, evict evictFunc) {
 
 // Two campaign; who leads is evicted, and the other is cut off from the servers then.
 func leaderDeposed(x *Exam, evict evictFunc) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, netB := x.Player("B")
+	name, a, b := x.pair()
 	ctx, stop := context.WithCancel(x.Ctx)
 	defer stop()
 	var over sync.WaitGroup
@@ -143,7 +140,7 @@ func leaderDeposed(x *Exam, evict evictFunc) {
 	}
 	next := func(leads <-chan *Holding, within time.Duration) *Holding {
 		x.Helper()
-		h, came := receive(leads, within)
+		h, came := lateness.Receive(x.Ctx, pulse, leads, within)
 		if !came {
 			x.Fatalf("nobody leads after %v", within)
 		}
@@ -173,10 +170,10 @@ func leaderDeposed(x *Exam, evict evictFunc) {
 	hb := next(leadsB, 20*time.Second)
 	x.Told(ha, time.Second+noise)
 	waits() // A, again
-	netB.Freeze()
+	b.net.Freeze()
 	ha = next(leadsA, x.Backend.Death+20*time.Second)
 	x.Told(hb, noise)
-	netB.Heal()
+	b.net.Heal()
 	waits()
 	x.StillHolds(ha, "the leader")
 	stop()
@@ -186,9 +183,8 @@ func leaderDeposed(x *Exam, evict evictFunc) {
 // Somebody holds several names; one of them is deleted by hand. Then the same while the last is waited for.
 func oneOfSeveralLost(x *Exam) {
 	x.Access.TTL = long // the others are to be held until they are given back
-	names := []string{x.Lock(), x.Lock(), x.Lock()}
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	first, a, b := x.pair()
+	names := []string{first, x.Lock(), x.Lock()}
 	locks, held, err := a.AcquireAll(x.Within(10*time.Second), names)
 	x.Must(err)
 	x.Did("delete by hand", true, names[1], func() error { return x.Destroy(x.Within(10*time.Second), names[1]) })
@@ -215,7 +211,7 @@ func oneOfSeveralLost(x *Exam) {
 	})
 	x.Did("delete by hand", true, names[0], func() error { return x.Destroy(x.Within(10*time.Second), names[0]) })
 	deleted := time.Now()
-	err, ended := receive(failed, time.Second+noise)
+	err, ended := lateness.Receive(x.Ctx, pulse, failed, time.Second+noise)
 	if !ended && x.lateSince(deleted) {
 		x.again("the loss of a name ended the wait for others late")
 	}

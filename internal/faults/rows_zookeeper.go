@@ -30,7 +30,7 @@ var zooKeeperRows = []Row{
 // An operator (or the reaper of containers) deletes the node under which the queue is,
 // whenever it is empty.
 func parentDeleted(x *Exam) {
-	name := x.Lock()
+	name, a, b := x.pair()
 	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
 	x.Must(err)
 	defer c.Close()
@@ -45,8 +45,6 @@ func parentDeleted(x *Exam) {
 			}
 		}
 	})
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
 	for range 100 {
 		h := x.Acquired(a, name, 10*time.Second)
 		x.Released(h)
@@ -64,9 +62,7 @@ func parentDeleted(x *Exam) {
 // Nodes of a form that is not known stand in the queue, at the place that their numbers say, or ahead of all.
 // They hold up whoever is behind them, and panic nobody, until they are gone.
 func foreignChildren(x *Exam) {
-	name := x.Lock()
-	a, _ := x.Player("A")
-	b, _ := x.Player("B")
+	name, a, b := x.pair()
 	ha := x.Acquired(a, name, 10*time.Second)
 	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
 	x.Must(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 // The steps of which rows are made.
@@ -34,22 +35,26 @@ func (x *Exam) Acquired(p *Player, name string, d time.Duration, share ...histor
 
 // two are A, who holds a name, and B, who waits for it.
 type two struct {
-	name       string
-	a, b       *Player
-	netA, netB *Network
-	held       *Holding   // A's
-	wait       <-chan Got // B's
+	name string
+	a, b *Player
+	held *Holding   // A's
+	wait <-chan Got // B's
+}
+
+// pair opens the users A and B; it returns them with a new name.
+func (x *Exam) pair() (name string, a, b *Player) {
+	x.Helper()
+	a, _ = x.Player("A")
+	b, _ = x.Player("B")
+	return x.Lock(), a, b
 }
 
 // holderAndWaiter has A hold a name and B wait for it, for d at the most.
 func (x *Exam) holderAndWaiter(d time.Duration) *two {
 	x.Helper()
-	t := &two{name: x.Lock()}
-	t.a, t.netA = x.Player("A")
-	t.b, t.netB = x.Player("B")
-	t.held = x.Acquired(t.a, t.name, 10*time.Second)
-	t.wait = x.Waits(t.b, t.name, d)
-	return t
+	name, a, b := x.pair()
+	held := x.Acquired(a, name, 10*time.Second)
+	return &two{name, a, b, held, x.Waits(b, name, d)}
 }
 
 // Taken is Acquired for another process.
@@ -173,7 +178,7 @@ func (x *Exam) Told(h *Holding, within time.Duration) {
 		return
 	}
 	began := time.Now()
-	if _, told := receive(h.Lost(), within); !told {
+	if _, told := lateness.Receive(x.Ctx, pulse, h.Lost(), within); !told {
 		x.unlessLate(began, "the holder was not told within %v that the lock is lost", within)
 	}
 }
@@ -242,22 +247,20 @@ func (x *Exam) secondHolder(f forgotten) {
 	x.Helper()
 	x.TwoHold = true
 	x.Access.TTL = f.ttl
-	name := x.Lock()
-	a, netA := x.Player("A")
-	b, netB := x.Player("B")
+	name, a, b := x.pair()
 	x.Warm(a, b)
 	if f.prepare != nil {
-		f.prepare(netA)
+		f.prepare(a.net)
 	}
 	first := x.Acquired(a, name, 10*time.Second)
-	netA.Freeze() // or A hears of it before B has the lock
-	x.Did(f.how, true, name, func() error { return f.forget(name, []*Network{netA, netB}) })
+	a.net.Freeze() // or A hears of it before B has the lock
+	x.Did(f.how, true, name, func() error { return f.forget(name, []*Network{a.net, b.net}) })
 	second := x.Acquired(b, name, min(f.ttl, 10*time.Second))
 	if first.hasLost() && x.Replicated == nil { // else the servers are not what they were
 		x.again(first.user() + " lost the lock before another had it")
 	}
 	x.ToldApart(first, second)
-	netA.Heal()
+	a.net.Heal()
 	x.Told(first, f.ttl+noise)
 	x.Released(second)
 }

@@ -65,14 +65,10 @@ func TestTable(t *testing.T) {
 	}
 	b.WriteString(absentPage())
 	if *update {
-		if err := os.WriteFile(tablePath, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(tablePath, []byte(b.String()), 0o644))
 	}
 	have, err := os.ReadFile(tablePath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(have) != b.String() {
 		t.Errorf("%s is not up to date: go test ./internal/faults -run TestTable -update", tablePath)
 	}

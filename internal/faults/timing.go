@@ -29,22 +29,6 @@ func inTime(took, within time.Duration, began time.Time) bool {
 	return took <= within || took <= within+pulse.Slack(began)
 }
 
-// receive waits for what comes from c, for d and what the machine was late meanwhile.
-func receive[T any](c <-chan T, d time.Duration) (v T, came bool) {
-	began := time.Now()
-	select {
-	case v = <-c:
-		return v, true
-	case <-time.After(d):
-	}
-	select {
-	case v = <-c:
-		return v, true
-	case <-time.After(pulse.Slack(began)):
-		return v, false
-	}
-}
-
 // InTime asserts that something that began then, and has happened by now, took no longer than within.
 func (x *Exam) InTime(what string, began time.Time, within time.Duration) {
 	x.Helper()

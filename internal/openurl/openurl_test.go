@@ -13,9 +13,12 @@ import (
 	"testing"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 	"github.com/seed80cd6120/locker/memory"
 )
+
+var must = locktest.Must
 
 // seen is the Server that the opener of test:// was given last.
 var seen *Server
@@ -67,9 +70,7 @@ func TestAddresses(t *testing.T) {
 func TestPassword(t *testing.T) {
 	t.Setenv("TEST_PASSWORD", "of the environment")
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("of the file \r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("of the file \r\n"), 0o600))
 	for url, want := range map[string]string{
 		"test://h":                               "",
 		"test://:of%20the%20URL@h":               "of the URL",
@@ -102,25 +103,17 @@ func TestPassword(t *testing.T) {
 // The parameters tls-... make a configuration by which client and server trust each other.
 func TestTLS(t *testing.T) {
 	cert, trusting, err := servers.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return path
 	}
 	der, err := x509.MarshalECPrivateKey(cert.PrivateKey.(*ecdsa.PrivateKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own, key := write("cert.pem", "CERTIFICATE", cert.Certificate[0]), write("key.pem", "EC PRIVATE KEY", der)
-	if err := open(t, "tests://h?tls-ca="+own+"&tls-cert="+own+"&tls-key="+key+"&tls-server-name=n"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, open(t, "tests://h?tls-ca="+own+"&tls-cert="+own+"&tls-key="+key+"&tls-server-name=n"))
 	c := seen.TLS
 	if c.InsecureSkipVerify || c.ServerName != "n" || len(c.Certificates) != 1 || c.RootCAs.Equal(trusting.RootCAs) {
 		t.Errorf("%+v", c)

@@ -83,15 +83,6 @@ func (c *EtcdCluster) WaitReady(ctx context.Context) error { return allReady(ctx
 // Addrs returns the addresses of the members.
 func (c *EtcdCluster) Addrs() []string { return addrsOf(c.servers()) }
 
-// Endpoints returns the addresses of the members as URLs.
-func (c *EtcdCluster) Endpoints() []string {
-	var urls []string
-	for _, e := range c.Members {
-		urls = append(urls, e.Endpoint())
-	}
-	return urls
-}
-
 // Leader returns the member that leads now. It waits for one until ctx ends.
 func (c *EtcdCluster) Leader(ctx context.Context) (*Etcd, error) { return leaderOf(ctx, c.Members) }
 

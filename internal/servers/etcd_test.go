@@ -30,9 +30,7 @@ func (e *Etcd) has(ctx context.Context, token, key string) (bool, error) {
 
 func TestEtcdVersionIsTheModules(t *testing.T) {
 	b, err := os.ReadFile("etcd/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !strings.Contains(string(b), "go.etcd.io/etcd/server/v3 "+EtcdVersion+"\n") {
 		t.Errorf("etcd/go.mod does not require %s", EtcdVersion)
 	}
@@ -44,59 +42,17 @@ func TestEtcdLife(t *testing.T) {
 		t.Run(map[bool]string{false: EtcdVersion, true: "installed"}[old], func(t *testing.T) {
 			e := NewEtcd(t, EtcdOptions{Old: old})
 			ctx := locktest.Within(t, 5*time.Minute)
-			countsRequests(ctx, t, e)
-			if err := e.put(ctx, "", "kept", "v"); err != nil {
-				t.Fatal(err)
+			counts(t, e.Server, 5, func() {
+				for range 5 {
+					must(t, e.put(ctx, "", "kept", "v"))
+				}
+			})
+			methods, err := e.Methods(ctx)
+			if err != nil || methods["KV/Put"] < 5 {
+				t.Errorf("methods: %v, %v", methods, err)
 			}
-			if err := e.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			if err := e.Restart(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if ok, err := e.has(ctx, "", "kept"); err != nil || !ok {
-				t.Errorf("after Kill and Restart: %v, %v", ok, err)
-			}
-			if err := e.RestartEmpty(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if ok, err := e.has(ctx, "", "kept"); err != nil || ok {
-				t.Errorf("after RestartEmpty: %v, %v", ok, err)
-			}
-			if err := e.Pause(); err != nil {
-				t.Fatal(err)
-			}
-			if err := e.Stop(); err != nil {
-				t.Fatal(err)
-			}
+			lives(t, e.Server, func() (bool, error) { return e.has(ctx, "", "kept") })
 		})
-	}
-}
-
-// countsRequests sends some requests to a server that is used by nobody else, and has them counted.
-func countsRequests(ctx context.Context, t *testing.T, e *Etcd) {
-	t.Helper()
-	before, err := e.Requests(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 {
-		if err := e.put(ctx, "", "counted", "v"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 2 {
-		after, err := e.Requests(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if after-before != 5 {
-			t.Errorf("%d requests were counted, 5 were sent", after-before)
-		}
-	}
-	methods, err := e.Methods(ctx)
-	if err != nil || methods["KV/Put"] < 5 {
-		t.Errorf("methods: %v, %v", methods, err)
 	}
 }
 
@@ -108,9 +64,7 @@ func TestEtcdSecrets(t *testing.T) {
 		t.Error("a client without a user was let in")
 	}
 	token, err := e.login(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := e.put(ctx, token, "k", "v"); err != nil {
 		t.Error(err)
 	}
@@ -126,9 +80,7 @@ func TestEtcdClientCert(t *testing.T) {
 	get := func() error {
 		tr := &http.Transport{DisableKeepAlives: true, TLSClientConfig: conf}
 		req, err := http.NewRequestWithContext(locktest.Within(t, time.Minute), http.MethodGet, e.Endpoint()+"/health", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := tr.RoundTrip(req)
 		if err == nil {
 			resp.Body.Close()
@@ -144,40 +96,18 @@ func TestEtcdClientCert(t *testing.T) {
 	}
 }
 
-func TestEtcdQuota(t *testing.T) {
-	t.Parallel()
-	e := NewEtcd(t, EtcdOptions{Args: []string{"--quota-backend-bytes", "1048576"}})
-	ctx := locktest.Within(t, 60*time.Second)
-	value := strings.Repeat("x", 100<<10)
-	for i := range 100 {
-		if err := e.put(ctx, "", "k"+strings.Repeat("k", i), value); err != nil {
-			if !strings.Contains(err.Error(), "space exceeded") {
-				t.Fatal(err)
-			}
-			return
-		}
-	}
-	t.Error("ten times the quota was stored")
-}
-
 func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
 	c := NewEtcdCluster(t, 3, EtcdOptions{})
 	ctx := locktest.Within(t, 5*time.Minute)
 	leader, err := c.Leader(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range c.Members {
 		if e != leader {
 			eventually.Is(t, "the member leads that was made the leader", func() bool { // it may not do so for long
-				if err := c.MoveLeader(ctx, e); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.MoveLeader(ctx, e))
 				now, err := c.Leader(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return now == e
 			})
 		}
@@ -185,27 +115,16 @@ func TestEtcdCluster(t *testing.T) {
 	if leader, err = c.Leader(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := leader.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, leader.Kill())
 	if next, err := c.Leader(ctx); err != nil || next == leader {
 		t.Errorf("after Kill: %v, %v", next, err)
 	}
-	if err := leader.Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, leader.Restart(ctx))
 	if err := leader.RestartEmpty(ctx); err == nil {
 		t.Error("a member of a cluster was restarted empty")
 	}
 	for _, e := range c.Members {
-		if err := e.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Stop())
 	}
-	if err := c.Members[0].RestartNoWait(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Members[1].Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Members[0].RestartNoWait(ctx), c.Members[1].Restart(ctx))
 }

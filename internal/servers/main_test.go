@@ -92,18 +92,12 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 	Need(t)
 	t.Setenv(DirVariable, t.TempDir())
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), childEnv+"=1")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	killed := false
 	defer func() {
 		if !killed {
@@ -123,36 +117,27 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 		conn.Close()
 	}
 
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait()
 	killed = true
-	err = Poll(locktest.Within(t, 10*time.Second), func(context.Context) error {
+	must(t, Poll(locktest.Within(t, 10*time.Second), func(context.Context) error {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()
 			return fmt.Errorf("the server at %s, process %d, outlives the process that started it", addr, pid)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 
 	// What it left behind is removed by the next who comes, unless it is quite new.
 	now := time.Now()
-	if err := os.Chtimes(dir, now, now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(dir, now, now))
 	sweep()
 	if _, err := os.Stat(dir); err != nil {
 		t.Errorf("a new folder was removed: %v", err)
 	}
 	long := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(dir, long, long); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(dir, long, long))
 	sweep()
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the folder of a dead process was left: %v", err)
@@ -162,18 +147,12 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 func TestSweepSparesTheLiving(t *testing.T) {
 	t.Setenv(DirVariable, t.TempDir())
 	dir, err := os.MkdirTemp(parent(), dirPrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lock, err := lockFile(filepath.Join(dir, "lock"), syscall.LOCK_EX)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer lock.Close()
 	long := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(dir, long, long); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(dir, long, long))
 	sweep()
 	if _, err := os.Stat(dir); err != nil {
 		t.Errorf("the folder of a living process was removed: %v", err)

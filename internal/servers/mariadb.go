@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // MariaDBOptions say how a MariaDB server is to be started. The zero value is a server that does not wait for the
@@ -26,6 +27,7 @@ type MariaDBOptions struct {
 type MariaDB struct {
 	*Server
 	password string
+	asked    atomic.Int64 // how often statements were counted
 }
 
 // mariaDBSettings are those of every server; a later argument takes the place of an earlier one. The log says why
@@ -58,6 +60,7 @@ func StartMariaDB(ctx context.Context, opts MariaDBOptions) (*MariaDB, error) {
 		s.notEmpty = "its data is made once"
 		s.ready = func(ctx context.Context) error { return mariaDBGreets(ctx, s.addr) }
 		s.requests = m.statements
+		s.starting = func() { m.asked.Store(0) }
 		args := append([]string{"--no-defaults", "--datadir=" + s.data, "--bind-address=" + host,
 			"--port=" + s.ports[0].String(), "--socket=" + m.socket(), "--pid-file=" + filepath.Join(s.dir, "pid"),
 			"--tmpdir=" + s.dir}, mariaDBSettings...)
@@ -110,15 +113,17 @@ func (m *MariaDB) client(ctx context.Context, database, statements string) (stri
 	return string(out), err
 }
 
-// statements counts those that clients have sent since the server was started. Those that procedures run are not
-// counted; the three that a count costs are.
+// statements counts those that clients have sent since the server was started, and how often they quit; not those that procedures run,
+// nor those of counting, each time one and that the client quits.
 func (m *MariaDB) statements(ctx context.Context) (int64, error) {
 	out, err := m.client(ctx, "app", "show global status like 'Questions'")
 	if err != nil {
 		return 0, err
 	}
-	_, n, _ := strings.Cut(strings.TrimSpace(out), "\t")
-	return strconv.ParseInt(n, 10, 64)
+	own := 2*m.asked.Add(1) - 1 // it has not quit this time
+	_, text, _ := strings.Cut(strings.TrimSpace(out), "\t")
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n - own, err
 }
 
 // mariaDBTemplate is the folder of a database that mariadb-install-db has made.

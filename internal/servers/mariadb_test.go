@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 )
@@ -10,28 +9,26 @@ import (
 func TestMariaDB(t *testing.T) {
 	ctx := t.Context()
 	m := NewMariaDB(t, MariaDBOptions{})
-	if err := m.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Pause())
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	if err := mariaDBGreets(short, m.Addr()); err == nil {
 		t.Error("a paused server answers")
 	}
-	if err := errors.Join(m.Resume(), m.WaitReady(ctx)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.client(ctx, "app", "create table kept (x int)"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Resume(), m.WaitReady(ctx))
+	_, err := m.client(ctx, "app", "create table kept (x int)")
+	must(t, err)
 	for _, stop := range []func() error{m.Kill, m.Stop} {
-		if err := errors.Join(stop(), m.Restart(ctx)); err != nil {
-			t.Error(err)
-		}
+		must(t, stop(), m.Restart(ctx))
 		if _, err := m.client(ctx, "app", "select * from kept"); err != nil {
 			t.Error("after a restart:", err)
 		}
 	}
+
+	counts(t, m.Server, 4, func() { // the fourth is that the client quits
+		_, err := m.client(ctx, "app", "select 1; select 2; select 3")
+		must(t, err)
+	})
 
 	// It asks for the password that it was given.
 	guarded := NewMariaDB(t, MariaDBOptions{Password: "secret"})

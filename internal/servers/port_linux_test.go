@@ -9,9 +9,7 @@ import (
 
 func TestPortIsHeldBack(t *testing.T) {
 	p, err := newPort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.release()
 	if conn, err := net.Dial("tcp", p.addr()); err == nil {
 		conn.Close()
@@ -19,9 +17,7 @@ func TestPortIsHeldBack(t *testing.T) {
 	}
 	for range 2000 {
 		l, err := net.Listen("tcp", host+":0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		same := l.Addr().String() == p.addr()
 		l.Close()
 		if same {
@@ -30,18 +26,14 @@ func TestPortIsHeldBack(t *testing.T) {
 	}
 	for range 2 { // who asks for it by number gets it, again and again
 		l, err := net.Listen("tcp", p.addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l.Close()
 	}
 }
 
 func TestPortOwner(t *testing.T) {
 	p, err := newPort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.release()
 	if err := p.ownedBy(os.Getpid()); err == nil {
 		t.Error("a port on which nobody listens has an owner")

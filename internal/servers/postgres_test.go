@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,24 +26,15 @@ func TestPostgres(t *testing.T) {
 	}
 
 	// All processes of a paused server stop, also one that serves a client by now.
-	if err := p.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Pause())
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	if err := postgresAnswers(short, p.Addr()); err == nil {
 		t.Error("a paused server answers")
 	}
-	if err := p.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.WaitReady(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, p.Resume(), p.WaitReady(ctx))
 	for _, stop := range []func() error{p.Kill, p.Stop} {
-		if err := errors.Join(stop(), p.Restart(ctx)); err != nil {
-			t.Error(err)
-		}
+		must(t, stop(), p.Restart(ctx))
 	}
 
 	// It asks for the password that it was given.
@@ -61,21 +51,14 @@ func TestPostgresLeavesNoSharedMemory(t *testing.T) {
 	if !hasSharedMemory(t, closed) || !hasSharedMemory(t, killed) {
 		t.Fatal("a server has no shared memory")
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Close())
 	// It is there until the last process of the server has ended.
 	eventually.Is(t, "shared memory is removed when its server is closed", func() bool { return !hasSharedMemory(t, closed) })
-	if err := left.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, left.Kill())
 	t.Setenv(DirVariable, t.TempDir())
 	dir, long := filepath.Join(parent(), dirPrefix+"left"), time.Now().Add(-time.Hour)
 	data := filepath.Join(dir, "postgres", "data")
-	err := errors.Join(os.MkdirAll(filepath.Dir(data), 0o700), os.CopyFS(data, os.DirFS(left.data)), os.Chtimes(dir, long, long))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(data), 0o700), os.CopyFS(data, os.DirFS(left.data)), os.Chtimes(dir, long, long))
 	sweep()
 	eventually.Is(t, "shared memory is removed with the folder", func() bool { return !hasSharedMemory(t, killed) })
 }

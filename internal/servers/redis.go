@@ -25,7 +25,10 @@ func (o RedisOptions) plain() bool {
 	return len(o.Args) == 0 && o.Password == "" && !o.TLS
 }
 
-// Redis is one redis-server.
+// Redis is one redis-server. Requests counts what clients have sent since the first call of it, as MONITOR shows that: without AUTH,
+// HELLO and commands of administration such as CONFIG, without what scripts call inside, and without what [Redis.Do] sends. From
+// that first call until [Redis.StopCounting] the server keeps a line for every command until the next call, so it is slower, and
+// this is not for counting millions.
 type Redis struct {
 	*Server
 	password string
@@ -152,7 +155,7 @@ func (r *Redis) dial(ctx context.Context) (*respConn, error) {
 	if err != nil || r.password == "" {
 		return c, err
 	}
-	if _, err := r.probe.do(c, "AUTH", r.password); err != nil {
+	if _, err := c.do("AUTH", r.password); err != nil { // which MONITOR does not show
 		c.Close()
 		return nil, err
 	}

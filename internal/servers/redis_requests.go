@@ -3,7 +3,6 @@ package servers
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -16,38 +15,44 @@ type redisProbe struct {
 	mu      sync.Mutex
 	monitor *respConn
 	total   int64
-	ownAddr map[string]bool  // the near ends of our connections whose command was not seen yet
-	ownCmd  map[string]int64 // commands that this package sent, by name
+	own     map[string]bool // near ends of our connections whose command MONITOR has not shown: whether it has been answered
 }
 
 func (p *redisProbe) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.stop()
+	p.total = 0
+}
+
+// stop ends the MONITOR. The caller holds mu.
+func (p *redisProbe) stop() {
 	if p.monitor != nil {
 		p.monitor.Close()
 	}
-	p.monitor, p.total, p.ownAddr, p.ownCmd = nil, 0, nil, nil
+	p.monitor, p.own = nil, nil
 }
 
-// do sends a command of this package's, the only one on its connection, and notes it.
+// do sends a command of this package's, the only one on its connection, and notes the near end of that until MONITOR has shown the
+// command or cannot show it any more.
 func (p *redisProbe) do(c *respConn, args ...string) (any, error) {
+	near := c.LocalAddr().String()
 	p.mu.Lock()
-	if p.ownCmd == nil {
-		p.ownAddr, p.ownCmd = map[string]bool{}, map[string]int64{}
+	if p.own == nil {
+		p.own = map[string]bool{}
 	}
-	p.ownAddr[c.LocalAddr().String()] = true
+	p.own[near] = false
 	p.mu.Unlock()
-	v, err := c.do(args...)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil && p.ownCmd != nil { // the server may have been restarted meanwhile
-		name := strings.ToLower(args[0])
-		p.ownCmd[name]++
-		if len(args) > 1 {
-			p.ownCmd[name+"|"+strings.ToLower(args[1])]++ // CONFIG GET counts as config|get
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if _, there := p.own[near]; there && p.monitor != nil {
+			p.own[near] = true
+		} else {
+			delete(p.own, near)
 		}
-	}
-	return v, err
+	}()
+	return c.do(args...)
 }
 
 func (p *redisProbe) count(r *Redis) func(context.Context) (int64, error) {
@@ -57,51 +62,35 @@ func (p *redisProbe) count(r *Redis) func(context.Context) (int64, error) {
 		p.mu.Lock()
 		first := p.monitor == nil
 		p.mu.Unlock()
+		var err error
 		if first {
-			if err := p.attach(ctx, r); err != nil {
-				return 0, fmt.Errorf("count requests of redis at %s: %w", r.addr, err)
-			}
+			err = p.attach(ctx, r)
 		}
-		n, err := p.read(ctx, r)
+		var n int64
+		if err == nil {
+			n, err = p.read(ctx, r)
+		}
 		if err != nil {
-			p.mu.Lock()
-			if p.monitor != nil {
-				p.monitor.Close()
-				p.monitor = nil
-			}
-			p.mu.Unlock()
+			r.StopCounting()
 			return 0, fmt.Errorf("count requests of redis at %s: %w", r.addr, err)
 		}
 		return n, nil
 	}
 }
 
-// attach starts the stream and takes what was counted before it.
+// attach starts the stream.
 func (p *redisProbe) attach(ctx context.Context, r *Redis) error {
 	c, err := r.dial(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := p.do(c, "MONITOR"); err != nil {
+	if _, err := c.do("MONITOR"); err != nil {
 		c.Close()
 		return err
 	}
 	p.mu.Lock()
-	p.monitor = c
-	p.mu.Unlock()
-	before, err := r.Commands(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := p.read(ctx, r); err != nil {
-		return err
-	}
-	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.total = 0
-	for _, n := range before {
-		p.total += n
-	}
+	p.monitor = c
 	return nil
 }
 
@@ -112,6 +101,14 @@ func (p *redisProbe) read(ctx context.Context, r *Redis) (int64, error) {
 		return 0, err
 	}
 	defer c.Close()
+	var before []string // whose commands MONITOR shows before the mark, if it shows them at all
+	p.mu.Lock()
+	for near, answered := range p.own {
+		if answered {
+			before = append(before, near)
+		}
+	}
+	p.mu.Unlock()
 	mark := c.LocalAddr().String()
 	if _, err := p.do(c, "ECHO", "mark"); err != nil {
 		return 0, err
@@ -133,13 +130,16 @@ func (p *redisProbe) read(ctx context.Context, r *Redis) (int64, error) {
 			return 0, err
 		}
 		who, ok := parseMonitor(line)
+		_, ours := p.own[who]
 		switch {
 		case !ok || who == "lua":
-		case p.ownAddr[who]:
-			delete(p.ownAddr, who)
-			if who == mark {
-				return p.total, nil
+		case who == mark:
+			for _, near := range append(before, mark) {
+				delete(p.own, near)
 			}
+			return p.total, nil
+		case ours:
+			delete(p.own, who)
 		default:
 			p.total++
 		}
@@ -155,43 +155,10 @@ func parseMonitor(line string) (who string, ok bool) {
 	return who, ok1 && ok2 && ok3
 }
 
-// Commands returns how often the server has executed each command since its process
-// started (INFO commandstats), less what this package sent to look after it. The
-// commands that a script calls inside count here under their own names, beside the
-// evalsha that ran it.
-//
-// Requests counts otherwise: only what clients sent, as MONITOR shows it. It leaves out
-// what MONITOR leaves out (AUTH, HELLO, and commands of administration such as
-// CONFIG) once it is called for the first time, and what is sent by [Redis.Do]. From
-// that first call on the server keeps a line for every command until the next
-// call, so it is not for counting millions.
-func (r *Redis) Commands(ctx context.Context) (map[string]int64, error) {
+// StopCounting ends what Requests began, so that the server is as fast as before. What is sent until the next call of Requests is
+// not counted.
+func (r *Redis) StopCounting() {
 	r.probe.mu.Lock()
-	own := map[string]int64{}
-	for name, n := range r.probe.ownCmd {
-		own[name] = n
-	}
-	r.probe.mu.Unlock()
-	v, err := r.Do(ctx, "INFO", "commandstats")
-	if err != nil {
-		return nil, err
-	}
-	text, _ := v.(string)
-	counts := map[string]int64{}
-	for line := range strings.Lines(text) {
-		name, stats, ok := strings.Cut(strings.TrimSpace(line), ":calls=")
-		if !ok {
-			continue
-		}
-		calls, _, _ := strings.Cut(stats, ",")
-		n, err := strconv.ParseInt(calls, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("INFO commandstats: %q", line)
-		}
-		name = strings.TrimPrefix(name, "cmdstat_")
-		if n -= own[name]; n > 0 {
-			counts[name] = n
-		}
-	}
-	return counts, nil
+	defer r.probe.mu.Unlock()
+	r.probe.stop()
 }

@@ -21,7 +21,7 @@ func TestRestartUnderACommand(t *testing.T) {
 	if v, err := p.do(&respConn{near, bufio.NewReader(near)}, "PING"); v != "OK" || err != nil {
 		t.Errorf("%v %v", v, err)
 	}
-	if len(p.ownCmd) > 0 {
-		t.Errorf("%v after a restart", p.ownCmd)
+	if len(p.own) > 0 {
+		t.Errorf("%v after a restart", p.own)
 	}
 }

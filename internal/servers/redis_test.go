@@ -13,67 +13,35 @@ import (
 func mustDo(t testing.TB, r *Redis, args ...string) any {
 	t.Helper()
 	v, err := r.Do(locktest.Within(t, 10*time.Second), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
 func TestRedisLife(t *testing.T) {
 	r := NewRedis(t, RedisOptions{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
-	addr, pid := r.Addr(), r.PID()
 	mustDo(t, r, "SET", "k", "v")
-
-	if err := r.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if r.PID() != 0 {
-		t.Error("a killed server has a pid")
-	}
-	if _, err := r.Do(locktest.Within(t, time.Second), "PING"); err == nil {
-		t.Error("a killed server answers")
-	}
-	if err := r.Pause(); !errors.Is(err, ErrNotRunning) {
-		t.Errorf("Pause of a killed server: %v", err)
-	}
-	if err := r.Restart(locktest.Within(t, 2*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if r.Addr() != addr || r.PID() == pid || r.PID() == 0 {
-		t.Errorf("after Restart: %s pid %d, before: %s pid %d", r.Addr(), r.PID(), addr, pid)
-	}
-	if v := mustDo(t, r, "GET", "k"); v != "v" {
-		t.Errorf("after Restart: %v", v)
-	}
-	if err := r.RestartEmpty(locktest.Within(t, 2*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if v := mustDo(t, r, "DBSIZE"); v != int64(0) {
-		t.Errorf("after RestartEmpty: %v keys", v)
-	}
+	lives(t, r.Server, func() (bool, error) {
+		n, v := mustDo(t, r, "DBSIZE"), mustDo(t, r, "GET", "k")
+		if n != int64(0) && v != "v" {
+			t.Errorf("%v keys, and %v", n, v)
+		}
+		return n != int64(0), nil
+	})
 }
 
 func TestRedisPause(t *testing.T) {
 	r := NewRedis(t, RedisOptions{})
-	if err := r.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Pause())
 	if _, err := r.Do(locktest.Within(t, 100*time.Millisecond), "PING"); err == nil {
 		t.Error("a paused server answers")
 	}
-	if err := r.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Resume())
 	mustDo(t, r, "PING")
 
 	// Stop must not wait for a server that is paused.
-	if err := r.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Pause())
 	inTime := locktest.Limit(t, stopTimeout/2)
-	if err := r.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Stop())
 	inTime("Stop of a paused server")
 	if !strings.Contains(r.Log(), "User requested shutdown") {
 		t.Errorf("Stop was not clean; the log ends:\n%s", r.Log())
@@ -83,45 +51,33 @@ func TestRedisPause(t *testing.T) {
 func TestRedisRequests(t *testing.T) {
 	r := NewRedis(t, RedisOptions{})
 	ctx := locktest.Within(t, 2*time.Minute)
-	before, err := r.Requests(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
 	c, err := dialRESP(ctx, r.Addr(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
-	for _, args := range [][]string{
-		{"SET", "a", "1"},
-		{"EVAL", "redis.call('SET', 'b', 1); redis.call('SET', 'c', 1); return 1", "0"},
-		{"GET", "a"},
-	} {
-		if _, err := c.do(args...); err != nil {
-			t.Fatal(err)
+	send := func() {
+		for _, args := range [][]string{
+			{"SET", "a", "[0 lua] "},
+			{"EVAL", "redis.call('SET', 'b', 1); redis.call('SET', 'c', 1); return 1", "0"},
+			{"GET", "a"},
+		} {
+			_, err := c.do(args...)
+			must(t, err)
 		}
+		mustDo(t, r, "GET", "not counted")
+		mustDo(t, r, "CONFIG", "GET", "port") // MONITOR does not show it
 	}
-	mustDo(t, r, "GET", "not counted")
-	for range 2 { // counting does not count
-		after, err := r.Requests(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if after-before != 3 {
-			t.Errorf("%d requests were counted, 3 were sent", after-before)
-		}
+	counts(t, r.Server, 3, send)
+	if len(r.probe.own) > 0 {
+		t.Errorf("noted after all was counted: %v", r.probe.own)
 	}
-	commands, err := r.Commands(ctx)
-	if err != nil {
-		t.Fatal(err)
+	r.StopCounting()
+	send()
+	if text := mustDo(t, r, "CLIENT", "LIST").(string); strings.Contains(text, "cmd=monitor") || len(r.probe.own) > 0 {
+		t.Errorf("after StopCounting: noted %v, clients:\n%s", r.probe.own, text)
 	}
-	if commands["set"] != 3 || commands["eval"] != 1 || commands["get"] != 1 || commands["info"] != 0 || commands["ping"] != 0 {
-		t.Errorf("commands: %v", commands)
-	}
+	counts(t, r.Server, 3, send)
 
-	if err := r.Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Restart(ctx))
 	if n, err := r.Requests(ctx); err != nil || n != 0 {
 		t.Errorf("after a restart: %d, %v", n, err)
 	}
@@ -142,16 +98,12 @@ func TestRedisSecrets(t *testing.T) {
 		}
 	}
 	c, err := dialRESP(ctx, r.Addr(), r.TLSConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if _, err := c.do("GET", "k"); err == nil || !strings.HasPrefix(err.Error(), "NOAUTH") {
 		t.Errorf("without the password: %v", err)
 	}
-	if err := r.Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Restart(ctx))
 }
 
 func TestRedisSet(t *testing.T) {
@@ -168,9 +120,7 @@ func TestRedisSet(t *testing.T) {
 	}
 	ctx := locktest.Within(t, 10*time.Second)
 	one, err := all[0].Requests(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	two, err := SumRequests(ctx, []*Redis{all[0], all[0]})
 	if err != nil || two != 2*one {
 		t.Errorf("the sum of %d twice is %d, %v", one, two, err)
@@ -206,33 +156,23 @@ func TestRedisSentinel(t *testing.T) {
 	g := NewRedisSentinel(t, RedisOptions{})
 	ctx := locktest.Within(t, 3*time.Minute)
 	m, err := g.CurrentMaster(ctx) // not the first if that was silent for a second
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	next := g.Master
 	if m == next {
 		next = g.Replicas[0]
 	}
-	if err := m.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	err = Poll(ctx, func(ctx context.Context) error {
+	must(t, m.Kill())
+	must(t, Poll(ctx, func(ctx context.Context) error {
 		m, err := g.CurrentMaster(ctx)
 		if err == nil && m != next {
 			err = errors.New("no failover yet")
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = Poll(ctx, func(ctx context.Context) error {
+	}))
+	must(t, Poll(ctx, func(ctx context.Context) error {
 		_, err := next.Do(ctx, "SET", "k", "v")
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestRedisCluster(t *testing.T) {
@@ -242,29 +182,16 @@ func TestRedisCluster(t *testing.T) {
 	used := map[*Redis]bool{}
 	for _, key := range []string{"a", "b", "c", "d", "{a}b"} {
 		r, err := c.NodeOf(ctx, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = Poll(ctx, func(ctx context.Context) error { // a node that stood still is missed for a while
+		must(t, err)
+		must(t, Poll(ctx, func(ctx context.Context) error { // a node that stood still is missed for a while
 			_, err := r.Do(ctx, "SET", key, "v")
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		used[r] = true
 	}
 	if len(used) != 3 {
 		t.Errorf("five keys lie on %d nodes", len(used))
 	}
 	// A node comes back with its slots.
-	if err := c.Nodes[1].Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Nodes[1].Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Nodes[1].Kill(), c.Nodes[1].Restart(ctx), c.WaitReady(ctx))
 }

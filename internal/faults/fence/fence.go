@@ -29,7 +29,6 @@ type value struct {
 	highest int64
 	holder  string // who came with the highest token
 	n       int64
-	stale   int64
 }
 
 // New returns an empty resource.
@@ -70,7 +69,6 @@ func (r *Resource) enter(name string, token int64, holder string) (*value, error
 	}
 	switch {
 	case token < v.highest:
-		v.stale++
 		return nil, fmt.Errorf("%w: %q: token %d of %s, seen %d of %s", ErrStale, name, token, holder, v.highest, v.holder)
 	case token == v.highest && v.holder != "" && holder != v.holder:
 		r.violate("%q: token %d was given to %s and to %s", name, token, v.holder, holder)
@@ -90,20 +88,12 @@ func (r *Resource) Violations() []string {
 	return append([]string(nil), r.violations...)
 }
 
-// Tally is what has come of one name.
-type Tally struct {
-	Highest int64 // token
-	Writes  int64 // accepted, if there are no violations
-	Stale   int64 // refused
-}
-
-// Tally returns what has come of name.
-func (r *Resource) Tally(name string) Tally {
+// Writes returns how many writes of name were accepted, if there are no violations.
+func (r *Resource) Writes(name string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v := r.names[name]
-	if v == nil {
-		return Tally{}
+	if v := r.names[name]; v != nil {
+		return v.n
 	}
-	return Tally{Highest: v.highest, Writes: v.n, Stale: v.stale}
+	return 0
 }

@@ -3,50 +3,18 @@ package fence_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/seed80cd6120/locker/internal/faults/fence"
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
 
-const envAddr = "FENCE_TEST_ADDR"
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The test binary is also the other process.
-func TestMain(m *testing.M) {
-	if addr := os.Getenv(envAddr); addr != "" {
-		if err := writeHundred(addr); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	goleak.VerifyTestMain(m)
-}
-
-// writeHundred takes the tokens that a lock would have given to this process.
-func writeHundred(addr string) error {
-	c, err := fence.Dial(addr)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	first, _ := strconv.ParseInt(os.Getenv("FENCE_TEST_FIRST"), 10, 64)
-	for token := first; token < first+100; token++ {
-		n, err := c.Open("x", token, fmt.Sprint("child#", token))
-		if err == nil {
-			err = c.Write("x", token, fmt.Sprint("child#", token), n)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
+var must = locktest.Must
 
 type user interface {
 	Open(name string, token int64, holder string) (int64, error)
@@ -62,24 +30,13 @@ func each(t *testing.T, test func(t *testing.T, r *fence.Resource, u user)) {
 	t.Run("over a socket", func(t *testing.T) {
 		r := fence.New()
 		s, err := r.Serve()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close()
 		c, err := fence.Dial(s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		test(t, r, c)
 	})
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestLowerTokensAreRefused(t *testing.T) {
@@ -97,8 +54,8 @@ func TestLowerTokensAreRefused(t *testing.T) {
 		must(t, u.Write("x", 6, "b", 0))
 		_, err = u.Open("y", 1, "c") // names are independent
 		must(t, err)
-		if got, want := r.Tally("x"), (fence.Tally{Highest: 6, Writes: 1, Stale: 2}); got != want {
-			t.Errorf("tally %+v, want %+v", got, want)
+		if n := r.Writes("x"); n != 1 {
+			t.Errorf("%d writes, want 1", n)
 		}
 		if v := r.Violations(); len(v) > 0 {
 			t.Errorf("refusing is no violation: %v", v)
@@ -129,26 +86,34 @@ func TestLostUpdateIsAViolation(t *testing.T) {
 	})
 }
 
-func TestSeveralProcesses(t *testing.T) {
+// Clients with connections of their own use one resource. The tokens are those that a lock would have given to each.
+func TestSeveralClients(t *testing.T) {
 	r := fence.New()
 	s, err := r.Serve()
 	must(t, err)
 	defer s.Close()
-	for first := int64(1); first <= 201; first += 100 {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), envAddr+"="+s.Addr(), fmt.Sprintf("FENCE_TEST_FIRST=%d", first))
-		if out, err := child.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+	hundred := func(first int64) error {
+		c, err := fence.Dial(s.Addr())
+		must(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		for token := first; token < first+100; token++ {
+			who := fmt.Sprint("client#", token)
+			n, err := c.Open("x", token, who)
+			if err == nil {
+				err = c.Write("x", token, who, n)
+			}
+			if err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	if got, want := r.Tally("x"), (fence.Tally{Highest: 300, Writes: 300}); got != want {
-		t.Errorf("tally %+v, want %+v", got, want)
+	must(t, hundred(1), hundred(101), hundred(201))
+	if n := r.Writes("x"); n != 300 {
+		t.Errorf("%d writes, want 300", n)
 	}
-	// One that comes with a token from before is refused also if it is another process.
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), envAddr+"="+s.Addr(), "FENCE_TEST_FIRST=1")
-	if err := child.Run(); err == nil {
-		t.Error("a process with tokens from before was not refused")
+	if err := hundred(1); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("a client with tokens from before: %v, want %v", err, fence.ErrStale)
 	}
 	if v := r.Violations(); len(v) > 0 {
 		t.Errorf("violations %q", v)

@@ -27,7 +27,6 @@ type act int
 
 const (
 	acquires act = iota
-	fails        // an acquisition that returned an error
 	shares       // a downgrade
 	ends         // of a holding
 )
@@ -42,7 +41,7 @@ type input struct {
 	place bool // it has the place of a holding that was passed on to it
 	maybe bool // a downgrade that need not have taken effect
 	who   string
-	how   string // in which way the holding ended, or the acquisition failed
+	how   string // in which way the holding ended
 	// when the acquisition was called, and when it had returned
 	called, granted int64
 }
@@ -130,7 +129,7 @@ func (st state) change(op input) (bool, state) {
 }
 
 // model is the specification: a name with the one rule, and tokens. An acquisition that failed may or may not have held the
-// name for a moment, which constrains nobody, so it changes nothing. What a holding's end is, and when it can be at the earliest,
+// name for a moment, which constrains nobody, so it is no operation. What a holding's end is, and when it can be at the earliest,
 // is said in endOf. Locks without tokens are held to the rule alone.
 func model(fenced bool) porcupine.Model {
 	return porcupine.Model{
@@ -150,10 +149,7 @@ func model(fenced bool) porcupine.Model {
 		Equal: func(a, b any) bool { return a.(state).equal(b.(state)) },
 		Step: func(s, in, _ any) (bool, any) {
 			st, op := s.(state), in.(input)
-			switch op.act {
-			case fails:
-				return true, st
-			case acquires:
+			if op.act == acquires {
 				return pair(st.acquire(op, fenced))
 			}
 			return pair(st.change(op))
@@ -161,8 +157,6 @@ func model(fenced bool) porcupine.Model {
 		DescribeOperation: func(in, _ any) string {
 			op := in.(input)
 			switch op.act {
-			case fails:
-				return fmt.Sprintf("%s: acquire failed: %s", op.who, op.how)
 			case acquires:
 				return fmt.Sprintf("%s: acquire%s, token %d", op.who, op.share.suffix(), op.token)
 			case shares:
@@ -309,20 +303,6 @@ func (h *History) operations(slack time.Duration, likely bool) map[string][]porc
 			in.act, in.maybe, in.how = ends, false, s.how
 			add(s.l.Proc+" ends", in, s.end, s.ended)
 		}
-	}
-	for _, a := range h.Failed {
-		to := a.End
-		switch {
-		case to == 0 && a.Died != 0:
-			to = max(a.Call, a.Died) + int64(slack)
-		case to == 0:
-			to = end
-		}
-		how := a.Err
-		if a.Taken {
-			how = "taken"
-		}
-		add(a.Proc, input{act: fails, name: a.Name, who: a.Proc, how: how}, a.Call, to)
 	}
 	for _, ops := range names {
 		sort.SliceStable(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })

@@ -40,8 +40,6 @@ type Event struct {
 	Alive int64 `json:"alive,omitempty"`
 	// Err is the error of Refused and Released, or what was done, for Fault.
 	Err string `json:"err,omitempty"`
-	// Gone, for Released: the lock had been lost. For Refused: the name was taken.
-	Gone bool `json:"gone,omitempty"`
 	// Destroys, for Fault: holdings of Name (of every name, if it is empty) that existed
 	// may have been taken away at the server, between T and Until.
 	Destroys bool  `json:"destroys,omitempty"`

@@ -48,25 +48,12 @@ func (h *Holding) String() string {
 	return fmt.Sprintf("%q%s token %d of %s#%d", h.Name, h.suffix(), h.Token, h.Proc, h.Op)
 }
 
-// Attempt is one acquisition that failed, or of which no end is known.
-type Attempt struct {
-	Proc string
-	Op   int
-	Name string
-	Call int64
-	Share
-	End   int64 // 0: it never returned
-	Died  int64 // its process was killed
-	Taken bool  // it said that the name was taken
-	Err   string
-}
-
 // History is what happened in one run.
 type History struct {
 	Holdings []*Holding // by Grant
-	Failed   []*Attempt
-	Faults   []Event // by time
-	End      int64   // the time of the last event
+	Failed   int        // acquisitions that failed, or of which no end is known
+	Faults   []Event    // by time
+	End      int64      // the time of the last event
 }
 
 // Read puts together the files of one run that match the pattern.
@@ -109,17 +96,17 @@ func Of(events []Event) (*History, error) {
 		op   int
 	}
 	h := &History{}
-	attempts := make(map[key]*Attempt)
+	called := make(map[key]Event)
 	holdings := make(map[key]*Holding)
 	died := make(map[string]int64)
 	for _, e := range events {
 		h.End = max(h.End, e.T, e.Until)
 		k := key{e.Proc, e.Op}
 		if e.Kind == Called {
-			if attempts[k] != nil {
+			if _, before := called[k]; before {
 				return nil, fmt.Errorf("history: %s#%d is called twice", e.Proc, e.Op)
 			}
-			attempts[k] = &Attempt{Proc: e.Proc, Op: e.Op, Name: e.Name, Share: e.Share, Call: e.T}
+			called[k] = e
 			continue
 		}
 		switch e.Kind {
@@ -130,16 +117,14 @@ func Of(events []Event) (*History, error) {
 			died[e.Proc] = e.T
 			continue
 		case Granted, Refused:
-			a := attempts[k]
-			if a == nil {
+			call, ok := called[k]
+			if !ok {
 				return nil, fmt.Errorf("history: %s#%d is %s but was never called", e.Proc, e.Op, e.Kind)
 			}
-			if e.Kind == Refused {
-				a.End, a.Taken, a.Err = e.T, e.Gone, e.Err
-				continue
+			if e.Kind == Granted {
+				delete(called, k)
+				holdings[k] = &Holding{Proc: e.Proc, Op: e.Op, Name: call.Name, Share: call.Share, Token: e.Token, Call: call.T, Grant: e.T}
 			}
-			delete(attempts, k)
-			holdings[k] = &Holding{Proc: e.Proc, Op: e.Op, Name: a.Name, Share: a.Share, Token: e.Token, Call: a.Call, Grant: e.T}
 			continue
 		}
 		l := holdings[k]
@@ -170,12 +155,8 @@ func Of(events []Event) (*History, error) {
 		}
 		h.Holdings = append(h.Holdings, l)
 	}
-	for k, a := range attempts {
-		a.Died = died[k.proc]
-		h.Failed = append(h.Failed, a)
-	}
+	h.Failed = len(called)
 	sort.Slice(h.Holdings, func(i, j int) bool { return h.Holdings[i].Grant < h.Holdings[j].Grant })
-	sort.Slice(h.Failed, func(i, j int) bool { return h.Failed[i].Call < h.Failed[j].Call })
 	sort.SliceStable(h.Faults, func(i, j int) bool { return h.Faults[i].T < h.Faults[j].T })
 	return h, nil
 }

@@ -7,7 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
+
+var must = locktest.Must
 
 const (
 	ms    = int64(time.Millisecond)
@@ -45,9 +49,6 @@ func run(rng *rand.Rand, names, perName int) *History {
 			}
 			h.Holdings = append(h.Holdings, l)
 			h.End = max(h.End, free, l.Lost, l.Released)
-			if rng.IntN(4) == 0 {
-				h.Failed = append(h.Failed, &Attempt{Proc: "H", Op: -len(h.Failed) - 1, Name: name, Call: l.Call, End: l.Grant, Err: "timeout"})
-			}
 		}
 	}
 	return h
@@ -56,9 +57,7 @@ func run(rng *rand.Rand, names, perName int) *History {
 func judge(t *testing.T, h *History, folder string) (Verdict, []string) {
 	t.Helper()
 	v, err := h.Check(slack, 5*time.Minute, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if v.Unsure {
 		t.Fatal("porcupine found no answer in five minutes")
 	}
@@ -227,13 +226,9 @@ func TestSameTokensComeFirst(t *testing.T) {
 func TestRecordAndRead(t *testing.T) {
 	dir := t.TempDir()
 	one, err := NewRecorder(filepath.Join(dir, "one.jsonl"), "one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	two, err := NewRecorder(filepath.Join(dir, "two.jsonl"), "two")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	op := one.NewOp()
 	one.Add(Event{Kind: Called, Op: op, Name: "x\x00y"})
 	one.Add(Event{Kind: Granted, Op: op, Token: 7})
@@ -244,18 +239,15 @@ func TestRecordAndRead(t *testing.T) {
 	one.Add(Event{Kind: Called, Op: other, Name: "z"})
 	one.Add(Event{Kind: Granted, Op: other, Token: 1})
 	two.Add(Event{Kind: Called, Op: two.NewOp(), Name: "z"})
+	dead := two.NewOp()
+	two.Add(Event{Kind: Called, Op: dead, Name: "w"})
+	two.Add(Event{Kind: Granted, Op: dead, Token: 1})
 	two.Add(Event{Kind: Died, Proc: "two"})
-	for _, r := range []*Recorder{one, two} {
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	must(t, one.Close(), two.Close())
 	h, err := Read(filepath.Join(dir, "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(h.Holdings) != 2 || len(h.Failed) != 1 || len(h.Faults) != 1 {
-		t.Fatalf("read %d holdings, %d failures, %d faults", len(h.Holdings), len(h.Failed), len(h.Faults))
+	must(t, err)
+	if len(h.Holdings) != 3 || h.Failed != 1 || len(h.Faults) != 1 {
+		t.Fatalf("read %d holdings, %d failures, %d faults", len(h.Holdings), h.Failed, len(h.Faults))
 	}
 	x, z := h.Holdings[0], h.Holdings[1]
 	if x.Name != "x\x00y" || x.Token != 7 || !(x.Call < x.Grant && x.Grant < x.Alive && x.Alive < x.Lost) {
@@ -264,8 +256,8 @@ func TestRecordAndRead(t *testing.T) {
 	if z.Proven() != h.End {
 		t.Errorf("a holding that has no end is proven until %d, want the end of the run, %d", z.Proven(), h.End)
 	}
-	if f := h.Failed[0]; f.Proc != "two" || f.End != 0 || f.Died == 0 {
-		t.Errorf("read %+v", f)
+	if w := h.Holdings[2]; w.Proc != "two" || w.Died == 0 || w.Proven() != w.Grant {
+		t.Errorf("read %+v", w)
 	}
 }
 
