@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
+
+var must = locktest.Must
 
 func TestMain(m *testing.M) {
 	Register("echo", func(ctx context.Context, args []byte, parent Parent) error {
@@ -32,9 +36,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, role string, args any) *Process {
 	t.Helper()
 	p, err := Start(role, args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -51,25 +53,16 @@ func hear(t *testing.T, p *Process, want string) {
 func TestConversation(t *testing.T) {
 	p := start(t, "echo", "hello")
 	hear(t, p, "hello")
-	if err := p.Say("more"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Say("more"))
 	hear(t, p, "more")
 
-	if err := p.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Say("while stopped"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Pause(), p.Say("while stopped"))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if line, err := p.Hear(ctx); err == nil {
 		t.Errorf("a stopped process said %q", line)
 	}
-	if err := p.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Resume())
 	hear(t, p, "while stopped")
 
 	p.Kill()

@@ -14,13 +14,9 @@ func TestCommandLine(t *testing.T) {
 	t.Setenv("LOCKER_REDIS", "other:1")
 	t.Setenv("LOCKER_ZOOKEEPER", "c:3")
 	o, err := parse([]string{"-full", "-backends", "redis,etcd", "--experiments=alone,shop", "-redis", "a:1,b:2", "-repeat", "3"}, &bytes.Buffer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, _, err := o.plan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p.Depth != experiment.Full || p.Repeat != 3 || len(p.Experiments) != 2 || p.Experiments[1].Name != "shop" {
 		t.Errorf("%+v", p)
 	}
@@ -37,13 +33,9 @@ func TestCommandLine(t *testing.T) {
 
 func TestShortFormSaysWhatItLeavesOut(t *testing.T) {
 	o, err := parse(nil, &bytes.Buffer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, leftOut, err := o.plan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p.Depth != experiment.Short || len(p.Experiments) == 0 {
 		t.Errorf("%v, %d experiments", p.Depth, len(p.Experiments))
 	}

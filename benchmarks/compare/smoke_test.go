@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,8 +18,11 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/catalog"
 	"github.com/seed80cd6120/locker/benchmarks/child"
 	"github.com/seed80cd6120/locker/benchmarks/experiment"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
+
+var must = locktest.Must
 
 // asCommand has the test binary be the command.
 const asCommand = "LOCKER_COMPARE_TEST_COMMAND"
@@ -47,70 +51,111 @@ func compare(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), errs.String(), err
 }
 
+// smoke runs the smallest comparison with args; returns what it printed, the folder of its reports, and the medians of its figures.
+func smoke(t *testing.T, args ...string) (out, dir string, got map[string]float64) {
+	t.Helper()
+	dir = t.TempDir()
+	out, errs, err := compare(t, append([]string{"-smoke", "-repeat", "1", "-out", dir}, args...)...)
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, errs)
+	}
+	if strings.Contains(out, "failed:") {
+		t.Errorf("something failed:\n%s", out)
+	}
+	return out, dir, figures(t, filepath.Join(dir, "report.json"))
+}
+
+// says complains if something wanted was not printed.
+func says(t *testing.T, out string, wanted ...string) {
+	t.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(out, want) {
+			t.Errorf("it did not print %q:\n%s", want, out)
+		}
+	}
+}
+
+// none and some are for expect.
+var (
+	none = [2]float64{0, 0}
+	some = [2]float64{math.SmallestNonzeroFloat64, math.Inf(1)}
+)
+
+// expect complains of figures that are missing, less than the first of what is wanted, or more than the second.
+func expect(t *testing.T, got map[string]float64, wanted map[string][2]float64) {
+	t.Helper()
+	for figure, want := range wanted {
+		if v, ok := got[figure]; !ok || v < want[0] || v > want[1] {
+			t.Errorf("%s is %v (%v), want %v", figure, v, ok, want)
+		}
+	}
+}
+
 // The smallest comparison on a real server, with processes that are killed and paused.
 func TestSmoke(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	dir := t.TempDir()
-	out, errs, err := compare(t, "-smoke", "-repeat", "1", "-backends", "redis", "-rivals", "redislock", "-out", dir)
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, errs)
-	}
+	out, dir, got := smoke(t, "-backends", "redis", "-rivals", "redislock")
 	again, _, err := compare(t, "-from", filepath.Join(dir, "report.json"), "-out", "none")
 	if err != nil || !strings.HasPrefix(out, again) {
 		t.Errorf("made again from its file, %v, the report is\n%s\nand was\n%s", err, again, out)
 	}
 	fillsPage(t, dir)
-	for _, want := range []string{"Alone", "16 clients", "killed, TTL 2s", "redislock", "Which one?", "at least 0.85 of redislock's rate"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("it did not print %q:\n%s", want, out)
-		}
-	}
-	if strings.Contains(out, "failed:") {
-		t.Errorf("something failed:\n%s", out)
-	}
+	says(t, out, "Alone", "16 clients", "killed, TTL 2s", "redislock", "Which one?", "at least 0.85 of redislock's rate")
 	for _, name := range []string{"report.md", "report.html", "report.json", "plots/rates.svg"} {
 		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	check(t, filepath.Join(dir, "report.json"))
+	const failover = "failover|Redis master dies before its replica saw the lock|"
+	expect(t, got, map[string][2]float64{
+		// Two for each of fifty pairs, and some more if connections had to be opened, or a lock renewed.
+		"alone||redis|requests":                                              {2, 2.3},
+		"alone||redislock|requests":                                          {2, 2.3},
+		"contended|16 clients|redis|two inside":                              none,
+		"permits|1 of 10 permits|redis|too many":                             none,
+		"permits|1 of 10 permits|redis|stuck":                                none,
+		"hand-over|3 processes of 16 goroutines|redis|two inside":            none,
+		"shop|no faults|redis|oversold":                                      none,
+		"shop|no faults|redislock|oversold":                                  none,
+		failover + "redis|two hold":                                          {100, 100},
+		failover + "redis|told apart":                                        {100, 100},
+		failover + "redislock|told apart":                                    none,
+		"shop|a holder paused beyond its TTL, tokens checked|redis|oversold": none,
+		"shop|a holder paused beyond its TTL|redis|told":                     {100, 100},
+		"waiting|20 clients|redis|stuck":                                     none,
+		"scale|100 names held at once|redis|lost":                            none,
+		// That of the holder who was paused; on a machine that is late others may write too late.
+		"shop|a holder paused beyond its TTL, tokens checked|redis|refused": {1, 9},
+		"shop|no faults|no-lock|oversold":                                   some,
+		"shop|a holder paused beyond its TTL|redislock|oversold":            some,
+		"alone||redis|rate":                                     some,
+		"readers|64 readers of one name|redis|rate":             some,
+		"readers|a writer among 64 readers|redis|in hand-overs": some,
+		"death|killed, TTL 2s|redis|next holder":                some,
+	})
 }
 
 // Locks in databases are compared with each other.
 func TestDatabases(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	out, errs, err := compare(t, "-smoke", "-repeat", "1", "-backends", "postgres,mysql", "-experiments", "alone,death", "-out", "none")
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, errs)
-	}
-	for _, want := range []string{"PostgreSQL 1", "postgres-durable", "pglock", "floor-postgres-1", "MariaDB 10", "killed, TTL 2s"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("it did not print %q:\n%s", want, out)
-		}
-	}
-	if strings.Contains(out, "failed:") {
-		t.Errorf("something failed:\n%s", out)
-	}
+	out, _, _ := smoke(t, "-backends", "postgres,mysql", "-experiments", "alone,death")
+	says(t, out, "PostgreSQL 1", "postgres-durable", "pglock", "floor-postgres-1", "MariaDB 10", "killed, TTL 2s")
 }
 
 // fillsPage has the figures of a run put between the marks of a page, twice.
 func fillsPage(t *testing.T, dir string) {
 	t.Helper()
 	file := filepath.Join(dir, "comparison.md")
-	if err := os.WriteFile(file, []byte("before\n"+markBegin+"\nold\n"+markEnd+"\nafter\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("before\n"+markBegin+"\nold\n"+markEnd+"\nafter\n"), 0o644))
 	var was string
 	for range 2 {
 		if out, errs, err := compare(t, "-from", filepath.Join(dir, "report.json"), "-out", "none", "-page", file); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, out, errs)
 		}
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		is := string(b)
 		if !strings.HasPrefix(is, "before\n"+markBegin) || !strings.HasSuffix(is, markEnd+"\nafter\n") || strings.Contains(is, "old") ||
 			!strings.Contains(is, "**redis**") || !strings.Contains(is, "(rates.svg)") || was != "" && is != was {
@@ -121,9 +166,7 @@ func fillsPage(t *testing.T, dir string) {
 	if st, err := os.Stat(filepath.Join(dir, "rates.svg")); err != nil || st.Size() == 0 {
 		t.Errorf("the plot: %v", err)
 	}
-	if err := os.WriteFile(file, []byte("no marks"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("no marks"), 0o644))
 	if _, errs, err := compare(t, "-from", filepath.Join(dir, "report.json"), "-out", "none", "-page", file); err == nil || !strings.Contains(errs, "no marks") {
 		t.Errorf("without marks: %v, %s", err, errs)
 	}
@@ -133,63 +176,37 @@ func fillsPage(t *testing.T, dir string) {
 func TestSmokeOfExperimentsOnDemand(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	dir := t.TempDir()
-	out, errs, err := compare(t, "-smoke", "-repeat", "1", "-backends", "zookeeper-1", "-rivals", "none",
-		"-experiments", "delay,read-write,processes,many-held", "-out", dir)
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, errs)
-	}
-	if strings.Contains(out, "failed:") {
-		t.Errorf("something failed:\n%s", out)
-	}
-	got := figures(t, filepath.Join(dir, "report.json"))
-	for _, figure := range []string{
-		"delay|alone, 5 ms|zookeeper-1|two inside", "delay|16 clients, 5 ms|zookeeper-1|two inside",
-		"read-write|50 % writes|zookeeper-1|wrong together",
-		"read-write|50 % writes|naive.rw-parent|wrong together", "read-write|50 % writes|naive.rw-last-writer|wrong together",
-		"processes|2 × 4, hand-over|zookeeper-1|two inside", "many-held|100 names held at once|zookeeper-1|lost",
-	} {
-		if v, ok := got[figure]; !ok || v != 0 {
-			t.Errorf("%s is %v (%v), want 0", figure, v, ok)
-		}
-	}
-	if trips := got["delay|alone, 5 ms|zookeeper-1|round trips"]; trips < 2 {
-		t.Errorf("a lock and its release took %v round trips of 5 ms, want 2 at least", trips)
-	}
+	_, _, got := smoke(t, "-backends", "zookeeper-1", "-rivals", "none", "-experiments", "delay,read-write,processes,many-held")
+	expect(t, got, map[string][2]float64{
+		"delay|alone, 5 ms|zookeeper-1|two inside":                   none,
+		"delay|16 clients, 5 ms|zookeeper-1|two inside":              none,
+		"delay|alone, 5 ms|zookeeper-1|round trips":                  {2, math.Inf(1)}, // for a lock and its release
+		"read-write|50 % writes|zookeeper-1|wrong together":          none,
+		"read-write|50 % writes|naive.rw-parent|wrong together":      none,
+		"read-write|50 % writes|naive.rw-last-writer|wrong together": none,
+		"processes|2 × 4, hand-over|zookeeper-1|two inside":          none,
+		"many-held|100 names held at once|zookeeper-1|lost":          none,
+	})
 }
 
 // What is counted in another way on each kind of server.
 func TestSmokeOfOtherServers(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	dir := t.TempDir()
-	out, errs, err := compare(t, "-smoke", "-repeat", "1", "-backends", "zookeeper-1,etcd-1", "-rivals", "none",
-		"-experiments", "alone,waiting,herd,fairness,scale,readers", "-out", dir)
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, errs)
-	}
-	if strings.Contains(out, "failed:") {
-		t.Errorf("something failed:\n%s", out)
-	}
-	got := figures(t, filepath.Join(dir, "report.json"))
+	_, _, got := smoke(t, "-backends", "zookeeper-1,etcd-1", "-rivals", "none", "-experiments", "alone,waiting,herd,fairness,scale,readers")
 	for _, who := range []string{"zookeeper-1", "etcd-1"} {
 		// From and to: on a busy machine those who come 100 ms apart may change places, and readers may ask and hold again and again
 		// before a writer's request, which was made first, comes to the server.
-		for figure, want := range map[string][2]float64{
-			"alone||%s|requests":                             {2, 2.3}, // a third request for each pair makes it 3
-			"waiting|20 clients|%s|stuck":                    {0, 0},
-			"waiting|20 clients|%s|drain":                    {1, 20},
-			"herd|20 waiters|%s|requests":                    {1, 10},
-			"fairness|24 clients|%s|out of order":            {0, 30}, // by chance it is 50
-			"readers|a writer among 64 readers|%s|overtaken": {0, 640},
-			"scale|100 names held at once|%s|lost":           {0, 0},
-			"scale|100 names held at once|%s|goroutines":     {0, .3},
-		} {
-			figure = strings.Replace(figure, "%s", who, 1)
-			if v, ok := got[figure]; !ok || v < want[0] || v > want[1] {
-				t.Errorf("%s is %v (%v), want %v", figure, v, ok, want)
-			}
-		}
+		expect(t, got, map[string][2]float64{
+			"alone||" + who + "|requests":                             {2, 2.3}, // a third request for each pair makes it 3
+			"waiting|20 clients|" + who + "|stuck":                    none,
+			"waiting|20 clients|" + who + "|drain":                    {1, 20},
+			"herd|20 waiters|" + who + "|requests":                    {1, 10},
+			"fairness|24 clients|" + who + "|out of order":            {0, 30}, // by chance it is 50
+			"readers|a writer among 64 readers|" + who + "|overtaken": {0, 640},
+			"scale|100 names held at once|" + who + "|lost":           none,
+			"scale|100 names held at once|" + who + "|goroutines":     {0, .3},
+		})
 	}
 }
 
@@ -197,18 +214,14 @@ func TestSmokeOfOtherServers(t *testing.T) {
 func figures(t *testing.T, file string) map[string]float64 {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var d struct {
 		Figures []struct {
 			Experiment, Case, Contender, Metric string
 			Median                              any
 		}
 	}
-	if err := json.Unmarshal(b, &d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &d))
 	got := map[string]float64{}
 	for _, f := range d.Figures {
 		if v, ok := f.Median.(float64); ok {
@@ -218,74 +231,21 @@ func figures(t *testing.T, file string) map[string]float64 {
 	return got
 }
 
-// check looks for what must be true on any machine.
-func check(t *testing.T, file string) {
-	t.Helper()
-	got := figures(t, file)
-	for _, who := range []string{"redis", "redislock"} {
-		// Two for each of fifty pairs, and some more if connections had to be opened, or a lock renewed.
-		if n := got["alone||"+who+"|requests"]; n < 2 || n > 2.3 {
-			t.Errorf("%s takes %v requests for a pair, want 2", who, n)
-		}
-	}
-	for figure, want := range map[string]float64{
-		"contended|16 clients|redis|two inside":                              0,
-		"permits|1 of 10 permits|redis|too many":                             0,
-		"permits|1 of 10 permits|redis|stuck":                                0,
-		"hand-over|3 processes of 16 goroutines|redis|two inside":            0,
-		"shop|no faults|redis|oversold":                                      0,
-		"shop|no faults|redislock|oversold":                                  0,
-		"failover|" + redisFailover + "|redis|two hold":                      100,
-		"failover|" + redisFailover + "|redis|told apart":                    100,
-		"failover|" + redisFailover + "|redislock|told apart":                0,
-		"shop|a holder paused beyond its TTL, tokens checked|redis|oversold": 0,
-		"shop|a holder paused beyond its TTL|redis|told":                     100,
-		"waiting|20 clients|redis|stuck":                                     0,
-		"scale|100 names held at once|redis|lost":                            0,
-	} {
-		if v, ok := got[figure]; !ok || v != want {
-			t.Errorf("%s is %v, want %v", figure, v, want)
-		}
-	}
-	// On a machine that is late others than the holder who was paused may write too late.
-	if n := got["shop|a holder paused beyond its TTL, tokens checked|redis|refused"]; n < 1 || n > 9 {
-		t.Errorf("%v writes were refused, want that of the holder who was paused", n)
-	}
-	for _, figure := range []string{"shop|no faults|no-lock|oversold", "shop|a holder paused beyond its TTL|redislock|oversold", "alone||redis|rate", "readers|64 readers of one name|redis|rate", "readers|a writer among 64 readers|redis|in hand-overs", "death|killed, TTL 2s|redis|next holder"} {
-		if got[figure] <= 0 {
-			t.Errorf("%s is %v, want more than 0", figure, got[figure])
-		}
-	}
-}
-
-const redisFailover = "Redis master dies before its replica saw the lock"
-
 // Without the programs it measures what it can, and says what is missing and how to get it.
 func TestWithoutServers(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("LOCKER_REDIS", "")
-	dir := t.TempDir()
-	out, errs, err := compare(t, "-smoke", "-repeat", "1", "-backends", "memory,file,redis", "-rivals", "none", "-experiments", "alone,contended,death", "-out", dir)
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, errs)
-	}
-	if !strings.Contains(out, "redis-1 could not be started") || !strings.Contains(out, "make setup") {
-		t.Errorf("it does not say what is missing:\n%s", out)
-	}
-	got := figures(t, filepath.Join(dir, "report.json"))
-	for _, figure := range []string{
-		"alone||memory|rate", "contended|16 clients|memory|acquire p99", "alone||file|rate", "contended|16 clients|file|acquire p99",
-		"death|killed, TTL 2s|file|next holder",
-	} {
-		if got[figure] <= 0 {
-			t.Errorf("%s is %v, want more than 0", figure, got[figure])
-		}
-	}
-	for _, who := range []string{"memory", "file"} {
-		if got["contended|16 clients|"+who+"|two inside"] != 0 {
-			t.Errorf("%s let two in:\n%s", who, out)
-		}
-	}
+	out, _, got := smoke(t, "-backends", "memory,file,redis", "-rivals", "none", "-experiments", "alone,contended,death")
+	says(t, out, "redis-1 could not be started", "make setup")
+	expect(t, got, map[string][2]float64{
+		"alone||memory|rate":                      some,
+		"contended|16 clients|memory|acquire p99": some,
+		"contended|16 clients|memory|two inside":  none,
+		"alone||file|rate":                        some,
+		"contended|16 clients|file|acquire p99":   some,
+		"contended|16 clients|file|two inside":    none,
+		"death|killed, TTL 2s|file|next holder":   some,
+	})
 }
 
 // Whoever has seen enough gets a report of what has been measured, and no server is left.
@@ -299,17 +259,11 @@ func TestInterrupt(t *testing.T) {
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	said, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	for s := bufio.NewScanner(said); s.Scan() && !strings.Contains(s.Text(), "Death"); { // then, some has been measured
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(os.Interrupt))
 	_, _ = io.Copy(io.Discard, said)
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {

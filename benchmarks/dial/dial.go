@@ -15,6 +15,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/seed80cd6120/locker/internal/servers/zkdial"
 )
 
 // Redis makes a go-redis client with its defaults, but for the maintenance
@@ -62,30 +64,12 @@ func MariaDB(addr string, connections int) (*sql.DB, error) {
 
 // ZooKeeper connects with go-zookeeper's own defaults and waits for the session.
 func ZooKeeper(ctx context.Context, addrs []string, session time.Duration) (*zk.Conn, error) {
-	conn, events, err := zk.Connect(addrs, session, zk.WithLogger(silent{}))
-	if err != nil {
-		return nil, fmt.Errorf("connect to ZooKeeper: %w", err)
-	}
-	for {
-		select {
-		case ev := <-events:
-			if ev.State == zk.StateHasSession {
-				return conn, nil
-			}
-		case <-ctx.Done():
-			conn.Close()
-			return nil, fmt.Errorf("connect to ZooKeeper: %w", ctx.Err())
-		}
-	}
+	return zkdial.Dial(ctx, addrs, session)
 }
 
 // Clients that complain of servers which an experiment has killed would only get
 // between the lines of the report.
 func init() { redis.SetLogger(silentRedis{}) }
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 type silentRedis struct{}
 

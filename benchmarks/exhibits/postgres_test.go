@@ -11,8 +11,11 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/dial"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
+
+var must = locktest.Must
 
 // recipes are the exhibits on PostgreSQL, and what is expected of each.
 var recipes = []struct {
@@ -31,9 +34,7 @@ var recipes = []struct {
 func using(t *testing.T, server *servers.Postgres, take postgresRecipe) contender.Client {
 	t.Helper()
 	c, err := postgresExhibit("", "", take).Open(t.Context(), contender.Config{Addrs: []string{server.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -42,9 +43,7 @@ func using(t *testing.T, server *servers.Postgres, take postgresRecipe) contende
 func terminate(t *testing.T, admin *pgxpool.Pool) {
 	t.Helper()
 	_, err := admin.Exec(t.Context(), "select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // When the connection of a holder is cut, or the holder dies, which is the same to the server, either another
@@ -52,17 +51,13 @@ func terminate(t *testing.T, admin *pgxpool.Pool) {
 func TestPostgresRecipesAfterACut(t *testing.T) {
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	admin, err := dial.Postgres(t.Context(), server.Addr(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(admin.Close)
 	for _, r := range recipes {
 		t.Run(r.name, func(t *testing.T) {
 			a := using(t, server, r.take)
 			held, err := a.Acquire(t.Context(), "x")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if held.Token() != 0 {
 				t.Error("there is a token after all")
 			}
@@ -110,9 +105,7 @@ func TestPostgresRecipesWithManyWaiters(t *testing.T) {
 			})
 			a := using(t, server, r.take)
 			held, err := a.Acquire(t.Context(), "x")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b := using(t, server, r.take)
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
@@ -129,9 +122,7 @@ func TestPostgresRecipesWithManyWaiters(t *testing.T) {
 			full := false
 			for end := time.Now().Add(30 * time.Second); !full && time.Now().Before(end); {
 				application, err := dial.Postgres(t.Context(), server.Addr(), 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				full = application.Ping(t.Context()) != nil
 				application.Close()
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,11 +86,7 @@ func (c *Cell) OpenCase(ctx context.Context) ([]contender.Client, error) {
 		return c.OpenN(ctx, max(1, c.Case.N))
 	}
 	one, err := c.Open(ctx)
-	all := make([]contender.Client, c.Case.N)
-	for i := range all {
-		all[i] = one
-	}
-	return all, err
+	return slices.Repeat([]contender.Client{one}, c.Case.N), err
 }
 
 // as returns clients that take names as k says.

@@ -14,7 +14,10 @@ import (
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/measure"
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
+
+var must = locktest.Must
 
 // fake is a lock of this process, with a defect if wanted.
 type fake struct {
@@ -62,11 +65,16 @@ func crowdOf(f *fake, n int) []contender.Client {
 	return slices.Repeat([]contender.Client{f.client()}, n)
 }
 
+// competes has clients compete for a name; returns what came of it.
+func competes(t *testing.T, clients []contender.Client, k contest) *tally {
+	t.Helper()
+	r, err := compete(t.Context(), clients, "x", k)
+	must(t, err)
+	return r
+}
+
 func TestCompeteCountsWhatItSees(t *testing.T) {
-	r, err := compete(t.Context(), crowdOf(newFake(), 4), "x", contest{window: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := competes(t, crowdOf(newFake(), 4), contest{window: 100 * time.Millisecond})
 	sum := measure.Sum(r.counts)
 	if sum == 0 || r.all < sum || r.acquire.Count() != r.all {
 		t.Errorf("%d in the window, %d in all, %d latencies", sum, r.all, r.acquire.Count())
@@ -82,10 +90,7 @@ func TestCompeteLeavesOutTheBeginning(t *testing.T) {
 	f := newFake()
 	<-f.free
 	time.AfterFunc(connecting, func() { f.free <- struct{}{} })
-	r, err := compete(t.Context(), crowdOf(f, 4), "x", contest{warm: 3 * connecting, window: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := competes(t, crowdOf(f, 4), contest{warm: 3 * connecting, window: 100 * time.Millisecond})
 	sum := measure.Sum(r.counts)
 	if sum == 0 || r.all <= sum || r.acquire.Count() >= r.all {
 		t.Errorf("%d in the window, %d in all, %d latencies", sum, r.all, r.acquire.Count())
@@ -99,11 +104,7 @@ func TestCompeteSeesTwoInside(t *testing.T) {
 	f := newFake()
 	f.broken = true
 	for range 100 { // until two goroutines happen to be inside
-		r, err := compete(t.Context(), crowdOf(f, 8), "x", contest{window: 50 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.overlaps > 0 {
+		if competes(t, crowdOf(f, 8), contest{window: 50 * time.Millisecond}).overlaps > 0 {
 			return
 		}
 	}
@@ -119,11 +120,8 @@ func TestCompeteWithSeveralAtOnce(t *testing.T) {
 	}
 	k := contest{warm: 50 * time.Millisecond, window: 400 * time.Millisecond, atOnce: 3, hold: 5 * time.Millisecond}
 	var r *tally
-	var err error
 	for range 10 { // what they hold for longer than the window counts in full
-		if r, err = compete(t.Context(), crowdOf(f, 8), "x", k); err != nil {
-			t.Fatal(err)
-		}
+		r = competes(t, crowdOf(f, 8), k)
 		if r.overlaps != 0 {
 			t.Fatalf("%d overlaps", r.overlaps)
 		}
@@ -135,8 +133,8 @@ func TestCompeteWithSeveralAtOnce(t *testing.T) {
 		t.Errorf("%.2f held of 3", r.held)
 	}
 	k.atOnce = 2
-	if r, err = compete(t.Context(), crowdOf(f, 8), "x", k); err != nil || r.overlaps == 0 {
-		t.Errorf("three where two may hold: %+v, %v", r, err)
+	if r = competes(t, crowdOf(f, 8), k); r.overlaps == 0 {
+		t.Errorf("three where two may hold: %+v", r)
 	}
 }
 
@@ -149,17 +147,28 @@ func TestCompeteSeesTheStuck(t *testing.T) {
 		once.Do(func() { close(f.forget) }) // the first has it
 		return held, err
 	}
-	r, err := compete(t.Context(), slices.Repeat([]contender.Client{client}, 4), "x", contest{window: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.stuck == 0 {
+	if competes(t, slices.Repeat([]contender.Client{client}, 4), contest{window: 100 * time.Millisecond}).stuck == 0 {
 		t.Error("nobody is stuck although the lock forgot its waiters")
 	}
 }
 
-// The contenders take turns, one that fails does not stop the others, and the
-// progress reaches its end.
+// trial runs e, in one case unless it has others, as p says, with a and b in this process unless p has others; returns the outcome.
+func trial(t *testing.T, e Experiment, p Plan) *Outcome {
+	t.Helper()
+	if e.Cases == nil {
+		e.Cases = func(Depth) []Case { return []Case{{}} }
+	}
+	e.Fits = func(Depth, contender.Contender, Case) bool { return true }
+	p.Experiments = []Experiment{e}
+	if p.Contenders == nil {
+		p.Contenders = []contender.Contender{{Name: "a", Setup: contender.InProcess}, {Name: "b", Setup: contender.InProcess}}
+	}
+	o, err := p.Run(t.Context())
+	must(t, err)
+	return o
+}
+
+// The contenders take turns, one that fails does not stop the others, and the progress counts all that is done before.
 func TestRunTakesTurns(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
@@ -168,7 +177,6 @@ func TestRunTakesTurns(t *testing.T) {
 		Title:  "Turns",
 		Cases:  func(Depth) []Case { return []Case{{Name: "one"}, {Name: "two"}} },
 		Repeat: func(Depth) int { return 2 },
-		Fits:   func(Depth, contender.Contender, Case) bool { return true },
 		Do: func(_ context.Context, c *Cell) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -180,19 +188,8 @@ func TestRunTakesTurns(t *testing.T) {
 			return nil
 		},
 	}
-	someone := func(name string) contender.Contender {
-		return contender.Contender{Name: name, Setup: contender.Setup{Service: contender.Memory}}
-	}
 	var last float64
-	p := Plan{
-		Experiments: []Experiment{e},
-		Contenders:  []contender.Contender{someone("a"), someone("b")},
-		Progress:    func(_ string, done float64) { last = max(last, done) },
-	}
-	o, err := p.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := trial(t, e, Plan{Progress: func(_ string, done float64) { last = max(last, done) }})
 	if got, want := strings.Join(order, " "), "onea oneb oneb onea twoa twoa"; got != want {
 		t.Errorf("order %s, want %s", got, want)
 	}
@@ -203,7 +200,7 @@ func TestRunTakesTurns(t *testing.T) {
 	if len(f) != 1 || f[0].Reason != "b cannot do two" || f[0].Case != "two" {
 		t.Errorf("failures %v", f)
 	}
-	if last < .7 {
+	if last != 7./8 { // when the last of eight began
 		t.Errorf("progress ended at %v", last)
 	}
 }
@@ -212,9 +209,7 @@ func TestRunTakesTurns(t *testing.T) {
 func TestRunGivesUp(t *testing.T) {
 	e := Experiment{
 		Name:   "hang",
-		Cases:  func(Depth) []Case { return []Case{{}} },
 		Repeat: func(Depth) int { return 5 },
-		Fits:   func(Depth, contender.Contender, Case) bool { return true },
 		Do: func(ctx context.Context, c *Cell) error {
 			if c.Contender.Name == "a" {
 				<-ctx.Done()
@@ -224,12 +219,7 @@ func TestRunGivesUp(t *testing.T) {
 			return nil
 		},
 	}
-	memory := contender.Setup{Service: contender.Memory}
-	p := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{{Name: "a", Setup: memory}, {Name: "b", Setup: memory}}, Patience: 20 * time.Millisecond}
-	o, err := p.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := trial(t, e, Plan{Patience: 20 * time.Millisecond})
 	if f := o.Results.Failures(); len(f) != 1 || f[0].Contender != "a" || !strings.HasPrefix(f[0].Reason, "given up after 20ms") {
 		t.Errorf("failures %v", f)
 	}
@@ -243,7 +233,6 @@ func TestWriterAmongReadersOfSlowServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := readers()
 		e.Cases = func(Depth) []Case { return []Case{{Name: oneWriter, N: 64, How: oneWriter}} }
-		e.Fits = func(Depth, contender.Contender, Case) bool { return true }
 		e.Do = func(ctx context.Context, c *Cell) error {
 			c.Rep = 1 // which counts no requests
 			return readers().Do(ctx, c)
@@ -257,11 +246,10 @@ func TestWriterAmongReadersOfSlowServer(t *testing.T) {
 			return contender.Plain(func(context.Context) error { return nil }), nil
 		}
 		slow := contender.Client{Acquire: exclusive, AcquireKind: shared, Close: contender.Closing(func() {})}
-		a := contender.Contender{Name: "a", Setup: contender.Setup{Service: contender.Memory}}
+		a := contender.Contender{Name: "a", Setup: contender.InProcess}
 		a.Open = func(context.Context, contender.Config) (contender.Client, error) { return slow, nil }
-		o, err := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{a}, Patience: 15 * time.Second}.Run(t.Context())
-		if err != nil || len(o.Results.Failures()) > 0 {
-			t.Errorf("%v, %v", err, o.Results.Failures())
+		if o := trial(t, e, Plan{Contenders: []contender.Contender{a}, Patience: 15 * time.Second}); len(o.Results.Failures()) > 0 {
+			t.Error(o.Results.Failures())
 		}
 	})
 }
@@ -270,17 +258,12 @@ func TestWriterAmongReadersOfSlowServer(t *testing.T) {
 func TestRunMost(t *testing.T) {
 	e := Experiment{
 		Name:   "most",
-		Cases:  func(Depth) []Case { return []Case{{}} },
 		Repeat: func(Depth) int { return 8 },
-		Fits:   func(Depth, contender.Contender, Case) bool { return true },
 		Own:    true,
 		Do:     func(_ context.Context, c *Cell) error { c.Put("figure", 1); return nil },
 	}
 	slow := contender.Contender{Name: "a", Role: contender.Rival, Setup: contender.Redis1.But(contender.BlackHole)}
-	o, err := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{slow, {Name: "b", Setup: contender.InProcess}}}.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := trial(t, e, Plan{Contenders: []contender.Contender{slow, {Name: "b", Setup: contender.InProcess}}})
 	for name, want := range map[string]int{"a": 6, "b": 8} {
 		if got := o.Results.Values(measure.Key{Experiment: "most", Contender: name, Metric: "figure"}); len(got) != want {
 			t.Errorf("%s was measured %d times, want %d", name, len(got), want)
@@ -299,7 +282,6 @@ func TestRunTogether(t *testing.T) {
 		Name:     "together",
 		Cases:    func(Depth) []Case { return []Case{{Name: "one"}, {Name: "busy"}, {Name: "two"}} },
 		Repeat:   func(Depth) int { return 2 },
-		Fits:     func(Depth, contender.Contender, Case) bool { return true },
 		Together: func(_ Depth, k Case) bool { return k.Name != "busy" },
 		Do: func(ctx context.Context, c *Cell) error {
 			if c.Case.Name == "busy" {
@@ -327,11 +309,8 @@ func TestRunTogether(t *testing.T) {
 			}
 		},
 	}
-	memory := contender.Setup{Service: contender.Memory}
-	p := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{{Name: "a", Setup: memory}, {Name: "b", Setup: memory}}, Patience: 5 * time.Second}
-	o, err := p.Run(t.Context())
-	if err != nil || len(o.Results.Failures()) > 0 {
-		t.Errorf("%v, %v", err, o.Results.Failures())
+	if o := trial(t, e, Plan{Patience: 5 * time.Second}); len(o.Results.Failures()) > 0 {
+		t.Error(o.Results.Failures())
 	}
 }
 
@@ -342,18 +321,13 @@ func TestCasesTakeTurns(t *testing.T) {
 		Name:   "turns",
 		Cases:  func(Depth) []Case { return []Case{{Name: "few", Times: 1}, {Name: "one"}, {Name: "two"}} },
 		Repeat: func(Depth) int { return 2 },
-		Fits:   func(Depth, contender.Contender, Case) bool { return true },
 		InTurn: true,
 		Do: func(_ context.Context, c *Cell) error {
 			order = append(order, c.Case.Name+" "+c.Contender.Name)
 			return nil
 		},
 	}
-	memory := contender.Setup{Service: contender.Memory}
-	p := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{{Name: "a", Setup: memory}, {Name: "b", Setup: memory}}}
-	if _, err := p.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	trial(t, e, Plan{})
 	want := []string{"few a", "few b", "one a", "one b", "two a", "two b", "one b", "one a", "two b", "two a"}
 	if !slices.Equal(order, want) {
 		t.Errorf("measured in the order %q, want %q", order, want)
@@ -367,7 +341,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		cancel()
 		return ctx.Err()
 	}
-	someone := contender.Contender{Name: "a", Setup: contender.Setup{Service: contender.Memory}}
+	someone := contender.Contender{Name: "a", Setup: contender.InProcess}
 	o, err := Plan{Experiments: []Experiment{e}, Contenders: []contender.Contender{someone}}.Run(ctx)
 	if !errors.Is(err, context.Canceled) || o == nil || len(o.Results.Failures()) != 0 {
 		t.Errorf("%v, %+v", err, o)
@@ -377,37 +351,28 @@ func TestRunEndsWithItsContext(t *testing.T) {
 func TestQueue(t *testing.T) {
 	f := newFake()
 	held, err := f.acquire(t.Context(), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := t.Context()
 	q := newQueue(ctx, 2)
 	q.join(f.client(), "x", 0)
 	q.join(f.client(), "x", 1)
-	if err := held.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, held.Release(ctx))
 	first, err := q.soon(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	select {
 	case <-q.turns:
 		t.Fatal("the second got the lock while the first had it")
 	default:
 	}
 	q.hurry()
-	if err := first.release(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.release(ctx))
 	second, err := q.soon(ctx)
 	if err != nil || second.waiter == first.waiter {
 		t.Fatalf("%+v, %v", second, err)
 	}
 	// It released by itself.
-	if _, err := f.acquire(ctx, "x"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.acquire(ctx, "x")
+	must(t, err)
 	q.leave()
 }
 

@@ -145,8 +145,6 @@ func (s *staff) one(ctx context.Context, item int) (left bool, err error) {
 	if err := contender.Pause(ctx, time.Millisecond); err != nil {
 		return false, err
 	}
-	if err := s.write(ctx, item, stock-1, held.Token()); err != nil {
-		return false, err
-	}
-	return true, nil
+	err = s.write(ctx, item, stock-1, held.Token())
+	return err == nil, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/benchmarks/dial"
 	"github.com/seed80cd6120/locker/etcd"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 	"github.com/seed80cd6120/locker/internal/sidebyside"
 	"github.com/seed80cd6120/locker/redis"
@@ -32,6 +33,8 @@ const (
 	name    = "orders/42"
 	patient = sidebyside.Patient
 )
+
+var must = locktest.Must
 
 type program = sidebyside.Program
 
@@ -63,9 +66,7 @@ func onRedis(t *testing.T) (redislock.RedisClient, *redsync.Redsync, locker.Lock
 	client := dial.Redis(server.Addr())
 	t.Cleanup(func() { client.Close() })
 	l, err := redis.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	return client, redsync.New(goredis.NewPool(client)), l
 }
@@ -157,20 +158,14 @@ func TestRedislockOnTheSameKey(t *testing.T) {
 func TestEtcdMutex(t *testing.T) {
 	server := servers.NewEtcd(t, servers.EtcdOptions{})
 	client, err := dial.Etcd(t.Context(), []string{server.Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { client.Close() })
 	l, err := etcd.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	session := func() *concurrency.Session { // two programs have two
 		s, err := concurrency.NewSession(client, concurrency.WithTTL(10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
@@ -205,14 +200,10 @@ func etcdBoth(session *concurrency.Session, l locker.Locker) program {
 func TestZKLock(t *testing.T) {
 	server := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	conn, err := dial.ZooKeeper(t.Context(), []string{server.Addr()}, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(conn.Close)
 	l, err := zookeeper.Connect(t.Context(), []string{server.Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	both := func(ctx context.Context, work func(context.Context) error) error {
 		lock := zk.NewLock(conn, "/locks/"+url.PathEscape(name), zk.WorldACL(zk.PermAll))

@@ -14,7 +14,11 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 	"github.com/seed80cd6120/locker/benchmarks/experiment"
 	"github.com/seed80cd6120/locker/benchmarks/measure"
+	"github.com/seed80cd6120/locker/benchmarks/ours"
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
+
+var must = locktest.Must
 
 // sample is a run of which only the figures were made up.
 func sample() Input {
@@ -85,9 +89,7 @@ func TestEveryFormSaysTheSame(t *testing.T) {
 
 func TestHTMLNeedsNoNetwork(t *testing.T) {
 	var b bytes.Buffer
-	if err := HTML(&b, Build(sample())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, HTML(&b, Build(sample())))
 	page := b.String()
 	if strings.Count(page, "<svg") != 1 {
 		t.Error("there is no plot in the page")
@@ -108,9 +110,7 @@ func TestHTMLNeedsNoNetwork(t *testing.T) {
 
 func TestMarkdownTable(t *testing.T) {
 	var b bytes.Buffer
-	if err := Markdown(&b, Build(sample()), "plots"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Markdown(&b, Build(sample()), "plots"))
 	if !strings.Contains(b.String(), `a \| b`) {
 		t.Error("a bar in a cell is not escaped")
 	}
@@ -130,9 +130,7 @@ func TestMarkdownTable(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := JSON(&b, sample()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, JSON(&b, sample()))
 	var d struct {
 		Figures []struct {
 			Contender, Metric string
@@ -140,9 +138,7 @@ func TestJSON(t *testing.T) {
 		}
 		Asked []Answer
 	}
-	if err := json.Unmarshal(b.Bytes(), &d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b.Bytes(), &d))
 	if len(d.Figures) == 0 || d.Figures[0].Median != 8500. {
 		t.Errorf("%+v", d.Figures)
 	}
@@ -193,9 +189,7 @@ func TestReportFromJSON(t *testing.T) {
 	in.Outcome.Results.Add(of("alone", "", "redis", "requests"), math.NaN())
 	known := in.Plan.Contenders
 	var file bytes.Buffer
-	if err := JSON(&file, in); err != nil {
-		t.Fatal(err)
-	}
+	must(t, JSON(&file, in))
 	again, err := Read(&file, func(name string) (contender.Contender, error) {
 		i := slices.IndexFunc(known, func(c contender.Contender) bool { return c.Name == name })
 		if i < 0 {
@@ -203,27 +197,30 @@ func TestReportFromJSON(t *testing.T) {
 		}
 		return known[i], nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var was, is bytes.Buffer
-	if err := errors.Join(HTML(&was, Build(in)), HTML(&is, Build(again))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, HTML(&was, Build(in)), HTML(&is, Build(again)))
 	if was.String() != is.String() {
 		t.Errorf("was\n%s\nis\n%s", was.String(), is.String())
 	}
 }
 
 // Every figure that is asked, and every line of "Which one?", names an experiment, a case and
-// a metric that exist: a name that was changed on one side only would never be measured.
+// a metric that exist: a name that was changed on one side only would never be measured. When all of them have been
+// measured that can be, each line has something to say.
 func TestFiguresExist(t *testing.T) {
 	exists := map[measure.Key]bool{}
+	all := &measure.Results{}
 	for _, e := range experiment.All() {
 		for _, depth := range []experiment.Depth{experiment.Short, experiment.Full} {
 			for _, k := range e.Cases(depth) {
 				for _, m := range e.Metrics {
 					exists[of(e.Name, k.Name, "", m.Name)] = true
+					for _, c := range ours.All() {
+						if e.Fits(depth, c, k) {
+							all.Add(of(e.Name, k.Name, c.Name, m.Name), 1)
+						}
+					}
 				}
 			}
 		}
@@ -242,6 +239,27 @@ func TestFiguresExist(t *testing.T) {
 	for _, c := range shortColumns {
 		check(of(c.experiment, c.kase, "", c.metric))
 	}
+	for i, a := range advices {
+		if a(chooser{r: checked{all, check}, ours: ours.All()}) == nil {
+			t.Errorf("line %d of \"Which one?\" is left out though everything was measured", i+1)
+		}
+	}
+}
+
+// checked has check called with all that is looked up.
+type checked struct {
+	*measure.Results
+	check func(measure.Key)
+}
+
+func (c checked) Median(k measure.Key) float64 {
+	c.check(k)
+	return c.Results.Median(k)
+}
+
+func (c checked) Values(k measure.Key) []float64 {
+	c.check(k)
+	return c.Results.Values(k)
 }
 
 func TestNumber(t *testing.T) {
@@ -276,9 +294,7 @@ func TestPage(t *testing.T) {
 	in := sample()
 	var b bytes.Buffer
 	plots, err := Page(&b, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := plots[0]
 	if len(plots) != 1 || p.Name != "rates" || strings.Contains(b.String(), "cost") {
 		t.Errorf("nothing was measured over a network, yet: %s", b.String())
@@ -313,9 +329,7 @@ func TestCosts(t *testing.T) {
 	in.Outcome.Results.Add(of("delay", "alone, 1 ms", "redislock", "rate"), 320)
 	var b bytes.Buffer
 	plots, err := Page(&b, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{"| **redis** | 0.5 | 2.5 | 12.5 |  | 2 |  |", "| redislock |  | 3.12 |", "](cost.svg)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in %s", want, b.String())

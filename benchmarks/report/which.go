@@ -13,8 +13,14 @@ import (
 
 // chooser answers "Which one?" from the figures of this project's backends.
 type chooser struct {
-	r    *measure.Results
+	r    figures
 	ours []contender.Contender
+}
+
+// figures are those of a run.
+type figures interface {
+	Median(k measure.Key) float64
+	Values(k measure.Key) []float64
 }
 
 // ranked is a backend with its figure.

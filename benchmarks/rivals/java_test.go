@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -31,15 +32,11 @@ func TestJava(t *testing.T) {
 			defer cancel()
 			const n = 3
 			crowd, err := c.OpenCrowd(ctx, contender.Config{Addrs: []string{addrs[c.Setup.Service]}, TTL: 15 * time.Second}, n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			locktest.Must(t, err)
 			defer crowd.Close()
 			for _, name := range []string{"orders/1", "orders/2"} {
 				tally, err := crowd.Compete(ctx, name, 0, window)
-				if err != nil {
-					t.Fatal(err)
-				}
+				locktest.Must(t, err)
 				acquired := 0
 				for _, count := range tally.Counts {
 					acquired += int(count)

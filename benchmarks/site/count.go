@@ -1,15 +1,10 @@
 package site
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -29,15 +24,17 @@ import (
 //
 // MONITOR slows Redis down, so nothing should be timed in f.
 func (s *Site) Requests(ctx context.Context, f func() error) (int64, error) {
-	if s.Setup.Service == contender.Redis {
-		return s.redisRequests(ctx, f)
+	for _, r := range s.Redis {
+		defer r.StopCounting()
 	}
 	return growth(ctx, s.received, f)
 }
 
-// received is the sum over all servers since they started.
+// received is the sum over all servers; the difference of two calls counts.
 func (s *Site) received(ctx context.Context) (int64, error) {
 	switch {
+	case s.Redis != nil:
+		return servers.SumRequests(ctx, s.Redis)
 	case s.ZooKeeper != nil:
 		return servers.SumRequests(ctx, s.ZooKeeper.Members)
 	case s.Etcd != nil:
@@ -45,61 +42,9 @@ func (s *Site) received(ctx context.Context) (int64, error) {
 	case s.Postgres != nil:
 		return s.Postgres.Requests(ctx)
 	case s.MariaDB != nil:
-		return s.questions(ctx)
+		return s.MariaDB.Requests(ctx)
 	}
 	return 0, nil
-}
-
-// redisRequests counts by a MONITOR on each node. Nobody reads these while f runs: the servers keep what they show.
-func (s *Site) redisRequests(ctx context.Context, f func() error) (sum int64, err error) {
-	monitors := make([]*bufio.Scanner, len(s.Redis))
-	for i, r := range s.Redis {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.Addr())
-		if err != nil {
-			return 0, fmt.Errorf("count requests: %w", err)
-		}
-		defer conn.Close()
-		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
-		if _, err := io.WriteString(conn, "MONITOR\r\n"); err != nil {
-			return 0, fmt.Errorf("count requests: %w", err)
-		}
-		monitors[i] = bufio.NewScanner(conn)
-		monitors[i].Buffer(nil, 16<<20)
-		monitors[i].Scan() // +OK
-	}
-	if err := f(); err != nil {
-		return 0, err
-	}
-	for i, r := range s.Redis {
-		mark := rand.Text()
-		if _, err := r.Do(ctx, "ECHO", mark); err != nil {
-			return 0, fmt.Errorf("count requests: %w", err)
-		}
-		for end := false; !end; {
-			if !monitors[i].Scan() {
-				return 0, fmt.Errorf("count requests: MONITOR ended: %w", cmp.Or(ctx.Err(), monitors[i].Err(), io.EOF))
-			}
-			var counts bool
-			if end, counts = classify(monitors[i].Text(), mark); counts {
-				sum++
-			}
-		}
-	}
-	return sum, nil
-}
-
-// classify says whether a line of MONITOR is our mark, and whether it is a command that
-// a client sent (and not a script).
-func classify(line, mark string) (end, counts bool) {
-	_, rest, ok := strings.Cut(line, " [")
-	where, command, ok2 := strings.Cut(rest, "] ")
-	if !ok || !ok2 {
-		return false, false
-	}
-	if strings.Contains(command, mark) {
-		return true, false
-	}
-	return false, !strings.HasSuffix(where, " lua")
 }
 
 // KeepAlives returns how many messages etcd has received that keep a lease alive. ZooKeeper

@@ -11,23 +11,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-func TestClassify(t *testing.T) {
-	for _, c := range []struct {
-		line        string
-		end, counts bool
-	}{
-		{`+1700000000.1 [0 127.0.0.1:5000] "set" "a" "1"`, false, true},
-		{`+1700000000.1 [0 lua] "set" "a" "1"`, false, false},
-		{`+1700000000.1 [0 127.0.0.1:5000] "ECHO" "MARK"`, true, false},
-		{`+1700000000.1 [0 127.0.0.1:5000] "set" "[0 lua] " "1"`, false, true},
-		{"+OK", false, false},
-	} {
-		end, counts := classify(c.line, "MARK")
-		if end != c.end || counts != c.counts {
-			t.Errorf("%s: %v %v", c.line, end, counts)
-		}
-	}
-}
+var must = locktest.Must
 
 // What clients send is counted exactly, on every kind of server, and what scripts do
 // inside is not.
@@ -69,14 +53,10 @@ func TestRequests(t *testing.T) {
 		s := start(t, contender.Setup{Service: contender.Etcd, Nodes: 1})
 		ctx := within(t)
 		conn, err := dial.Etcd(ctx, s.Addrs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		before, err := s.Stored(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n, err := s.Requests(ctx, func() error {
 			for _, k := range []string{"a", "b", "c"} {
 				if _, err := conn.Put(ctx, k, ""); err != nil {
@@ -97,9 +77,7 @@ func TestRequests(t *testing.T) {
 		s := start(t, contender.Setup{Service: contender.ZooKeeper, Nodes: 3})
 		ctx := within(t)
 		conn, err := dial.ZooKeeper(ctx, s.Addrs, 9*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		if beat, err := s.Heartbeat(ctx); err != nil || beat != 3*time.Second {
 			t.Errorf("a session of 9 s is pinged every %v, %v", beat, err)
@@ -113,9 +91,7 @@ func TestRequests(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return n
 		})
 		if n != 3 {
@@ -128,9 +104,7 @@ func TestBlackHole(t *testing.T) {
 	servers.Need(t)
 	s := start(t, contender.Setup{Service: contender.Redis, Nodes: 3})
 	d, err := s.Derive(contender.BlackHole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	if d.Addrs[0] == s.Addrs[0] || d.Addrs[1] != s.Addrs[1] || s.Addrs[0] != s.Redis[0].Addr() {
 		t.Errorf("%v made of %v", d.Addrs, s.Addrs)
@@ -151,9 +125,7 @@ func TestBlackHole(t *testing.T) {
 func start(t *testing.T, setup contender.Setup) *Site {
 	t.Helper()
 	s, err := Start(t.Context(), setup, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

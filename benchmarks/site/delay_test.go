@@ -15,16 +15,12 @@ func TestDelayed(t *testing.T) {
 	s := start(t, contender.Setup{Service: contender.Redis, Nodes: 1})
 	const delay = 20 * time.Millisecond
 	d, err := s.Delayed(delay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := dial.Redis(d.Addrs[0])
 	defer client.Close()
 	for range 2 { // the first connects
 		start := time.Now()
-		if err := client.Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Ping(t.Context()).Err())
 		if took := time.Since(start); took < delay {
 			t.Errorf("a request took %v, want at least %v", took, delay)
 		}

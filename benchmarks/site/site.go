@@ -46,7 +46,6 @@ type Site struct {
 	MariaDB   *servers.MariaDB
 
 	mariaDB *sql.DB // one connection to it
-	asked   int64   // how often it was asked for its count of statements
 
 	ends []func() error // in order: of networks before the servers, and of these if they are not another Site's
 }
@@ -85,7 +84,10 @@ func startWith(ctx context.Context, setup contender.Setup, zooKeeper servers.Zoo
 	case contender.Redis:
 		err = s.startRedis(ctx)
 	case contender.ZooKeeper:
-		err = s.startZooKeeper(ctx, zooKeeper)
+		if s.ZooKeeper, err = servers.StartZooKeeperEnsemble(ctx, setup.Nodes, zooKeeper); err == nil {
+			s.Addrs = s.ZooKeeper.Addrs()
+			s.ends = append(s.ends, s.ZooKeeper.Close)
+		}
 	case contender.Etcd:
 		if s.Etcd, err = servers.StartEtcdCluster(ctx, setup.Nodes, servers.EtcdOptions{Sync: sync}); err == nil {
 			s.Addrs = s.Etcd.Addrs()
@@ -156,22 +158,6 @@ func (s *Site) startRedis(ctx context.Context) (err error) {
 		s.ends = append(s.ends, r.Close)
 	}
 	return err
-}
-
-func (s *Site) startZooKeeper(ctx context.Context, opts servers.ZooKeeperOptions) (err error) {
-	if s.Setup.Nodes == 1 {
-		var z *servers.ZooKeeper
-		z, err = servers.StartZooKeeper(ctx, opts)
-		s.ZooKeeper = &servers.ZooKeeperEnsemble{Members: []*servers.ZooKeeper{z}}
-	} else {
-		s.ZooKeeper, err = servers.StartZooKeeperEnsemble(ctx, s.Setup.Nodes, opts)
-	}
-	if err != nil {
-		return err
-	}
-	s.Addrs = s.ZooKeeper.Addrs()
-	s.ends = append(s.ends, s.ZooKeeper.Close)
-	return nil
 }
 
 func (s *Site) startPostgres(ctx context.Context) (err error) {

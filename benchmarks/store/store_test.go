@@ -4,18 +4,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
+
+var must = locktest.Must
 
 func TestSales(t *testing.T) {
 	ctx := t.Context()
 	s, err := Open(filepath.Join(t.TempDir(), "shop.sqlite"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
-	if err := s.Create(ctx, 2, 5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Create(ctx, 2, 5))
 	if v, err := s.Version(ctx); err != nil || !strings.HasPrefix(v, "SQLite 3.") {
 		t.Errorf("version %q, %v", v, err)
 	}
@@ -28,14 +28,10 @@ func TestSales(t *testing.T) {
 	}
 	sell(4, 10, true, true)
 	sell(3, 10, true, true) // the same holder goes on
-	if err := s.Seen(ctx, 1, 12); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Seen(ctx, 1, 12))
 	sell(2, 11, true, false) // a later one has been seen
 	sell(2, 11, false, true) // nobody looks
-	if err := s.Seen(ctx, 1, 3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Seen(ctx, 1, 3))
 	sell(1, 11, true, false) // a smaller one does not take its place
 	sell(1, 12, true, true)
 	if n, err := s.Stock(ctx, 1); err != nil || n != 1 {

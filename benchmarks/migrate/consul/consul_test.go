@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/sidebyside"
 	"github.com/seed80cd6120/locker/memory"
 )
@@ -24,6 +25,8 @@ const (
 	name    = "orders/42"
 	patient = sidebyside.Patient
 )
+
+var must = locktest.Must
 
 // start starts a Consul of its own and returns a client of it.
 func start(t *testing.T) *api.Client {
@@ -35,29 +38,19 @@ func start(t *testing.T) *api.Client {
 	var ports [3]int
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer l.Close()
 		ports[i] = l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close())
 	}
 	config := fmt.Sprintf(`{"ports": {"dns": -1, "grpc": -1, "serf_wan": -1, "http": %d, "server": %d, "serf_lan": %d}}`, ports[0], ports[1], ports[2])
 	path := filepath.Join(dir, "config.json")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(config), 0o600))
 	cmd := exec.Command(binary, "agent", "-dev", "-bind=127.0.0.1", "-client=127.0.0.1", "-config-file="+path)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	client, err := api.NewClient(&api.Config{Address: fmt.Sprintf("127.0.0.1:%d", ports[0])})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		leader, err := client.Status().Leader()
 		if err == nil && leader != "" {
@@ -72,9 +65,7 @@ func start(t *testing.T) *api.Client {
 func TestConsul(t *testing.T) {
 	client := start(t)
 	l, err := memory.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	old := func(ctx context.Context, work func(context.Context) error) error {
 		return withConsul(ctx, client, work)

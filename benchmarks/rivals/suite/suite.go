@@ -1,13 +1,16 @@
 // Package suite lets the rivals be held to the conformance suite: it makes a
 // [conformance.Client] of a [contender.Client] and adds nothing to what the library
-// does. Where a library has nothing to say (no token, no word of a loss), the
-// adapter says nothing either: Token is 0, Context ends only with Release.
+// does. Where a library tells of a loss by ending a context, or that it was closed, the
+// adapter says it by this project's errors, and no later. Where it has nothing to say, the
+// adapter says nothing either: Context ends only with Release.
 package suite
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/benchmarks/contender"
@@ -58,15 +61,19 @@ func (c client) take(ctx context.Context, name string, by contender.Taking) (con
 	if errors.Is(err, contender.ErrTaken) {
 		err = locker.ErrNotAcquired
 	}
+	if errors.Is(err, rueidislock.ErrLockerClosed) {
+		err = errors.Join(locker.ErrClosed, err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	parent := context.Background()
-	if w, ok := h.(contender.Watched); ok {
-		parent = w.Context()
-	}
 	l := &holding{Held: h, name: name, ends: ends}
-	l.ctx, l.ended = context.WithCancelCause(parent)
+	l.ctx, l.ended = context.WithCancelCause(context.Background())
+	if w, ok := h.(contender.Watched); ok {
+		library := w.Context()
+		l.ctx = watchedContext{l.ctx, library, l.ended}
+		l.unwatch = context.AfterFunc(library, func() { l.ended(locker.ErrLost) })
+	}
 	if e, ok := h.(contender.Extender); ok && c.renew {
 		go l.extend(e, c.ttl)
 	}
@@ -79,6 +86,22 @@ type holding struct {
 	ends  time.Time
 	ctx   context.Context
 	ended context.CancelCauseFunc
+	// unwatch, if not nil, has the end of the library's context end ctx no more.
+	unwatch func() bool
+}
+
+// watchedContext ends when the library's does, if ended has not been called before.
+type watchedContext struct {
+	context.Context
+	library context.Context
+	ended   context.CancelCauseFunc
+}
+
+func (c watchedContext) Err() error {
+	if c.library.Err() != nil {
+		c.ended(locker.ErrLost)
+	}
+	return c.Context.Err()
 }
 
 // extend extends the holding three times within its TTL until it has ended.
@@ -93,6 +116,9 @@ func (l *holding) extend(e contender.Extender, ttl time.Duration) {
 func (l *holding) Name() string             { return l.name }
 func (l *holding) Context() context.Context { return l.ctx }
 
+// Token is 0: no library claims that a number of its own is a token, and what is not claimed is not held against it.
+func (l *holding) Token() int64 { return 0 }
+
 // Deadline is the library's own, or else one TTL from before the lock was asked for.
 func (l *holding) Deadline() time.Time {
 	if d, ok := l.Held.(contender.Dated); ok {
@@ -102,6 +128,11 @@ func (l *holding) Deadline() time.Time {
 }
 
 func (l *holding) Release(ctx context.Context) error {
+	if l.unwatch != nil { // the library ends its context with the release, which is no loss
+		_ = l.ctx.Err() // it may be lost already
+		l.ended(locker.ErrReleased)
+		l.unwatch()
+	}
 	err := l.Held.Release(ctx)
 	l.ended(locker.ErrReleased)
 	return err

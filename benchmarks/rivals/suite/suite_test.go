@@ -14,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/rivals/suite"
 	"github.com/seed80cd6120/locker/benchmarks/site"
 	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -47,9 +48,7 @@ func keepsTheRules(t *testing.T, open func(context.Context, ...locker.Option) (c
 	var clients []conformance.Client
 	for range 2 {
 		c, err := open(ctx, locker.WithTTL(ttl))
-		if err != nil {
-			t.Fatal(err)
-		}
+		locktest.Must(t, err)
 		defer c.Close(ctx)
 		clients = append(clients, c)
 	}
@@ -118,9 +117,7 @@ func benchmark(b *testing.B, all []contender.Contender) {
 		}
 		b.Run(c.Name, func(b *testing.B) {
 			s, err := site.Start(b.Context(), c.Setup, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			locktest.Must(b, err)
 			b.Cleanup(func() { _ = s.Close() })
 			conformance.Benchmark(b, func(testing.TB) *conformance.Harness {
 				return &conformance.Harness{OpenClient: suite.Opener(c, s.Addrs, false)}

@@ -22,16 +22,13 @@ type Check struct {
 	Sentence string
 	// Claim is what a library has to claim for the check to be fair, Also what else.
 	Claim, Also Claim
-	// Row is that of package faults on the same subject, 0 if there is none.
-	Row int
-	Run func(x *faults.Exam)
+	Run         func(x *faults.Exam)
 }
 
-// Claim is something that a library does or does not offer.
+// Claim is something that a library does or does not offer; every lock claims the zero value.
 type Claim string
 
 const (
-	Basic    Claim = ""                   // every lock claims it
 	Ctx      Claim = "a context"          // calls return when their ctx ends
 	CtxError Claim = "the ctx's error"    // ... with an error by which one knows that
 	Releases Claim = "a release with ctx" // Release takes a ctx and returns an error
@@ -60,31 +57,31 @@ const (
 
 // All are the checks in the order of the table.
 var All = []Check{
-	{ID: "excludes-itself", Row: 40, Run: users(long, excludesItself),
+	{ID: "excludes-itself", Run: users(long, excludesItself),
 		Sentence: "Two goroutines with one client do not hold a name at once."},
-	{ID: "neighbours", Row: 36, Run: users(long, neighbours),
+	{ID: "neighbours", Run: users(long, neighbours),
 		Sentence: `A lock on "x/b" is free while "x" is held.`},
 	{ID: "names-independent", Run: users(long, namesIndependent),
 		Sentence: "Waiting for one name does not delay another of the same client."},
 	{ID: "tokens-rise", Claim: Tokens, Run: users(short, tokensRise),
 		Sentence: "Every holder has a token, greater than those of all before."},
-	{ID: "told-before-next", Claim: Told, Row: 3, Run: users(short, toldBeforeNext),
+	{ID: "told-before-next", Claim: Told, Run: users(short, toldBeforeNext),
 		Sentence: "A holder that is cut off is told of the loss before the next is granted the lock (20 holders)."},
-	{ID: "first-look", Claim: Told, Row: 2, Run: users(short, firstLook),
+	{ID: "first-look", Claim: Told, Run: users(short, firstLook),
 		Sentence: "A holder whose process was stopped for longer than its lock lasted learns it at the first look (12 holders)."},
-	{ID: "told-of-deletion", Claim: Deletes, Row: 11, Run: users(5*time.Second, toldOfDeletion),
+	{ID: "told-of-deletion", Claim: Deletes, Run: users(5*time.Second, toldOfDeletion),
 		Sentence: "A holder whose lock was deleted by hand is told within two seconds."},
-	{ID: "death-frees", Row: 43, Run: users(short, deathFrees),
+	{ID: "death-frees", Run: users(short, deathFrees),
 		Sentence: "A killed holder's lock is free within its TTL and a second."},
-	{ID: "no-ghost-lost-reply", Claim: Ctx, Row: 6, Run: users(long, noGhost),
+	{ID: "no-ghost-lost-reply", Claim: Ctx, Run: users(long, noGhost),
 		Sentence: "An acquisition whose reply was lost, and whose ctx ended, leaves nothing in the way of the next."},
-	{ID: "no-ghost-cancelled", Claim: Ctx, Row: 25, Run: users(long, noGhostCancelled),
+	{ID: "no-ghost-cancelled", Claim: Ctx, Run: users(long, noGhostCancelled),
 		Sentence: "Acquisitions cancelled half-way (100) leave nothing in the way of the next."},
 	{ID: "lost-reply-repeated", Run: users(long, lostReply),
 		Sentence: "An acquisition whose reply was lost once succeeds, or fails and leaves nothing."},
-	{ID: "prompt-waiting", Claim: Ctx, Row: 9, Run: users(long, promptWaiting),
+	{ID: "prompt-waiting", Claim: Ctx, Run: users(long, promptWaiting),
 		Sentence: "A wait of one second ends within two, with the servers out of reach."},
-	{ID: "prompt-cut-off-waiting", Claim: Ctx, Row: 9, Run: users(long, promptCutOffWaiting),
+	{ID: "prompt-cut-off-waiting", Claim: Ctx, Run: users(long, promptCutOffWaiting),
 		Sentence: "A wait of two seconds that is cut off from the servers half-way ends within three."},
 	{ID: "prompt-release", Claim: Releases, Run: users(long, promptRelease),
 		Sentence: "A release with a ctx of one second returns within two, with the servers out of reach."},
@@ -94,13 +91,13 @@ var All = []Check{
 		Sentence: "A release that comes after the loss does not free the next holder's lock."},
 	{ID: "late-release-told", Claim: Knows, Run: users(long, lateReleaseTold),
 		Sentence: "A release that comes after the loss says so."},
-	{ID: "waiters-session", Claim: Session, Row: 10, Run: users(short, waitersSession),
+	{ID: "waiters-session", Claim: Session, Run: users(short, waitersSession),
 		Sentence: "A waiter whose session died gets the lock or an error, and is not stuck."},
-	{ID: "server-stalls", Row: 22, Run: users(short, serverStalls),
+	{ID: "server-stalls", Run: users(short, serverStalls),
 		Sentence: "When a server that stalled goes on, waiters get the lock, or an error, within ten seconds."},
-	{ID: "black-hole", Claim: Majority, Row: 23, Run: users(long, blackHole),
+	{ID: "black-hole", Claim: Majority, Run: users(long, blackHole),
 		Sentence: "One server of five that accepts and never answers does not delay acquire and release by more than a second."},
-	{ID: "node-forgets", Claim: Tokens, Row: 20, Run: users(long, nodeForgets),
+	{ID: "node-forgets", Claim: Tokens, Run: users(long, nodeForgets),
 		Sentence: "When servers forget a lock and another gets it, tokens tell the two apart."},
 	{ID: "close-frees", Claim: Ends, Run: users(long, closeFrees),
 		Sentence: "A client that is closed gives up at once what it held."},

@@ -125,11 +125,7 @@ func rival(name string, on setup, lacks, more map[Claim]string) Library {
 		for _, addr := range a.Addrs {
 			addrs = append(addrs, a.Through(addr))
 		}
-		opened, err := suite.Opener(c, addrs, true)(ctx, locker.WithTTL(a.TTL))
-		if _, lacks := all[Told]; err == nil && !lacks {
-			opened = lossReportingClient{opened}
-		}
-		return opened, err
+		return suite.Opener(c, addrs, true)(ctx, locker.WithTTL(a.TTL))
 	})
 	_, untold := all[Told]
 	return Library{Name: name, Lacks: all, Backend: faults.Backend{
