@@ -13,8 +13,12 @@ import (
 // errClosing is the cause of the contexts of locks that Close released.
 var errClosing = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
 
-// errUnfinished is returned by Close when it has waited long enough.
-var errUnfinished = errors.New("requests or cleanups are still under way")
+var (
+	// errUnfinished is returned by Close when it has waited long enough.
+	errUnfinished = errors.New("requests or cleanups are still under way")
+	// errOpen is the cause when the driver takes too long to close.
+	errOpen = errors.New("the driver does not close")
+)
 
 // logPatience is how long Close waits for a log handler that is slow.
 const logPatience = time.Second
@@ -31,14 +35,21 @@ func (c *core) Close(ctx context.Context) error {
 	c.busyMu.Unlock()
 
 	c.shut()
-	bounded, cancel := context.WithTimeoutCause(ctx, releaseBound+max(releaseBound, c.cfg.TTL), errUnfinished)
-	defer cancel()
-	err := c.releaseAll(bounded)
+	bounded, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	bound := releaseBound + max(releaseBound, c.cfg.TTL)
+	patience := time.AfterFunc(bound, giveUp)
+	defer patience.Stop()
+	err := c.releaseAll(bounded, func() { patience.Reset(bound) })
 	c.done()
 	select {
 	case <-c.idle:
 	case <-bounded.Done(): // what the server has by now ends by its TTL or lease
-		err = errors.Join(err, ended(bounded, nil))
+		why := errUnfinished
+		if ctx.Err() != nil {
+			why = ended(ctx, nil)
+		}
+		err = errors.Join(err, why)
 	}
 	c.die()
 	err = errors.Join(err, c.closeDriver(ctx))
@@ -49,9 +60,9 @@ func (c *core) Close(ctx context.Context) error {
 	return nil
 }
 
-// releaseAll releases the leases held, some at a time. When ctx is over it only
+// releaseAll releases the leases held, some at a time, and calls answered for each that was. When ctx is over it only
 // begins the releases.
-func (c *core) releaseAll(ctx context.Context) error {
+func (c *core) releaseAll(ctx context.Context, answered func()) error {
 	leases := c.renewer.close()
 	errs := make([]error, len(leases))
 	slots := make(chan struct{}, cap(c.cleanups))
@@ -70,7 +81,9 @@ func (c *core) releaseAll(ctx context.Context) error {
 				err, _ = le.freed.result()
 			case <-ctx.Done():
 			}
-			if err != nil && !errors.Is(err, ErrLost) {
+			if err == nil || errors.Is(err, ErrLost) {
+				answered()
+			} else {
 				errs[i] = fmt.Errorf("%q: %w", le.claim.Name, err)
 			}
 		})
@@ -123,7 +136,7 @@ func (le *lease) endAll(cause error) bool {
 
 // closeDriver closes the driver, and then what WithOnClose names, but does not wait for them longer than ctx, or releaseBound.
 func (c *core) closeDriver(ctx context.Context) error {
-	bounded, cancel := context.WithTimeoutCause(ctx, releaseBound, errUnfinished)
+	bounded, cancel := context.WithTimeoutCause(ctx, releaseBound, errOpen)
 	defer cancel()
 	var e completion
 	go func() {

@@ -134,6 +134,21 @@ func TestCloseIsBoundedByItself(t *testing.T) {
 	})
 }
 
+// Close goes on as long as the server answers, however many locks there are.
+func TestCloseOfManyLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{silent: true, release: func(context.Context, *driver.Claim) error { time.Sleep(time.Second); return nil }}
+		l := open(t, s, WithTTL(5*time.Second))
+		for i := range 1000 {
+			acquire(t, l, strconv.Itoa(i), WithLease(time.Hour))
+		}
+		begin := time.Now()
+		if err := l.Close(context.Background()); err != nil {
+			t.Errorf("closed after %v: %v", time.Since(begin), err)
+		}
+	})
+}
+
 // Promise 15: a lock granted while Close begins is released too, whoever of the
 // two comes first.
 func TestCloseDuringAcquire(t *testing.T) {

@@ -33,7 +33,6 @@ package locker
 import (
 	"context"
 	"errors"
-	"sync"
 )
 
 // Locker takes locks. All methods may be called from any number of goroutines.
@@ -58,7 +57,7 @@ type Locker interface {
 	// Close releases every lock held, ends every waiting call with ErrClosed and
 	// frees what the constructor opened, but not what it was given. If ctx ends
 	// first, or no server answers for five seconds and then for a TTL, the locks that
-	// could not be released stay until their TTL. Later calls return nil.
+	// could not be released stay until their TTL or lease. Later calls return nil.
 	Close(ctx context.Context) error
 }
 
@@ -84,10 +83,15 @@ func Do(ctx context.Context, l Locker, name string, fn func(ctx context.Context,
 
 // use runs fn and releases l, also if fn panics. It returns the errors of both.
 func (l *Lock) use(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (err, released error) {
-	release := sync.OnceValue(func() error { return l.Release(ctx) })
-	defer release()
+	returned := false
+	defer func() {
+		if !returned {
+			_ = l.Release(ctx)
+		}
+	}()
 	within, end := l.within(ctx)
 	defer end()
 	err = fn(within, l)
-	return err, release()
+	returned = true
+	return err, l.Release(ctx)
 }

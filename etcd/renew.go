@@ -48,7 +48,8 @@ func (b *backend) Renew(ctx context.Context, claims []*driver.Claim, report func
 
 // confirm reads the keys of claims, reports those that are gone and returns the others. What cannot be read counts as there: it
 // lives as long as the lease does. Who is behind a claim is read, too: of those that hold together by the first of each queue
-// only, and less often, as there may be many behind it. If somebody waits there, all claims of that queue are told.
+// only, and less often, as there may be many behind it. If somebody waits there, all claims of that
+// queue are told; among permits a waiter may be overlooked.
 func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) (there []*driver.Claim) {
 	waits := make(map[string]bool) // whether somebody waits, by queue
 	all := b.checks.Add(1)%wantedEvery == 1

@@ -18,14 +18,14 @@
 // # How it works
 //
 // To take a free name is one statement outside of any transaction, to release it another. Whoever finds the name
-// taken joins its queue in the same statement and sleeps; the statement that releases the name makes as many from
-// the head of the queue holders as have room, and wakes their processes.
+// taken joins its queue in the same statement and sleeps; the statement that releases the name makes holders of
+// as many from the head of the queue as fit, and wakes their processes.
 //
 // For that a Locker keeps one connection asleep on the server, as soon as something has waited, in a statement that
 // ends after twenty seconds or by KILL QUERY, and answers what is new. The connection is found by a named lock
 // (GET_LOCK) that it has: it shows that the Locker lives, and where to wake it; it does not show who holds what. A waiter whose
 // connection is gone is passed over. A waiter looks by itself, too, when the time of the first holder should be
-// over, when its connection was interrupted, and every twenty seconds.
+// over, when its connection was interrupted, and every 20 to 25 seconds.
 //
 // Inside, the procedures lock one of 512 rows, by a checksum of the name, until they end, which is at once, so that
 // they see a queue one after the other. Time is the server's, UTC_TIMESTAMP(6). No connection or transaction is

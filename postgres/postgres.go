@@ -17,11 +17,11 @@
 // # How it works
 //
 // To take a free name is one statement outside of any transaction, to release it another. Whoever finds the name
-// taken joins its queue in the same statement and sleeps; the statement that releases the name makes as many
-// from the head of the queue holders as have room, and tells each by NOTIFY. For that a Locker listens on a
+// taken joins its queue in the same statement and sleeps; the statement that releases the name makes holders
+// of as many from the head of the queue as fit, and tells each by NOTIFY. For that a Locker listens on a
 // connection of its own as soon as something has waited. A waiter whose connection is gone is passed over. A
 // waiter looks by itself, too, when the time of the first holder should be over, when its connection was
-// interrupted, and every twenty seconds.
+// interrupted, and every 20 to 25 seconds.
 //
 // Inside, the functions take an advisory lock of the name until they end, which is at once, so that they see the
 // queue one after the other. Time is the server's, clock_timestamp(). No connection or transaction is held while

@@ -8,7 +8,7 @@
 --
 -- persistence is "unlogged", or, for locker.Durable, nothing: psql -v persistence= -v schema=locker_durable.
 -- A user needs no more than usage of the schema: the functions run with the rights of who made them.
--- To run the file again is harmless.
+-- To run the file again is harmless. What a build from before the first tag has made has to be dropped first.
 
 begin;
 select pg_advisory_xact_lock(hashtextextended('locker: create schema', 0));
@@ -267,7 +267,8 @@ begin
   end if;
   delete from claim where id = p_id and name = p_name returning * into c;
   perform settle(p_name, moment); -- also where nothing was found: it may have been removed by hand
-  if c.id is not null and c.token is null then
+  if c.id is not null and c.token is null
+    and not exists (select from claim where name = p_name and token is null and ticket < c.ticket) then
     perform tell_first(p_name, moment);
   end if;
   return case when c.id is null then 0 when c.token is null then 2 when c.until > moment then 1 else 0 end;

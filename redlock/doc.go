@@ -6,7 +6,7 @@
 //
 // A lock is held by whoever has it on more than half of the nodes, so that fewer than half may be dead, slow
 // or cut off, and nobody waits for them. The nodes are Redis masters, 6.2 or later, that know nothing of each
-// other: not a Cluster, and none the replica of another. Their clocks should be slewed, not stepped, and one that comes
+// other: not a Cluster, and none the replica of another. Their clocks should be slewed, not stepped, and a node that comes
 // back without its data should do so only after the longest TTL in use. What this keeps and what it does not keep,
 // beside a single Redis, etcd and ZooKeeper, stands in docs/redlock.md.
 //

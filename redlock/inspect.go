@@ -40,8 +40,9 @@ func (b *backend) enough(answered int) int { return max(1, answered-(len(b.nodes
 
 // Lighten implements [driver.Weigher]. When a majority has made the claim lighter, the other nodes are told in the background.
 func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) error {
+	c := stateOf(dc)
 	lighten := func(ctx context.Context, i int) (int, error) {
-		p := stateOf(dc).places[i]
+		p := c.places[i]
 		p.calls.Lock()
 		defer p.calls.Unlock()
 		return i, p.Lighten(ctx, dc, weight)
@@ -58,7 +59,13 @@ func (b *backend) Lighten(ctx context.Context, dc *driver.Claim, weight int32) e
 	for i, n := range b.nodes {
 		if !slices.Contains(lighter, i) {
 			go b.repeat(func() error {
-				return b.request(n, func(ctx context.Context) error { _, err := lighten(ctx, i); return err })
+				err := b.request(n, func(ctx context.Context) error { _, err := lighten(ctx, i); return err })
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if err == driver.ErrGone && !c.ended {
+					err = driver.ErrTaken // it may be in the queue there, and be granted the name later
+				}
+				return err
 			})
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // tries is how often a node is told in the background of the end of a claim, or that it has become lighter, for some
-// seconds. One that does not answer for longer forgets the claim after its TTL.
+// seconds. One that does not answer for longer forgets a claim that has ended after its TTL.
 const tries = 9
 
 // Release implements [driver.Driver].

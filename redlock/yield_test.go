@@ -220,7 +220,7 @@ func TestPlaceThatWasTaken(t *testing.T) {
 	must(t, other.Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
 	set(1, 0)
 	_ = b.askNode(c, p, redisnode.Queue, 0)
-	set(2, time.Minute)
+	set(2, 2*b.sameEviction())
 	began := time.Now()
 	_ = b.askNode(c, p, redisnode.Queue, 0)
 	late := locktest.Receive(t, "the news of its own request", told, 20*time.Second).Sub(began) > b.sameEviction()

@@ -22,7 +22,7 @@ import (
 // among them; a transaction that is one statement counts once), for MariaDB its own count of statements, for etcd the messages received over gRPC
 // (keep-alives of leases among them).
 //
-// MONITOR slows Redis down, so nothing should be timed in f.
+// MONITOR slows Redis down, so little should be timed in f. The requests of package servers are not counted.
 func (s *Site) Requests(ctx context.Context, f func() error) (int64, error) {
 	for _, r := range s.Redis {
 		defer r.StopCounting()

@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,9 @@ func TestRequests(t *testing.T) {
 		})
 		if err != nil || n != 12 {
 			t.Errorf("counted %d, %v; 12 were sent", n, err)
+		}
+		if list, err := a.ClientList(ctx).Result(); err != nil || strings.Contains(list, "cmd=monitor") {
+			t.Errorf("a MONITOR is left: %v\n%s", err, list)
 		}
 	})
 	t.Run("etcd", func(t *testing.T) {

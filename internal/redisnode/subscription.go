@@ -27,7 +27,7 @@ var errUnknown = errors.New("the server does not know of the subscription")
 // those who wait make another, so that nobody misses what happened in between.
 type subscription struct {
 	pubsub   *goredis.PubSub
-	channels map[string]chan struct{} // closed when it is certain that the server tells us
+	channels map[string]chan struct{} // closed when we listen to it and the user may PUBLISH
 	ended    chan struct{}
 	err      error // why it has ended
 }
@@ -55,7 +55,7 @@ func (n *Node) forget(c *Claim) {
 	delete(n.waited, c.ID)
 }
 
-// Listening reports whether it is certain that the server will tell c news, should it wait.
+// Listening reports whether the subscription of c stands: the server tells c news, should it wait, unless that was demoted, which Acquire finds out.
 func (n *Node) Listening(c *Claim) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ type redisProbe struct {
 	mu      sync.Mutex
 	monitor *respConn
 	total   int64
-	own     map[string]bool // near ends of our connections whose command MONITOR has not shown: whether it has been answered
+	own     map[string]bool // near ends of our connections whose command MONITOR has not shown: whether its call is over
 }
 
 func (p *redisProbe) reset() {
@@ -109,8 +110,8 @@ func (p *redisProbe) read(ctx context.Context, r *Redis) (int64, error) {
 		}
 	}
 	p.mu.Unlock()
-	mark := c.LocalAddr().String()
-	if _, err := p.do(c, "ECHO", "mark"); err != nil {
+	mark := rand.Text()
+	if _, err := p.do(c, "ECHO", mark); err != nil {
 		return 0, err
 	}
 
@@ -133,8 +134,8 @@ func (p *redisProbe) read(ctx context.Context, r *Redis) (int64, error) {
 		_, ours := p.own[who]
 		switch {
 		case !ok || who == "lua":
-		case who == mark:
-			for _, near := range append(before, mark) {
+		case strings.HasSuffix(line, `"ECHO" "`+mark+`"`):
+			for _, near := range append(before, c.LocalAddr().String()) {
 				delete(p.own, near)
 			}
 			return p.total, nil

@@ -15,6 +15,9 @@ func TestRestartUnderACommand(t *testing.T) {
 		defer far.Close()
 		if _, err := bufio.NewReader(far).ReadString('\n'); err == nil {
 			p.reset()
+			p.mu.Lock()
+			p.monitor = &respConn{} // the next count has begun
+			p.mu.Unlock()
 			_, _ = far.Write([]byte("+OK\r\n"))
 		}
 	}()

@@ -119,10 +119,17 @@ func TestRedisSet(t *testing.T) {
 		}
 	}
 	ctx := locktest.Within(t, 10*time.Second)
+	_, err := all[0].Requests(ctx)
+	must(t, err)
+	c, err := dialRESP(ctx, all[0].Addr(), nil)
+	must(t, err)
+	defer c.Close()
+	_, err = c.do("PING")
+	must(t, err)
 	one, err := all[0].Requests(ctx)
 	must(t, err)
 	two, err := SumRequests(ctx, []*Redis{all[0], all[0]})
-	if err != nil || two != 2*one {
+	if err != nil || one == 0 || two != 2*one {
 		t.Errorf("the sum of %d twice is %d, %v", one, two, err)
 	}
 	if len(seen) != 5 {

@@ -208,7 +208,7 @@ func (s *Server) WaitReady(ctx context.Context) error {
 }
 
 // Requests returns how many requests of clients the server has handled since its
-// process started (Redis: since the first call), as counted by the server itself and less
+// process started (Redis: since the first call, and anew after an error), as counted by the server itself and less
 // what this package sent. What counts as one is said at [Redis], [ZooKeeper] and [Etcd].
 // Take the difference of two calls.
 func (s *Server) Requests(ctx context.Context) (int64, error) { return s.requests(ctx) }

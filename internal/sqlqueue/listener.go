@@ -20,7 +20,7 @@ const (
 var ErrCannotListen = errors.New("waiters cannot be told news")
 
 // Event is news for a claim that waits. The zero value tells it to look, which is to ask for the name again: the
-// connection was interrupted, its row was removed, the name stays taken for longer than it was told.
+// connection was interrupted, its row was removed, a holding may end sooner than it was told.
 type Event struct {
 	Granted      bool // the server made the claim the holder at Now by its clock, in microseconds
 	Token, Spare int64
@@ -150,7 +150,8 @@ func (l *Listener) run() {
 
 // poll asks every so often what is new, until ctx ends.
 func (l *Listener) poll(ctx context.Context, every time.Duration) {
-	for ; ctx.Err() == nil; sleep(ctx, every) {
+	for began := time.Now(); ctx.Err() == nil; sleep(ctx, time.Until(began.Add(every))) {
+		began = time.Now()
 		if len(l.Waiting()) > 0 {
 			l.q.server.Poll(ctx, l)
 		}

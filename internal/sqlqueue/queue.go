@@ -219,7 +219,7 @@ const mostPolling = 500 * time.Millisecond
 // CheckPolling returns an error if waiters that ask so rarely could lose their places in between.
 func CheckPolling(every time.Duration) error {
 	if every <= 0 || every > mostPolling {
-		return fmt.Errorf("polling every %v, not more than 0 and at most %v", every, mostPolling)
+		return fmt.Errorf("polling every %v, want more than 0 and at most %v", every, mostPolling)
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ local function hold(c, proposed)
   return token, more
 end
 
--- Tells those who listen to a channel. Whether the user may do so was found out by who listens.
+-- Tells those who listen to a channel. Node.test has found out whether the user may.
 local function tell(channel, news) redis.pcall(PUBLISH, channel, news) end
 
 -- Reports whether somebody listens to the channel of a claim; those who listen to a pattern do not count.
