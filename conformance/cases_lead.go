@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/lateness"
 )
 
 var leadCases = []*testCase{
@@ -50,14 +51,14 @@ var leadCases = []*testCase{
 				})
 			}()
 			for range 2 {
-				select {
-				case <-led:
-					c.destroy(c.x)
-				case <-done:
-					c.fatalf("Lead returned %v, although the lead was only lost", err)
-				case <-time.After(soon):
-					c.fatalf("nobody leads")
+				if _, ok := lateness.Receive(c.ctx, c.late, led, soon); !ok {
+					if isClosed(done) {
+						c.fatalf("Lead returned %v, although the lead was only lost", err)
+					}
+					c.unlessLate(c.begun, time.Second, "nobody leads")
+					return
 				}
+				c.destroy(c.x)
 			}
 			if !c.closes(done, soon) {
 				c.fatalf("Lead does not return although its function returned nil")
