@@ -150,11 +150,12 @@ func (l *Listener) run() {
 
 // poll asks every so often what is new, until ctx ends.
 func (l *Listener) poll(ctx context.Context, every time.Duration) {
-	for began := time.Now(); ctx.Err() == nil; sleep(ctx, time.Until(began.Add(every))) {
-		began = time.Now()
+	for ctx.Err() == nil {
+		next := time.Now().Add(every)
 		if len(l.Waiting()) > 0 {
 			l.q.server.Poll(ctx, l)
 		}
+		sleep(ctx, time.Until(next))
 	}
 }
 
