@@ -33,7 +33,7 @@ func (c *core) cleanup(le *lease) {
 }
 
 // abandon asks the driver once to remove what is left of the lease, or to keep the name taken
-// if the lease was released and AtLeast wants that.
+// as long as AtLeast wants that.
 func (le *lease) abandon(slots chan struct{}) error {
 	c := le.core
 	select {

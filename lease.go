@@ -57,7 +57,7 @@ const (
 	held                      // granted, and as far as the clock tells still ours
 	lost                      // maybe another's
 	ending                    // its last Lock was released
-	dropped                   // never granted
+	dropped                   // never given to anybody
 )
 
 // newLease makes the lease of a claim that is to be asked for.
@@ -110,7 +110,7 @@ func (le *lease) hold(g driver.Grant) bool {
 	return true
 }
 
-// drop ends a lease that was never granted, nor given to anybody.
+// drop ends a lease that has not been granted.
 func (le *lease) drop() {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -206,18 +206,18 @@ func (le *lease) isHeld() bool {
 // lose ends the lease and all its Locks because another may have the name, or soon will. It
 // does not block: what follows is done in the background.
 func (le *lease) lose(reason error) {
+	le.drop()
 	le.mu.Lock()
-	before, locks := le.state, le.locks
-	if before == asking || before == held {
-		le.state = lost
+	was, locks := le.state, le.locks
+	if was == held {
+		le.state, le.locks = lost, nil
 		cause := fmt.Errorf("%w: %w", ErrLost, reason)
-		le.locks = nil
 		for _, l := range locks {
 			l.become(cause)
 		}
 	}
 	le.mu.Unlock()
-	if before != held {
+	if was != held {
 		return
 	}
 	go func() {

@@ -165,11 +165,12 @@ func (le *lease) askToFree(ctx context.Context) error {
 	return c.driver.Release(ctx, &le.claim)
 }
 
-// stays returns for how long AtLeast wants the name taken, if the lease was released.
+// stays returns for how long AtLeast wants the name taken, if the lease was released, or is one that is not renewed and was
+// lost: its deadline is a margin before its end.
 func (le *lease) stays() time.Duration {
 	le.mu.Lock()
 	defer le.mu.Unlock()
-	if le.state != ending || le.atLeast == 0 {
+	if le.atLeast == 0 || le.state != ending && (le.state != lost || le.renewable()) {
 		return 0
 	}
 	return le.atLeast - le.core.clock.Now().Sub(le.granted)

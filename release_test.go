@@ -200,13 +200,7 @@ func TestReleasePanics(t *testing.T) {
 // AtLeast: who releases early has the name stay taken for the rest, who releases late does not.
 func TestAtLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &lingering{script: &script{traits: driver.Traits{Linger: true, Prompt: true}}}
-		s.acquire = grant(TimeClock{})
-		cfg, _ := NewConfig[struct{}]("script", nil, WithClock(TimeClock{}))
-		l, err := New(s, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, s := openLingering(t)
 		lock := acquire(t, l, "x", AtLeast(5*time.Second))
 		time.Sleep(2 * time.Second)
 		if err := lock.Release(context.Background()); err != nil || s.lingered != 3*time.Second || s.count("release x") != 0 {
@@ -230,14 +224,8 @@ func TestAtLeast(t *testing.T) {
 func TestAtLeastAfterOutage(t *testing.T) {
 	for _, outage := range []time.Duration{10 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &lingering{script: &script{traits: driver.Traits{Linger: true}}}
-			s.acquire = grant(TimeClock{})
+			l, s := openLingering(t)
 			s.away.Store(true)
-			cfg, _ := NewConfig[struct{}]("script", nil, WithClock(TimeClock{}))
-			l, err := New(s, cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
 			begin := time.Now()
 			if err := acquire(t, l, "x", AtLeast(30*time.Second)).Release(context.Background()); !errors.Is(err, errUnconfirmed) {
 				t.Errorf("release: %v", err)
@@ -276,14 +264,9 @@ func TestLeadLostAtRelease(t *testing.T) {
 // may have the key by then.
 func TestCleanupEndsWhereLingerFindsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &lingering{script: &script{traits: driver.Traits{Linger: true}}, answer: driver.ErrGone}
-		s.acquire = grant(TimeClock{})
+		l, s := openLingering(t)
+		s.answer = driver.ErrGone
 		s.away.Store(true)
-		cfg, _ := NewConfig[struct{}]("script", nil, WithClock(TimeClock{}))
-		l, err := New(s, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if err := acquire(t, l, "x", AtLeast(time.Minute)).Release(context.Background()); !errors.Is(err, errUnconfirmed) {
 			t.Errorf("release: %v", err)
 		}
@@ -300,6 +283,19 @@ type lingering struct {
 	lingered time.Duration
 	away     atomic.Bool
 	answer   error
+}
+
+// openLingering returns a Locker with AtLeast, and its driver.
+func openLingering(t *testing.T) (Locker, *lingering) {
+	t.Helper()
+	s := &lingering{script: &script{traits: driver.Traits{Linger: true}}}
+	s.acquire = grant(TimeClock{})
+	cfg, _ := NewConfig[struct{}]("script", nil, WithClock(TimeClock{}))
+	l, err := New(s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, s
 }
 
 func (s *lingering) Linger(_ context.Context, _ *driver.Claim, d time.Duration) error {

@@ -308,6 +308,23 @@ func TestLeaseIsNotRenewed(t *testing.T) {
 	})
 }
 
+// AtLeast is kept also by a lease that is lost a margin before.
+func TestAtLeastOutlastsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := openLingering(t)
+		lock := acquire(t, l, "x", WithLease(time.Minute), AtLeast(time.Minute))
+		begin := time.Now()
+		<-lock.Context().Done()
+		took := time.Since(begin)
+		_ = lock.Release(t.Context())
+		synctest.Wait()
+		if took >= time.Minute || s.lingered != time.Minute-took || s.count("abandon x") != 0 {
+			t.Errorf("lost after %v, lingers for %v, calls %v", took, s.lingered, s.calls)
+		}
+		closeAll(t, l)
+	})
+}
+
 // Renewals that hang do not pile up.
 func TestHangingRenewalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,8 @@
 //	    granted:     Renew          any number of times, many claims in one call
 //	                 Lighten        when the holder needs less than it has
 //	                 Release        until it returns nil or ErrGone, for up to five seconds
-//	                 or Linger      the same, for a name that has to stay taken, until that time is over
+//	                 or Linger      the same, for a name that has to stay taken, until that time is over, also when a
+//	                                claim with Lease was lost before
 //	                 or Abandon     when the holding was lost, Release had no answer or was refused
 //	    ErrTaken:    nothing more
 //	    other error: Abandon        again and again until it returns nil
