@@ -33,6 +33,7 @@ type lease struct {
 	deadline atomic.Int64 // an Instant, margin taken off; the server keeps it until then
 	slot     int          // in renewer.deadlines
 	due      driver.Instant
+	answered driver.Instant // when the server last said how it stands with it, or granted it
 
 	mu        sync.Mutex
 	state     leaseState

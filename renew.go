@@ -21,7 +21,8 @@ const (
 	// are. It is less than what margin takes off them.
 	minLookInterval = time.Millisecond
 	// maxRenewals is how many calls of Renew may run at the same time, should they hang. As long as one goes on
-	// reporting claims no other begins: several at once would only make a slow server slower.
+	// reporting claims no other begins: several at once would only make a slow server slower. The last is for the claims
+	// that the server has answered for since the one before began: where others hang, it does not.
 	maxRenewals = 4
 )
 
@@ -40,6 +41,7 @@ type renewer struct {
 	closed    bool
 	idle      bool           // nothing was held at the last look: no timer runs
 	last      driver.Instant // when to renew was last
+	began     driver.Instant // when the last call of Renew began
 	answered  driver.Instant // when the server last said how it stands with a claim
 	next      driver.Instant // when to renew
 	look      driver.Instant // when the goroutine looks again
@@ -80,6 +82,7 @@ func (r *renewer) add(le *lease, now driver.Instant) bool {
 		return false
 	}
 	r.held[&le.claim] = le
+	le.answered = now
 	le.due = le.until()
 	heap.Push(&r.deadlines, le)
 	if r.idle {
@@ -169,6 +172,7 @@ func (r *renewer) check() (again time.Duration, ok bool) {
 		r.last, r.next = now, now.Add(r.interval)
 		claims := r.renewable()
 		if (len(claims) > 0 || session) && r.inFlight < maxRenewals {
+			r.began = now
 			r.inFlight++
 			r.core.more()
 			go r.renew(claims)
@@ -197,12 +201,12 @@ func (r *renewer) expire(now driver.Instant) driver.Instant {
 	return now.Add(lookInterval)
 }
 
-// renewable returns the claims that are to be renewed or confirmed, those with the least time left first: they would be
+// renewable returns the claims that the next call is to renew or confirm, those with the least time left first: they would be
 // lost first where the servers do not get through with all. r.mu is held.
 func (r *renewer) renewable() []*driver.Claim {
 	leases := make([]*lease, 0, len(r.held))
 	for _, le := range r.held {
-		if le.renewable() || r.core.traits.Check > 0 {
+		if (le.renewable() || r.core.traits.Check > 0) && (r.inFlight < maxRenewals-1 || le.answered >= r.began) {
 			leases = append(leases, le)
 		}
 	}
@@ -265,6 +269,9 @@ func (r *renewer) report(claim *driver.Claim, until, sent driver.Instant, err er
 	le := r.held[claim]
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		r.answered = r.core.clock.Now()
+		if le != nil {
+			le.answered = r.answered
+		}
 	}
 	r.mu.Unlock()
 	switch {

@@ -380,6 +380,50 @@ func TestSlowRenewalsDoNotPileUp(t *testing.T) {
 	})
 }
 
+// Calls that hang, because some of the servers do, keep nobody from learning within a second of a loss at another.
+func TestHangingRenewalsDelayNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := TimeClock{}
+		var hanging, evicted atomic.Bool
+		s := &script{
+			traits: driver.Traits{Check: 750 * time.Millisecond},
+			renew: func(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+				hangs := false
+				for _, c := range claims {
+					switch {
+					case c.Name == "hangs" && hanging.Load():
+						hangs = true
+					case c.Name == "evicted" && evicted.Load():
+						report(c, 0, driver.ErrGone)
+					default:
+						report(c, clock.Now().Add(c.TTL), nil)
+					}
+				}
+				if hangs {
+					<-ctx.Done()
+				}
+			},
+		}
+		l := open(t, s, WithTTL(time.Minute))
+		acquire(t, l, "hangs")
+		lock := acquire(t, l, "evicted")
+		time.Sleep(2 * time.Second)
+		hanging.Store(true)
+		for range 100 {
+			time.Sleep(900 * time.Millisecond)
+			evicted.Store(true)
+			begin := time.Now()
+			<-lock.Context().Done()
+			if took := time.Since(begin); took > time.Second {
+				t.Fatalf("told after %v", took)
+			}
+			evicted.Store(false)
+			lock = acquire(t, l, "evicted")
+		}
+		closeAll(t, l)
+	})
+}
+
 // A lease that only the session bounds on the server ends when its time is over,
 // and before that with the session.
 func TestLeaseBySession(t *testing.T) {
