@@ -47,17 +47,19 @@ func (c *core) names(ctx context.Context, prefix string, yield func(string, erro
 	over := make(chan error, 1)
 	go func() {
 		_, err := ask(ctx, c, "names", "", c.traits.Inspect, func(ctx context.Context) (struct{}, error) {
-			for name, err := range c.inspector.Names(ctx, prefix) {
-				if err != nil {
-					return struct{}{}, err
+			return struct{}{}, safely(func() error {
+				for name, err := range c.inspector.Names(ctx, prefix) {
+					if err != nil {
+						return err
+					}
+					select {
+					case found <- name:
+					case <-ctx.Done():
+						return ctx.Err()
+					}
 				}
-				select {
-				case found <- name:
-				case <-ctx.Done():
-					return struct{}{}, ctx.Err()
-				}
-			}
-			return struct{}{}, nil
+				return nil
+			})
 		})
 		over <- err
 	}()

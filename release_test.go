@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -196,6 +197,39 @@ func TestReleasePanics(t *testing.T) {
 		})
 	}
 }
+
+// The panic of a call that AcquireAll's locks or Names make aside does not end the process: they return an error.
+func TestPanicsAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{traits: driver.Traits{Prompt: true, Inspect: true}, release: func(context.Context, *driver.Claim) error { panic("hook") }}
+		s.acquire = grant(TimeClock{})
+		cfg, _ := NewConfig[struct{}]("script", nil, WithClock(TimeClock{}))
+		l, err := New(inspectPanics{s}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks, err := AcquireAll(t.Context(), l, []string{"x", "y"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var known *Error
+		if err := locks.Release(t.Context()); !errors.As(err, &known) || known.Op != "release" || len(err.(interface{ Unwrap() []error }).Unwrap()) != 2 {
+			t.Errorf("Release: %v", err)
+		}
+		for name, err := range Names(t.Context(), l, "") {
+			if !errors.As(err, &known) || known.Op != "names" {
+				t.Errorf("Names: %q, %v", name, err)
+			}
+		}
+		closeAll(t, l)
+	})
+}
+
+// inspectPanics is a driver that panics when it is asked for what the server knows.
+type inspectPanics struct{ *script }
+
+func (inspectPanics) Look(context.Context, string) ([]driver.Position, error) { panic("hook") }
+func (inspectPanics) Names(context.Context, string) iter.Seq2[string, error]  { panic("hook") }
 
 // AtLeast: who releases early has the name stay taken for the rest, who releases late does not.
 func TestAtLeast(t *testing.T) {

@@ -64,7 +64,11 @@ func (ls Locks) Release(ctx context.Context) error {
 	errs := make([]error, len(ls))
 	var wg sync.WaitGroup
 	for i, lock := range ls {
-		wg.Go(func() { errs[i] = lock.Release(ctx) })
+		wg.Go(func() {
+			if err := safely(func() error { return lock.Release(ctx) }); err != nil {
+				errs[i] = lock.lease.core.fail("release", lock.Name(), err)
+			}
+		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
