@@ -74,7 +74,9 @@ func (c *core) attempt(ctx context.Context, name string, a acquisition, wait boo
 	case err == nil && !over && le.hold(grant):
 		return le, nil
 	case err == nil:
-		err = errTooLate
+		if !over {
+			err = errTooLate
+		}
 		c.cleanup(le)
 	case errors.Is(err, driver.ErrTaken):
 		err = ErrNotAcquired

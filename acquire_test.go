@@ -137,6 +137,27 @@ func TestGrantThatIsTooOld(t *testing.T) {
 	})
 }
 
+// A grant that comes after ctx has ended is no loss: nothing was held. It goes back.
+func TestGrantAfterContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ok := grant(TimeClock{})
+		s := &script{acquire: func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			<-ctx.Done()
+			return ok(ctx, c)
+		}}
+		l := open(t, s)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := l.Acquire(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLost) {
+			t.Error(err)
+		}
+		closeAll(t, l)
+		if s.count("abandon x") != 1 {
+			t.Errorf("calls: %v", s.calls)
+		}
+	})
+}
+
 // A server whose every grant comes too late is not asked without a pause, and the
 // call still ends with its context.
 func TestGrantsThatAreAllTooOld(t *testing.T) {
