@@ -103,14 +103,14 @@ type origin struct {
 	rest context.Context // may come from further locks
 }
 
-// originIn returns the lock on name from which ctx comes, or nil.
+// originIn returns the innermost lock on name that is still held and from which ctx comes, or nil.
 func (c *core) originIn(ctx context.Context, name string) *Lock {
 	for {
 		from, _ := ctx.Value(c).(*origin)
 		switch {
 		case from == nil:
 			return nil
-		case from.lock.Name() == name:
+		case from.lock.Name() == name && from.lock.lease.look() && from.lock.held():
 			return from.lock
 		}
 		ctx = from.rest
@@ -121,7 +121,7 @@ func (c *core) originIn(ctx context.Context, name string) *Lock {
 // returns a Lock that joins that one, or ErrHeld, or neither.
 func (c *core) reenter(ctx context.Context, name string, a acquisition) (*Lock, error) {
 	outer := c.originIn(ctx, name)
-	if outer == nil || !outer.lease.look() {
+	if outer == nil {
 		return nil, nil
 	}
 	le := outer.lease

@@ -99,6 +99,15 @@ func TestErrHeld(t *testing.T) {
 		if _, err := another.TryAcquire(lock.Context(), "x"); err != nil {
 			t.Errorf("another Locker: %v", err)
 		}
+		inner, err := l.Acquire(other.Context(), "x", Reenter())
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved := context.WithoutCancel(inner.Context())
+		_ = inner.Release(context.Background())
+		if _, err := l.TryAcquire(saved, "x"); !errors.Is(err, ErrHeld) {
+			t.Errorf("the inner lock was released, the outer is held: %v", err)
+		}
 		loose := context.WithoutCancel(lock.Context())
 		_ = lock.Release(context.Background())
 		if _, err := l.TryAcquire(loose, "x"); err != nil {
