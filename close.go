@@ -74,6 +74,7 @@ func (c *core) releaseAll(ctx context.Context, answered func()) error {
 			if !le.endAll(errClosing) {
 				return // lost, or released by somebody else
 			}
+			c.closeWindow(le)
 			_ = safely(func() error { le.free(ctx); return nil }) // a panic is told by result
 			err := errUnconfirmed
 			select {

@@ -93,6 +93,7 @@ func TestHandOver(t *testing.T) {
 			last = lock.Token()
 		}
 		_ = lock.Release(context.Background())
+		acquire(t, l, "x") // closed within its window
 		closeAll(t, l)
 		if len(l.(*core).queues) != 0 {
 			t.Error("a queue is left")
