@@ -59,18 +59,22 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 		le.free(ctx)
 	}
 	le.mu.Lock()
-	frees, ended := l.frees, l.cause
+	frees, why := l.frees, l.cause
 	le.mu.Unlock()
 	switch {
 	case frees:
-		if err, over := le.freed.result(); over {
-			return err
+		err, over := le.freed.result()
+		if !over {
+			bounded, cancel := context.WithTimeoutCause(ctx, min(releaseBound, le.claim.TTL), errUnconfirmed)
+			defer cancel()
+			err = le.freed.wait(bounded) // also if the driver ignores its context
 		}
-		bounded, cancel := context.WithTimeoutCause(ctx, min(releaseBound, le.claim.TTL), errUnconfirmed)
-		defer cancel()
-		return le.freed.wait(bounded) // also if the driver ignores its context
-	case errors.Is(ended, ErrLost):
-		return ended
+		if ctx.Err() != nil && errors.Is(err, errUnconfirmed) && !errors.Is(err, ctx.Err()) {
+			err = ended(ctx, err) // the server was given up meanwhile
+		}
+		return err
+	case errors.Is(why, ErrLost):
+		return why
 	}
 	return nil
 }

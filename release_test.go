@@ -126,6 +126,26 @@ func TestReleaseIsBoundedByItself(t *testing.T) {
 	})
 }
 
+// Release returns ctx's error also if the server is given up at the same moment, or was before.
+func TestReleaseSaysThatContextEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, &script{release: func(context.Context, *driver.Claim) error { return errBroken }})
+		ctx, cancel := context.WithTimeout(context.Background(), releaseBound-grace/2)
+		defer cancel()
+		lock := acquire(t, l, "x")
+		for _, when := range []string{"at the same moment", "before"} {
+			err := lock.Release(ctx)
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errUnconfirmed) || !errors.Is(err, errBroken) {
+				t.Errorf("given up %s: %v", when, err)
+			}
+		}
+		if err := lock.Release(context.Background()); errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errBroken) {
+			t.Errorf("with a context that goes on: %v", err)
+		}
+		closeAll(t, l)
+	})
+}
+
 // Release says what it was held up by, also when the error came before ctx ended.
 func TestReleaseSaysWhy(t *testing.T) {
 	for _, prompt := range []bool{true, false} {
