@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -101,6 +102,43 @@ func TestACLChangedUnderHolderAndWaiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	op.length(n, 0)
+}
+
+// The permissions on the base that the package's documentation asks for are enough. Without that to delete in it a queue
+// that is there already can be used, also by a waiter that loses its place.
+func TestPermissionsOnBase(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op := console(t, z.Addr())
+	chroot := fmt.Sprintf("/base%d", counter.Add(1))
+	base := chroot + folder
+	for _, path := range []string{chroot, base} {
+		if _, err := op.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	permit := func(perms int32) {
+		t.Helper()
+		if _, err := op.SetACL(base, zk.WorldACL(perms|zk.PermAdmin), -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := name(t)
+	permit(zk.PermRead | zk.PermCreate | zk.PermDelete)
+	a, b := raw(t, []string{z.Addr()}, WithChroot(chroot)), raw(t, []string{z.Addr()}, WithChroot(chroot))
+	h, w := claim(n), claim(n)
+	take(t, a, h)
+	permit(zk.PermRead)
+	turn := begin(within(t, time.Minute), b, w)
+	var node string
+	eventually.Is(t, "the waiter to be in the queue", func() bool {
+		children, _, err := op.Children(queuePath(base, n))
+		node = ofClaim(children, w)
+		return err == nil && node != ""
+	})
+	op.delete(queuePath(base, n) + "/" + node)
+	release(t, a, h) // now it lists the queue
+	turn.Granted(t, patience)
+	release(t, b, w)
 }
 
 // Nodes belong to whoever authenticated; the credentials are given again on every

@@ -146,7 +146,9 @@ func (d *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 		err = d.remove(st.node)
 	}
 	if err == nil && !known { // servers remove no queue that was never used
-		err = d.remove(st.queue)
+		if err = d.remove(st.queue); errors.Is(err, zk.ErrNoAuth) {
+			err = nil // it was made by somebody who may
+		}
 	}
 	st.asked = err != nil
 	return failed(st.queue, err)

@@ -13,7 +13,7 @@
 // they grant, by default from 2 to 20 ticks. A lock counts as lost when the leader may have let the session expire.
 //
 // Servers have to be of version 3.5.3 or later, as earlier ones have no containers. Who locks needs the permissions to
-// read, write, create and delete on what is below /locker, and to read and create on /locker itself. Lock.Wanted is
+// read, write, create and delete on what is below /locker, and to read, create and delete on /locker itself. Lock.Wanted is
 // never closed. A name that is kept taken after its release is freed by the Locker that released it, or by whoever asks
 // for it next: one that nobody asks for after the death of its process keeps that one node. A name too long for the
 // servers' jute.maxbuffer is refused: a request has it twice, with three bytes for each that is escaped.
