@@ -19,8 +19,13 @@ func (d *backend) Look(ctx context.Context, name string) (all []driver.Position,
 	children, err := d.listNow(ctx, path)
 	for _, e := range parseQueue(children) {
 		data, stat, err := d.conn.Get(path + "/" + e.node)
-		if errors.Is(err, zk.ErrNoNode) {
-			continue // it has gone meanwhile
+		for errors.Is(err, zk.ErrNoNode) { // the claim has gone meanwhile, or has another node
+			if e, err = d.entryOf(ctx, path, e.id); err == nil {
+				data, stat, err = d.conn.Get(path + "/" + e.node)
+			}
+		}
+		if errors.Is(err, driver.ErrGone) {
+			continue
 		}
 		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 			return nil, failed(path, err)
@@ -67,14 +72,27 @@ func (d *backend) Names(ctx context.Context, prefix string) iter.Seq2[string, er
 	}
 }
 
-// Evict removes the node of a claim.
+// Evict removes the node of a claim, also if another is put in its place meanwhile.
 func (d *backend) Evict(ctx context.Context, name, id string) error {
 	path := d.queuePath(name)
+	for {
+		e, err := d.entryOf(ctx, path, id)
+		if err == nil {
+			err = d.conn.Delete(path+"/"+e.node, -1)
+		}
+		if !errors.Is(err, zk.ErrNoNode) {
+			return failed(path, err)
+		}
+	}
+}
+
+// entryOf returns the entry of the claim with this ID in the queue at path as it is now, and [driver.ErrGone] if it has none.
+func (d *backend) entryOf(ctx context.Context, path, id string) (entry, error) {
 	children, err := d.listNow(ctx, path)
 	for _, e := range parseQueue(children) {
 		if e.id == id {
-			return failed(path, d.conn.Delete(path+"/"+e.node, -1))
+			return e, nil
 		}
 	}
-	return failed(path, cmp.Or(err, driver.ErrGone))
+	return entry{}, cmp.Or(err, driver.ErrGone)
 }

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,5 +64,45 @@ func TestLookNamesEvict(t *testing.T) {
 	release(t, d, w)
 	for one := range d.Names(within(t, time.Minute), n) {
 		t.Errorf("%q is not held any more", one)
+	}
+}
+
+// A holder becomes lighter, which puts another node in the place of its own, after the queue was listed.
+func TestNodeReplacedMeanwhile(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	holder := raw(t, []string{z.Addr()})
+	m := newProtocolProxy(t, z.Addr())
+	d := raw(t, []string{m.addr()})
+	ctx := within(t, time.Minute)
+	for op, ask := range map[int32]func(h *driver.Claim){
+		opGetData: func(h *driver.Claim) {
+			if all, err := d.Look(ctx, h.Name); err != nil || len(all) != 1 || all[0].ID != h.ID || !all[0].Held || all[0].Weight != 1 {
+				t.Errorf("look: %+v, %v", all, err)
+			}
+		},
+		opDelete: func(h *driver.Claim) {
+			if err := d.Evict(ctx, h.Name, h.ID); err != nil {
+				t.Errorf("evict: %v", err)
+			}
+			if err := holder.Release(ctx, h); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("release after evict: %v", err)
+			}
+		},
+	} {
+		h := claim(name(t))
+		take(t, holder, h)
+		var once sync.Once
+		m.mu.Lock()
+		m.before = func(asked int32) {
+			if asked == op {
+				once.Do(func() {
+					if err := holder.Lighten(ctx, h, 1); err != nil {
+						t.Errorf("lighten: %v", err)
+					}
+				})
+			}
+		}
+		m.mu.Unlock()
+		ask(h)
 	}
 }

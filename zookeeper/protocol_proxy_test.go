@@ -21,7 +21,8 @@ type protocolProxy struct {
 	id       int64
 	password []byte
 	refused  int
-	ops      []int32 // that clients asked for
+	ops      []int32     // that clients asked for
+	before   func(int32) // called with each operation before it is passed on, if not nil
 	wg       sync.WaitGroup
 	open     []net.Conn
 }
@@ -140,6 +141,12 @@ func (m *protocolProxy) up(c, s net.Conn) {
 		if !first && m.refuses(op) {
 			_, _ = c.Write(answerTo(b, m.code))
 			continue
+		}
+		m.mu.Lock()
+		before := m.before
+		m.mu.Unlock()
+		if before != nil {
+			before(op)
 		}
 		if _, err := s.Write(b); err != nil {
 			return
