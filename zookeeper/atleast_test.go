@@ -103,24 +103,50 @@ func TestLingerOfOneThatIsGone(t *testing.T) {
 	})
 }
 
+// The node is there all the same, also when the session is over: to ask again tells so, and makes it end in time.
 func TestLingerWhoseReplyIsLost(t *testing.T) {
+	beside(t)
 	z := servers.SharedZooKeeper(t)
 	op, p := console(t, z.Addr()), front(t, z.Addr())
-	d := raw(t, []string{p.Addr()})
+	m := newProtocolProxy(t, p.Addr())
+	d := raw(t, []string{m.addr()})
+	for _, over := range []bool{false, true} {
+		c := claim(name(t))
+		take(t, d, c)
+		p.SwallowReply(carries(opMulti), 0)
+		if err := d.Linger(within(t, time.Minute), c, time.Hour); err == nil {
+			t.Fatal("linger without a reply")
+		}
+		op.length(c.Name, 1)
+		if over {
+			id, password := m.session()
+			steal(t, z.Addr(), d, id, password)
+		}
+		if err := d.Linger(within(t, time.Minute), c, time.Hour); err != nil {
+			t.Fatalf("session over: %v: linger again: %v", over, err)
+		}
+		op.length(c.Name, 1)
+		if err := d.Linger(within(t, time.Minute), c, time.Millisecond); err != nil {
+			t.Fatalf("session over: %v: linger for less: %v", over, err)
+		}
+		op.length(c.Name, 0)
+	}
+}
+
+// When the time is over there is no server to be reached.
+func TestLingerEndsAfterFailures(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	m := newProtocolProxy(t, z.Addr())
+	d := raw(t, []string{m.addr()})
 	c := claim(name(t))
 	take(t, d, c)
-	p.SwallowReply(carries(opMulti), 0)
-	if err := d.Linger(within(t, time.Minute), c, time.Hour); err == nil {
-		t.Fatal("linger without a reply")
-	}
-	if err := d.Linger(within(t, time.Minute), c, time.Hour); err != nil {
-		t.Fatalf("linger again: %v", err)
-	}
-	op.length(c.Name, 1)
-	if err := d.Evict(within(t, time.Minute), c.Name, c.ID); err != nil {
+	m.mu.Lock()
+	m.refuse, m.code, m.times = []int32{opDelete}, -4, 3 // as if the connection broke
+	m.mu.Unlock()
+	if err := d.Linger(within(t, time.Minute), c, time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	op.length(c.Name, 0)
+	console(t, z.Addr()).length(c.Name, 0)
 }
 
 // A Locker that was closed is not kept in memory until the names that it keeps taken are free.

@@ -71,12 +71,13 @@ func (d *backend) Release(ctx context.Context, c *driver.Claim) error {
 	return failed(st.queue, err)
 }
 
-// held returns the state of a claim that, as far as is known, holds its name.
+// held returns the state of a claim that, as far as is known, holds its name: in its session, or by a node that stays, whose
+// making was not answered.
 func (d *backend) held(ctx context.Context, c *driver.Claim) (*claimState, error) {
 	st := c.State.(*claimState)
 	id, err := d.find(ctx, st)
 	switch {
-	case err == nil && id != st.session:
+	case err == nil && id != st.session && parseEntry(path.Base(st.node)).linger == 0:
 		err = errExpired
 	case err == nil && st.node == "":
 		err = zk.ErrNoNode
@@ -85,16 +86,18 @@ func (d *backend) held(ctx context.Context, c *driver.Claim) (*claimState, error
 }
 
 // Linger puts in the holder's place a node that does not end with the session, and says for how long
-// it is to stay. Whoever finds its time over removes it: those who ask for the name, and the one who made it, if it
-// lives then and reaches a server.
+// it is to stay. Whoever finds its time over removes it: those who ask for the name, and the one who made it, as soon as
+// it reaches a server, if it lives then.
 func (d *backend) Linger(ctx context.Context, c *driver.Claim, dur time.Duration) error {
 	st, err := d.replace(ctx, c, 0, func(e *entry) { e.linger = dur })
 	if err == nil {
 		over, cancel := context.WithTimeout(d.life, dur)
 		context.AfterFunc(over, func() {
 			cancel()
-			if d.life.Err() == nil {
-				_ = d.remove(st.node)
+			for pause := new(driver.Backoff); d.life.Err() == nil; pause.Sleep(d.life) {
+				if err := d.remove(st.node); err == nil || isRefusal(err) {
+					return
+				}
 			}
 		})
 	}
