@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"weak"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -147,6 +149,24 @@ func TestLingerEndsAfterFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	console(t, z.Addr()).length(c.Name, 0)
+}
+
+// Somebody has put a node below the one that stays, so that it cannot be removed.
+func TestLingerWithNodeBelow(t *testing.T) {
+	z := servers.SharedZooKeeper(t)
+	op, d := console(t, z.Addr()), raw(t, []string{z.Addr()})
+	n := name(t)
+	e := entry{id: claim(n).ID, weight: driver.All, limit: driver.All, linger: time.Millisecond}
+	node := plantQueue(t, op, n) + "/" + e.name() + "0000000000"
+	if _, err := op.Create(node, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	op.plant(node + "/x")
+	eventually.Is(t, "a try to find the time over", func() bool {
+		turn := begin(within(t, time.Minute), d, trying(claim(n)))
+		locktest.Receive(t, "the answer to a try", turn.Done, patience)
+		return errors.Is(turn.Err, zk.ErrNotEmpty)
+	})
 }
 
 // A Locker that was closed is not kept in memory until the names that it keeps taken are free.

@@ -211,7 +211,7 @@ func (d *backend) expire(st *claimState, ahead queue) (look time.Duration, err e
 		}
 		left := time.Duration(stat.Ctime)*time.Millisecond + e.linger - time.Duration(d.clock.Now()) - st.skew
 		if left <= 0 {
-			return 0, d.remove(node)
+			return 0, d.conn.Delete(node, -1) // which fails if somebody has put a node below it
 		}
 		look = min(look, left+time.Millisecond)
 	}
