@@ -144,7 +144,10 @@ func (c *connection) next() error {
 // create a container.
 var leaderOps = []uint32{1, 2, 5, 14, 19}
 
-const opSetWatches = 101
+const (
+	opSetAuth    = 100
+	opSetWatches = 101
+)
 
 // Write takes a request from the library. The first is to open the session: a length, the version of the protocol, the
 // last change that is known, the timeout, the session's id, and a password. It opens a new one if that was given up.
@@ -157,7 +160,7 @@ func (c *connection) Write(frame []byte) (int, error) {
 		s.mu.Lock()
 		now := s.clock.Now()
 		if c.began != 0 {
-			c.sent = append(c.sent, request{sent: now, leader: slices.Contains(leaderOps, op)})
+			c.sent = append(c.sent, request{sent: now, op: op})
 		} else {
 			c.began, one = now, slices.Clone(one)
 			binary.BigEndian.PutUint64(one[8:], uint64(s.zxid))

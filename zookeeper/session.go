@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,7 +167,7 @@ func (s *session) state() (id int64, until driver.Instant) {
 
 // A request is one that the library has sent.
 type request struct {
-	leader         bool // a majority has to agree to it
+	op             uint32
 	sent, answered driver.Instant
 }
 
@@ -186,14 +187,14 @@ func (s *session) answered(c *connection, zxid int64, well bool) {
 	}
 	r := c.sent[0]
 	c.sent = c.sent[1:]
-	if !well {
+	if !well || r.op == opSetAuth { // a server answers credentials without noting that it heard of the session
 		return
 	}
 	r.answered = s.clock.Now()
 	// Half a tick and half as much again. Servers do not tell their tick, which is rarely more than 3 s, and by default
 	// they grant no session of less than two.
 	lag := min(s.timeout/2, 3*time.Second) * 3 / 4
-	for r.leader && len(s.later) > 0 && s.later[0].answered.Add(lag) <= r.sent {
+	for slices.Contains(leaderOps, r.op) && len(s.later) > 0 && s.later[0].answered.Add(lag) <= r.sent {
 		s.sure, s.later = s.later[0].sent, s.later[1:]
 	}
 	n := len(s.later)

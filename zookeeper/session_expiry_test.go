@@ -1,6 +1,8 @@
 package zookeeper
 
 import (
+	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -21,7 +23,11 @@ func expiring() *session {
 
 // exchange records a request and its answer; leader says that the leader answered it.
 func (s *session) exchange(leader bool, sent, answered driver.Instant) {
-	s.newest.sent = append(s.newest.sent, request{leader: leader, sent: sent})
+	op := uint32(opGetData)
+	if leader {
+		op = opMulti
+	}
+	s.newest.sent = append(s.newest.sent, request{op: op, sent: sent})
 	s.clock.(*fakeClock).now = answered
 	s.answered(s.newest, 0, true)
 }
@@ -66,6 +72,28 @@ func TestExpiryOfSessionThatIsGoneOnWith(t *testing.T) {
 	s.exchange(true, 9*sec, 9*sec)
 	if got := s.until(); got != 15*sec {
 		t.Errorf("after a write the end is at %v", got)
+	}
+}
+
+// A server answers credentials without noting that it has heard of the session.
+func TestExpiryCountsNoCredentials(t *testing.T) {
+	s := expiring()
+	ours, server := net.Pipe()
+	defer ours.Close()
+	go io.Copy(io.Discard, server)
+	c := s.newest
+	c.Conn, c.session, c.began = ours, s, 5*sec
+	s.changed, s.id = make(chan struct{}), 7
+	s.opened(c, 7, 10*time.Second)
+	for i, op := range []uint32{opSetAuth, opMulti} {
+		s.clock.(*fakeClock).now = driver.Instant(6+3*i) * sec
+		if _, err := c.Write(protocolFrame(t, int32(i), op)); err != nil {
+			t.Fatal(err)
+		}
+		s.answered(c, 0, true)
+	}
+	if s.sure != c.began {
+		t.Errorf("the leader is sure to know of what was sent at %v, want %v", s.sure, c.began)
 	}
 }
 
