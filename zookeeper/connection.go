@@ -126,6 +126,9 @@ func (c *connection) next() error {
 	}
 	c.frame = 4 + int(length)
 	if !c.opened {
+		if _, err := c.in.Peek(c.frame); err != nil { // the library waits without limit for what is missing
+			return err
+		}
 		if !c.late.Stop() {
 			return errLate // which the session has been told
 		}

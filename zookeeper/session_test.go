@@ -221,18 +221,23 @@ func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 	release(t, d, c)
 }
 
-// The answer comes just after its time was over: the connection is not in use.
+// The answer, or the rest of it, comes just after its time was over: the connection is not in use.
 func TestSessionOpenedTooLate(t *testing.T) {
-	ours, server := net.Pipe()
-	defer server.Close()
-	s := &session{clock: locker.SystemClock(), log: discard, changed: make(chan struct{})}
-	c := &connection{Conn: ours, session: s}
-	c.in = bufio.NewReader(bytes.NewReader(protocolFrame(t, int32(0), int32(4000), int64(7), make([]byte, 20))))
-	over := make(chan struct{})
-	c.late = time.AfterFunc(0, func() { c.fail(errLate); close(over) })
-	<-over
-	if n, err := c.Read(make([]byte, 4)); !errors.Is(err, errLate) || s.connected {
-		t.Errorf("read %d bytes, %v; connected: %v", n, err, s.connected)
+	answer := protocolFrame(t, int32(0), int32(4000), int64(7), make([]byte, 20))
+	for _, early := range []int{0, 20, len(answer)} {
+		ours, server := net.Pipe()
+		defer server.Close()
+		s := &session{clock: locker.SystemClock(), log: discard, changed: make(chan struct{})}
+		c := &connection{Conn: ours, session: s}
+		c.in = bufio.NewReader(io.MultiReader(bytes.NewReader(answer[:early]), ours))
+		over := make(chan struct{})
+		c.late = time.AfterFunc(100*time.Millisecond, func() { c.fail(errLate); close(over) })
+		if early == len(answer) {
+			<-over
+		}
+		if n, err := c.Read(make([]byte, 4)); err == nil || !errors.Is(s.failure, errLate) || s.connected {
+			t.Errorf("%d bytes were there: read %d, %v; connected: %v, %v", early, n, err, s.connected, s.failure)
+		}
 	}
 }
 
