@@ -36,7 +36,7 @@ func claims(newHarness func(t testing.TB) *conformance.Harness) conformance.Back
 		Inspect:    true,
 		Evict:      true,
 		AtLeast:    true,
-		TTL:        1500 * time.Millisecond, // a server's news may be old by three quarters of half of it
+		TTL:        1800 * time.Millisecond, // a session of 1.2 s; a server's news may be old by three quarters of half of it
 		RequireAll: true,
 	}
 }

@@ -76,7 +76,8 @@ func TestNodeReplacedMeanwhile(t *testing.T) {
 	ctx := within(t, time.Minute)
 	for op, ask := range map[int32]func(h *driver.Claim){
 		opGetData: func(h *driver.Claim) {
-			if all, err := d.Look(ctx, h.Name); err != nil || len(all) != 1 || all[0].ID != h.ID || !all[0].Held || all[0].Weight != 1 {
+			all, err := d.Look(ctx, h.Name)
+			if err != nil || len(all) != 1 || all[0].ID != h.ID || !all[0].Held || all[0].Weight != 1 {
 				t.Errorf("look: %+v, %v", all, err)
 			}
 		},

@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,20 +60,30 @@ func spied(t testing.TB, addr string, opts ...locker.Option) (locker.Locker, *ba
 
 func TestNegotiatedTimeoutIsRead(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
-	for ask, want := range map[time.Duration]time.Duration{
-		100 * time.Millisecond: time.Second,     // the server's least
-		5 * time.Second:        4 * time.Second, // a tick less
-		time.Hour:              time.Minute,     // its most
+	for ask, want := range map[time.Duration]struct {
+		session time.Duration
+		warns   bool
+	}{
+		time.Second:      {time.Second, true},      // the server's least
+		6 * time.Second:  {4 * time.Second, false}, // one and a half ticks of 2 s less than a second more than the TTL
+		19 * time.Second: {16*time.Second + 666*time.Millisecond, false},
+		time.Hour:        {time.Minute, false}, // the server's most
 	} {
-		start := time.Now()
-		d := raw(t, []string{z.Addr()}, locker.WithTTL(ask))
-		if got := d.granted(); got != want {
-			t.Errorf("asked for %v: %v, want %v", ask, got, want)
+		start, log := time.Now(), new(eventually.Output)
+		d := raw(t, []string{z.Addr()}, locker.WithTTL(ask), locker.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		if got := d.granted(); got != want.session {
+			t.Errorf("asked for %v: %v, want %v", ask, got, want.session)
 		}
 		c := claim(name(t))
 		g := take(t, d, c)
-		if left := g.Until.Sub(d.clock.Now()); left > want || left < want-time.Since(start) {
-			t.Errorf("session of %v: held for %v", want, left)
+		if left := g.Until.Sub(d.clock.Now()); left > want.session || left < want.session-time.Since(start) {
+			t.Errorf("session of %v: held for %v", want.session, left)
+		}
+		warned := func() bool { return strings.Contains(log.String(), "no session as short") } // by a goroutine
+		if want.warns {
+			eventually.Is(t, "the warning", warned)
+		} else if warned() {
+			t.Errorf("asked for %v: %s", ask, log)
 		}
 	}
 }

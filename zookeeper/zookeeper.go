@@ -10,7 +10,8 @@
 // version writes there is respected, and what does not belong there has to be removed.
 //
 // All locks of a Locker share one session. Its timeout is the TTL less what servers let it live beyond that, and what
-// they grant, by default from 2 to 20 ticks. A lock counts as lost when the leader may have let the session expire.
+// they grant, by default from 2 to 20 ticks. A lock counts as lost when the leader may have let the session expire. With
+// the usual tick of 2 s the names of a dead holder may stay taken for 7 s, however short the TTL is.
 //
 // Servers have to be of version 3.5.3 or later, as earlier ones have no containers. Who locks needs the permissions to
 // read, write, create and delete on what is below /locker, and to read, create and delete on /locker itself. Lock.Wanted is
@@ -121,8 +122,9 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 		return nil, nil, locker.InvalidOption("zookeeper", fmt.Errorf("servers %q are not a list of host:port", servers))
 	}
 	// A dead holder's locks are to be free a second after the TTL at the latest. The leader rounds up to its next tick,
-	// mostly of 2 s, may have heard of the holder from a follower half a tick late, and then has something to do.
-	ask := cfg.TTL - min(3*time.Second-time.Second*2/3, cfg.TTL/5)
+	// mostly of 2 s, may have heard of the holder from a follower half a tick late, and then has something to do. A third
+	// of the TTL is enough for the shortest session, of two ticks, and all longer ones.
+	ask := cfg.TTL - min(3*time.Second-time.Second*2/3, cfg.TTL/3)
 	s := newSession(servers, ask, cfg, set)
 	d := &backend{session: s, base: set.chroot + "/locker"}
 	_, patient := ctx.Deadline()
@@ -136,8 +138,9 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	s.mu.Lock()
 	timeout := s.timeout
 	s.mu.Unlock()
-	if timeout > cfg.TTL {
-		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL", "ttl", cfg.TTL, "session", timeout)
+	if timeout > ask {
+		cfg.Logger.Warn("zookeeper: the servers grant no session as short as the TTL asks for: "+
+			"a dead holder's names may stay taken for longer than it and a second", "ttl", cfg.TTL, "session", timeout)
 	}
 	// Nothing is held for longer than a session, and the core reckons by the TTL.
 	d.ttl = min(cfg.TTL, timeout)

@@ -57,7 +57,7 @@ func leaderMoved(x *Exam) {
 
 // The leader is killed while a lock is held and waited for.
 func leaderKilled(x *Exam) {
-	x.Access.TTL = 6 * time.Second // an election takes its time
+	x.Access.TTL = 7 * time.Second // an election takes its time
 	two := x.holderAndWaiter(time.Minute)
 	leader, err := x.Leader(x.Within(10 * time.Second))
 	x.Must(err)
