@@ -26,6 +26,7 @@ type claimState struct {
 	claim  *driver.Claim
 	queue  string // what the keys of the name begin with
 	key    string
+	number int   // at the end of key
 	weight int32 // as it was written last
 	joined time.Time
 
@@ -144,9 +145,7 @@ func (b *backend) join(ctx context.Context, s *session, cs *claimState, seen int
 			cs.rev, cs.how = own[0].rev, own[0].how
 			return b.look(ctx, cs, 0)
 		}
-		taken := cs.key // by one that lingers, or by hand
-		b.chooseKey(cs)
-		b.forget(taken)
+		b.chooseKey(cs) // the other was put by a claim that lingers, or by hand
 	}
 	switch {
 	case v.lets(cs):

@@ -124,7 +124,7 @@ func TestKeysAreReused(t *testing.T) {
 	}
 }
 
-// TestKeyOfSomebodyElse: a claim whose key somebody else has put takes another, and the
+// TestKeyOfSomebodyElse: a claim whose key somebody else has put takes another, however many are put, and the
 // other's key is never deleted.
 func TestKeyOfSomebodyElse(t *testing.T) {
 	t.Parallel()
@@ -152,10 +152,14 @@ func TestKeyOfSomebodyElse(t *testing.T) {
 			t.Errorf("acquire behind a foreign key: %v, want ErrTaken", err)
 		}
 	}
+	next := strings.TrimSuffix(key, "0") + "1"
+	_, err := c.Put(t.Context(), next, "somebody else, too")
+	must(t, err)
 	granted := begin(t, b, claim(t.Name(), true))
-	queueHas(t, c, t.Name(), 2)
-	if _, err := c.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
+	queueHas(t, c, t.Name(), 3)
+	for _, key := range []string{key, next} {
+		_, err := c.Delete(t.Context(), key)
+		must(t, err)
 	}
 	must(t, soon(t, "the grant", granted))
 }
