@@ -73,7 +73,9 @@ func (b *backend) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, e
 func (b *backend) attempt(ctx context.Context, cs *claimState) (grant driver.Grant, joined bool, err error) {
 	s, err := b.live(ctx)
 	if err == nil && cs.unsure {
-		err = b.clear(ctx, cs)
+		if err = b.clear(ctx, cs); err == nil {
+			b.chooseKey(cs)
+		}
 	}
 	if err != nil {
 		return grant, false, err

@@ -89,29 +89,33 @@ func (b *backend) Abandon(ctx context.Context, c *driver.Claim) error {
 	return err
 }
 
-// clear deletes the key of cs, if it may exist, and moves the barrier if a request that puts it may
-// still arrive. Nobody else puts that key under the same lease.
+// clear deletes the key of cs, if it may exist, and moves the barrier if a request that puts it may still arrive. What clear
+// sends may arrive late, too, when the next claim has the key: its value is another. So cs does not put this key again.
 func (b *backend) clear(ctx context.Context, cs *claimState) error {
 	if cs.rev == 0 && !cs.unsure {
 		return nil
 	}
 	s := cs.session
-	mine := []clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(cs.key), "=", s.lease)}
-	if cs.rev > 0 {
-		mine = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(cs.key), "=", cs.rev)} // also if it lingers
+	mine := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(cs.key), "=", cs.rev)} // also if it lingers
+	if cs.rev == 0 {
+		value := clientv3.Value(cs.key)
+		mine = []clientv3.Cmp{clientv3.Compare(value, "=", cs.value(free)), clientv3.Compare(value, "=", cs.value(queued))}
 	}
-	remove := []clientv3.Op{clientv3.OpDelete(cs.key)}
+	var remove []clientv3.Op
+	for _, is := range mine {
+		remove = append(remove, clientv3.OpTxn([]clientv3.Cmp{is}, []clientv3.Op{clientv3.OpDelete(cs.key)}, nil))
+	}
 	var barrier []clientv3.Op
 	if cs.late && s.gone.Err() == nil {
 		barrier = []clientv3.Op{clientv3.OpPut(s.barrier, "", clientv3.WithLease(s.lease))}
 	}
-	resp, err := b.txn(ctx, mine, append(barrier, remove...), barrier)
+	resp, err := b.txn(ctx, nil, append(barrier, remove...), nil)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		b.endSession(s)
 		return b.clear(ctx, cs)
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		_, _ = b.txn(ctx, mine, remove, nil) // the barrier has to wait, but the name can be freed
+		_, _ = b.txn(ctx, nil, remove, nil) // the barrier has to wait, but the name can be freed
 		return err
 	case err != nil:
 		return fmt.Errorf("clean up: %w", err)

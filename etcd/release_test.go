@@ -65,6 +65,52 @@ func TestLateRequest(t *testing.T) {
 	release(t, b, hold(t, b, t.Name()))
 }
 
+// TestLateCleanup: a cleanup that was given up and made again arrives when the name of the key is in use again, by the same claim
+// or by the next of the Locker. It does not delete that key.
+func TestLateCleanup(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	admin := dial(t, e.Addr())
+	for _, how := range []string{"joins again", "put, joins again", "abandoned", "put, abandoned"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			put, abandoned := strings.HasPrefix(how, "put"), strings.HasSuffix(how, "abandoned")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var late []*pb.TxnRequest // the first that puts the key, and the first that deletes it
+			b := impatient(driverOf(t, dialThrough(t, e.Addr(), func(of context.Context, _ string, req, reply any, do func(any) error) error {
+				txn, _ := req.(*pb.TxnRequest)
+				if !joins(req, t.Name()) || len(late) == 2 || len(late) == 1 && !strings.Contains(txn.String(), "delete") {
+					return do(reply)
+				}
+				late = append(late, txn)
+				if len(late) == 1 && put {
+					must(t, do(new(pb.TxnResponse)))
+				}
+				if abandoned {
+					cancel()
+				}
+				<-of.Done()
+				return of.Err()
+			}, nil)))
+			c := claim(t.Name(), true)
+			g, err := b.Acquire(ctx, c)
+			if abandoned {
+				eventually.Is(t, "cleanup", func() bool { return b.Abandon(t.Context(), c) == nil })
+				g, err = b.Acquire(t.Context(), claim(t.Name(), true))
+			}
+			must(t, err)
+			for _, txn := range late {
+				_, err := pb.NewKVClient(admin.ActiveConnection()).Txn(t.Context(), txn)
+				must(t, err)
+			}
+			if all := read(t, admin, keysOf(t, admin, t.Name())); len(all) != 1 || all[0].CreateRevision != g.Token>>tokenBits {
+				t.Errorf("token %d, keys %v", g.Token, all)
+			}
+		})
+	}
+}
+
 // TestLostReply: who is in the queue already, by a request whose answer was lost,
 // recognises itself and is not put there twice; and a release whose answer was lost is done
 // when it is made again.
@@ -276,19 +322,24 @@ func TestOverdueWithoutLeader(t *testing.T) {
 		}
 		return do(reply)
 	}, nil))
-	eventually.Is(t, "an acquisition to say that there is no leader", func() bool { // a late machine has no time to ask why
-		ctx, end = context.WithCancel(t.Context())
-		defer end()
-		c := claim(t.Name(), true)
-		_, err := b.Acquire(overdue{ctx}, c)
-		if err == nil {
-			t.Fatal("granted after its time")
+	for ahead := range 2 {
+		if ahead == 1 {
+			hold(t, driverOf(t, admin), t.Name())
 		}
-		queueHas(t, admin, t.Name(), 1)
-		must(t, b.Abandon(t.Context(), c))
-		queueHas(t, admin, t.Name(), 0)
-		return errors.Is(err, rpctypes.ErrNoLeader)
-	})
+		eventually.Is(t, "an acquisition to say that there is no leader", func() bool { // a late machine has no time to ask why
+			ctx, end = context.WithCancel(t.Context())
+			defer end()
+			c := claim(t.Name(), true)
+			_, err := b.Acquire(overdue{ctx}, c)
+			if err == nil {
+				t.Fatal("granted after its time")
+			}
+			queueHas(t, admin, t.Name(), ahead+1)
+			must(t, b.Abandon(t.Context(), c))
+			queueHas(t, admin, t.Name(), ahead)
+			return errors.Is(err, rpctypes.ErrNoLeader)
+		})
+	}
 }
 
 // TestOverdueSaysWhy: a request that is repeated says, when its time ends, why it had no answer.
