@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -161,30 +162,27 @@ func TestWatchIsUsedAgain(t *testing.T) {
 
 // TestWatchIsKeptAgain: a watch that is kept, used and kept again is kept for as long as it was the first time.
 func TestWatchIsKeptAgain(t *testing.T) {
-	t.Parallel()
-	b := driverOf(t, dial(t, servers.SharedEtcd(t).Addr()))
-	sub := &b.subscription
-	for range 5 { // a late machine may need it only when it is no longer kept
-		first, w := time.Now(), b.watch(t.Name())
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		b, w := new(backend), &watch{key: "x", stream: t.Context(), stop: stop}
+		sub := &b.subscription
+		sub.life = w.stream
 		sub.unwatch(w)
-		if b.watch(t.Name()) != w {
-			continue
-		}
 		time.Sleep(keepFor / 2)
-		again := time.Now()
+		if b.watch(w.key) != w {
+			t.Fatal("the watch is not used again")
+		}
 		sub.unwatch(w)
-		time.Sleep(time.Until(first.Add(keepFor * 5 / 4)))
-		sub.mu.Lock()
-		kept := sub.kept == w
-		sub.mu.Unlock()
-		if took := time.Since(again); !kept && took < keepFor {
-			t.Fatalf("the watch is not kept %v after its second use", took)
+		for _, kept := range []bool{true, false} {
+			time.Sleep(keepFor * 3 / 4)
+			synctest.Wait()
+			sub.mu.Lock()
+			if sub.kept == w != kept || ctx.Err() == nil != kept {
+				t.Errorf("kept: %v (%v), want %v", sub.kept == w, ctx.Err(), kept)
+			}
+			sub.mu.Unlock()
 		}
-		if kept {
-			return
-		}
-	}
-	t.Skip("this machine was too late five times")
+	})
 }
 
 // A watch that ends before the server's confirmation has come leaves nothing on the server: neither one whose waiter
