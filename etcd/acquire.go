@@ -99,10 +99,10 @@ func (b *backend) attempt(ctx context.Context, cs *claimState) (grant driver.Gra
 //
 //	if the queue was not written to after the revision seen (0: if it is empty),
 //	then put the key: cs is granted,
-//	else read who is ahead, and if cs waits, put the key behind them.
+//	else read who is ahead, and if cs waits or has seen that it fits, put the key behind them.
 //
 // Both puts are made only if the barrier has not moved and the key is not there. If cs itself has put it already
-// join looks who is ahead. A claim that does not wait is put only if that grants it; otherwise join returns ErrTaken.
+// join looks who is ahead. A claim that does not wait and does not fit is not put; then join returns ErrTaken.
 func (b *backend) join(ctx context.Context, s *session, cs *claimState, seen int64) (view, error) {
 	cs.session, cs.rev = s, 0
 	put := func(how string) []clientv3.Op {
@@ -115,7 +115,8 @@ func (b *backend) join(ctx context.Context, s *session, cs *claimState, seen int
 	}
 	ahead := inOrder(clientv3.SortDescend, cs.enough(0))
 	otherwise := []clientv3.Op{clientv3.OpGet(cs.queue, ahead...), clientv3.OpGet(s.barrier), clientv3.OpGet(cs.key)}
-	if cs.claim.Wait {
+	queues := cs.claim.Wait || seen > 0 // so that a try too ends, however often others are put
+	if queues {
 		otherwise = append(otherwise, clientv3.OpTxn(may, put(queued), nil))
 	}
 	resp, err := b.txn(ctx, append(may, unchanged), put(free), otherwise)
@@ -133,7 +134,7 @@ func (b *backend) join(ctx context.Context, s *session, cs *claimState, seen int
 	}
 	read := func(i int) []*mvccpb.KeyValue { return resp.Responses[i].GetResponseRange().Kvs }
 	v := newView(cs, parseAll(read(0)), resp.Header.Revision)
-	if cs.claim.Wait && resp.Responses[3].GetResponseTxn().Succeeded {
+	if queues && resp.Responses[3].GetResponseTxn().Succeeded {
 		cs.rev, cs.how = resp.Header.Revision, queued
 		return v, nil
 	}

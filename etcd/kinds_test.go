@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -185,6 +186,38 @@ func TestTryOfKinds(t *testing.T) {
 	try(3, 10, nil)
 	try(1, 10, driver.ErrTaken)
 	try(driver.All, driver.All, driver.ErrTaken)
+}
+
+// TestTryOfBusyName: a try ends after a few requests, although others take permits before each, and leaves nothing behind.
+func TestTryOfBusyName(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	c := dial(t, e.Addr())
+	for takes, want := range map[int32]error{1: nil, 500: driver.ErrTaken} {
+		t.Run(fmt.Sprint(takes), func(t *testing.T) {
+			t.Parallel()
+			other := driverOf(t, c)
+			asked, keys := 0, 0
+			b := driverOf(t, dialThrough(t, e.Addr(), func(_ context.Context, _ string, req, reply any, do func(any) error) error {
+				if joins(req, t.Name()) {
+					if asked++; asked <= 2 || takes == 1 && asked <= 20 {
+						take(t, other, claimOf(t.Name(), takes, 1000))
+						keys++
+					}
+				}
+				return do(reply)
+			}, nil))
+			try := claimOf(t.Name(), 1, 1000)
+			try.Wait = false
+			if _, err := b.Acquire(t.Context(), try); !errors.Is(err, want) || asked > 3 {
+				t.Errorf("%v after %d requests, want %v after 3 at most", err, asked, want)
+			}
+			if want == nil {
+				keys++
+			}
+			queueHas(t, c, t.Name(), keys)
+		})
+	}
 }
 
 // TestLighten: a downgrade lets the readers behind in, keeps the token, and leaves a writer

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -88,12 +89,16 @@ func (v *view) apply(cs *claimState, events []*clientv3.Event) bool {
 	return v.lets(cs)
 }
 
-// await returns nil when cs, which has seen v, is granted. Nobody can come to stand ahead of it, since create revisions only
-// grow, so that it is enough to know when those ahead go. That alone does not grant it: those farther ahead may still be
-// there, and its own key may not. So the end is always a look.
+// await returns nil when cs, which has seen v, is granted; one that does not wait it takes out of the queue instead, and returns
+// ErrTaken. Nobody can come to stand ahead of it, since create revisions only grow, so that it is enough to know when those
+// ahead go. That alone does not grant it: those farther ahead may still be there, and its own key may not. So the end is
+// always a look.
 func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
 	begun := time.Now()
 	for !v.lets(cs) {
+		if !cs.claim.Wait { // others came between the look and the put
+			return cmp.Or(b.clear(ctx, cs), driver.ErrTaken)
+		}
 		cs.tells = cs.permits()
 		var err error
 		if v, err = b.awaitChange(ctx, cs, v, time.Since(begun) >= longWait); err != nil {
