@@ -24,21 +24,24 @@ import (
 type server struct {
 	store    *memory.Store
 	driver   driver.Driver
+	listener net.Listener
 	requests atomic.Int64
 
-	mu       sync.Mutex
-	listener net.Listener
-	conns    map[net.Conn]bool
-	claims   map[string]*served
-	over     map[string]bool // IDs that have been abandoned
+	mu     sync.Mutex
+	away   bool // between stop and start
+	conns  map[net.Conn]bool
+	claims map[string]*served
+	over   map[string]bool // IDs that have been abandoned
 
 	// Defects, for the test of the suite itself.
 	token     func(int64) int64
 	ttl       func(*Call) time.Duration
-	byName    bool // Release and Abandon free whoever holds the name
-	renewsAll bool // Renew of one is for all who hold the name
-	resurrect bool // Renew takes the name again if it was lost
-	forgets   bool // all locks at a restart
+	byName    bool          // Release and Abandon free whoever holds the name
+	renewsAll bool          // Renew of one is for all who hold the name
+	resurrect bool          // Renew takes the name again if it was lost
+	forgets   bool          // all locks and queues at a restart
+	back      time.Duration // how long it takes to be back after a start
+	slow      time.Duration // how long a release takes after a restart
 	starts    atomic.Int64
 }
 
@@ -63,35 +66,36 @@ func startServer(t testing.TB) *server {
 		claims: make(map[string]*served),
 		over:   make(map[string]bool),
 	}
-	if err := s.start("127.0.0.1:0"); err != nil {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.stop)
+	s.listener = l
+	s.start()
+	r := rpc.NewServer()
+	if err := r.RegisterName("Store", &service{s}); err != nil {
+		t.Fatal(err)
+	}
+	go s.serve(r)
+	t.Cleanup(func() {
+		s.stop()
+		l.Close()
+	})
 	return s
 }
 
-func (s *server) start(addr string) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	s.starts.Add(1)
-	r := rpc.NewServer()
-	if err := r.RegisterName("Store", &service{s}); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.listener = l
-	s.mu.Unlock()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.mu.Lock()
+// serve serves connections while the server is there, and closes those that come while it is away: its port stays its own.
+func (s *server) serve(r *rpc.Server) {
+	for {
+		conn, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		if s.away {
+			conn.Close()
+		} else {
 			s.conns[conn] = true
-			s.mu.Unlock()
 			go func() {
 				r.ServeConn(conn)
 				s.mu.Lock()
@@ -99,23 +103,34 @@ func (s *server) start(addr string) error {
 				s.mu.Unlock()
 			}()
 		}
-	}()
-	return nil
+		s.mu.Unlock()
+	}
 }
 
-func (s *server) addr() string {
+func (s *server) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listener.Addr().String()
+	if s.starts.Add(1) == 1 {
+		s.away = false
+		return
+	}
+	time.AfterFunc(s.back, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.away = false
+	})
 }
 
 func (s *server) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listener.Close()
+	s.away = true
 	if s.forgets {
-		for _, h := range s.store.Holders() {
-			s.store.Destroy(h.Name)
+		clear(s.claims)
+		for held := s.store.Holders(); len(held) > 0; held = s.store.Holders() { // also those who waited
+			for _, h := range held {
+				s.store.Destroy(h.Name)
+			}
 		}
 	}
 	for conn := range s.conns {
@@ -239,6 +254,9 @@ func (s *service) renewOthers(c *served) {
 
 func (s *service) Release(in *Call, _ *Answer) error {
 	s.requests.Add(1)
+	if s.starts.Load() > 1 {
+		time.Sleep(s.slow)
+	}
 	return s.end(in, s.driver.Release)
 }
 
@@ -307,7 +325,7 @@ func (s *service) end(in *Call, how func(context.Context, *driver.Claim) error) 
 func remoteHarness(t testing.TB) *Harness { return startServer(t).harness(t, nil) }
 
 func (s *server) harness(t testing.TB, wrap wrapper) *Harness {
-	addr := s.addr()
+	addr := s.listener.Addr().String()
 	return &Harness{
 		Address: addr,
 		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
@@ -344,7 +362,7 @@ func (s *server) harness(t testing.TB, wrap wrapper) *Harness {
 		},
 		Requests: func(context.Context) (int64, error) { return s.requests.Load(), nil },
 		Stop:     func(context.Context) error { s.stop(); return nil },
-		Start:    func(context.Context) error { return s.start(addr) },
+		Start:    func(context.Context) error { s.start(); return nil },
 		Misconfigured: map[string]func(context.Context, ...locker.Option) (locker.Locker, error){
 			"wrong secret": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
 				return dialRemote(addr, "mellon", wrap, opts...)
