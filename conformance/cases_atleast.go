@@ -14,9 +14,10 @@ var atLeastCases = []*testCase{
 		"The name stays taken for that long from its acquisition on, also if released before, and not longer than a second more.",
 		func(c *C) {
 			d := c.b.TTL
-			b := c.open()
+			a, b := c.open(), c.open()
+			a.free(c.name("warm"), soon)
 			t := c.keepTaken(d)
-			h := c.holder(c.own.with(locker.AtLeast(d))...)
+			h := a.acquire(c.x, c.own.with(locker.AtLeast(d))...)
 			t.acquired()
 			c.release(h)
 			c.expect(cause(h), locker.ErrReleased, "the cause after the release")
@@ -38,15 +39,16 @@ var atLeastCases = []*testCase{
 			h := c.holder(locker.AtLeast(d))
 			time.Sleep(2 * d)
 			c.holds(h)
-			c.open().free(c.x, soon)
+			c.release(c.open().takes(c.x))
 		}),
 	newCase("AtLeast/Permits", 1).needing(atLeast|permits).proves(
 		"What stays taken after its release is what was taken, and not more.",
 		func(c *C) {
 			d := c.b.TTL
-			b := c.open()
+			a, b := c.open(), c.open()
+			a.free(c.name("warm"), soon)
 			begun := time.Now()
-			c.release(c.holder(locker.Permits(1, 2), locker.AtLeast(d)))
+			c.release(a.acquire(c.x, locker.Permits(1, 2), locker.AtLeast(d)))
 			c.release(b.takes(c.x, locker.Permits(1, 2)))
 			all := b.begin(c.ctx, c.x, locker.Permits(2, 2)).held(d + soon)
 			if took := time.Since(begun); took < d {
@@ -59,6 +61,7 @@ var atLeastCases = []*testCase{
 		func(c *C) {
 			held, d := c.name("held"), c.b.TTL
 			a, b := c.open(), c.open()
+			a.free(c.name("warm"), soon)
 			t := c.keepTaken(d)
 			a.acquire(held, locker.AtLeast(d))
 			c.release(a.acquire(c.x, locker.AtLeast(d)))

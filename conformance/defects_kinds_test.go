@@ -171,6 +171,27 @@ var kindDefects = []defect{
 		}}),
 	},
 	{
+		name:  "AtLeast is a bit less, and clients open slowly",
+		cases: "AtLeast/StaysTaken AtLeast/Permits AtLeast/AfterClose",
+		driver: bend(bent{linger: func(next whole, ctx context.Context, c *driver.Claim, d time.Duration) error {
+			return next.Linger(ctx, c, d-300*time.Millisecond)
+		}}),
+		harness: func(h *Harness) {
+			open := h.Open
+			h.Open = func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
+				time.Sleep(500 * time.Millisecond)
+				return open(ctx, opts...)
+			}
+		},
+	},
+	{
+		name:  "what is released stays taken for a moment",
+		cases: "AtLeast/Over",
+		driver: bend(bent{release: func(next whole, ctx context.Context, c *driver.Claim) error {
+			return next.Linger(ctx, c, time.Second)
+		}}),
+	},
+	{
 		name:  "what is released stays taken",
 		cases: "AtLeast/Over Release/FreesForAll",
 		driver: bend(bent{release: func(next whole, ctx context.Context, c *driver.Claim) error {
