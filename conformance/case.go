@@ -32,6 +32,7 @@ type C struct {
 	long    time.Duration // a wait for a grant that says that there is none, on a machine that is mostly on time
 	x       string        // the name that the case is about
 	token   int64         // the greatest that rises has seen
+	wasAway atomic.Bool   // the server, see whileAway
 
 	mu        sync.Mutex
 	closed    bool
@@ -202,14 +203,14 @@ func (c *C) settle() {
 	time.Sleep(60*time.Millisecond + min(2*c.late.Worst(time.Now().Add(-time.Second)), 200*time.Millisecond))
 }
 
-// within waits until cond is true, and says whether it is.
+// within waits until cond is true, for d and for as long as this machine is late meanwhile, and says whether it is.
 func (c *C) within(d time.Duration, cond func() bool) bool {
-	end := time.Now().Add(d)
+	start := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if cond() {
 			return true
 		}
-		if time.Now().After(end) || c.ctx.Err() != nil {
+		if time.Since(start) > d+c.late.Slack(start) || c.ctx.Err() != nil {
 			return false
 		}
 		time.Sleep(pause)

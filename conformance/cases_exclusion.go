@@ -112,11 +112,10 @@ var exclusionCases = []*testCase{
 	newCase("Exclusion/Restart", 1).needing(stop|durable).apart().proves(
 		"Two holders of one name never overlap while servers keep their data: a lock outlives a restart.",
 		func(c *C) {
-			h := c.holder()
+			h := c.open(locker.WithTTL(2 * longTTL)).acquire(c.x)
 			w := c.watch(h)
 			p := c.waiter()
-			deadline := h.Deadline()
-			c.restart()
+			deadline := c.restartUnder(h)
 			c.within(1500*time.Millisecond, p.finished)
 			if p.finished() && p.err == nil {
 				if left := time.Until(deadline); left > 0 {

@@ -180,14 +180,10 @@ func (c *C) arrive(cl *client, name string, others int, d time.Duration, opts ..
 	}
 	viewer := c.viewer()
 	p := cl.begin(c.ctx, name, opts...)
-	start := time.Now()
-	queued := func() bool {
+	c.within(d, func() bool {
 		seen, err := c.b.api.inspect(c.ctx, viewer, name)
 		return err == nil && len(seen) > others || p.finished()
-	}
-	if !c.within(d, queued) {
-		c.within(c.late.Slack(start), queued)
-	}
+	})
 	return p
 }
 

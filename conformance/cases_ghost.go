@@ -174,8 +174,7 @@ var ghostCases = []*testCase{
 			second.cancel()
 			second.fails(context.Canceled)
 			c.release(h)
-			c.release(first.held(soon))
-			c.release(third.held(soon))
+			c.turns(2, []*pending{first, third})
 			c.leftFree(c.x)
 		}),
 	newCase("Ghosts/InvalidCalls", 5).proves(

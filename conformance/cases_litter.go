@@ -17,8 +17,9 @@ var litterCases = []*testCase{
 				h := l.acquire(names[i], c.own...)
 				if i == 0 {
 					left, err := c.h.Leftovers(c.ctx, c.mine())
-					if err != nil || len(left) == 0 {
-						c.errorf("Leftovers does not see a lock that is held: %q %v", left, err)
+					c.must(err, "Leftovers")
+					if len(left) == 0 {
+						c.errorf("Leftovers does not see a lock that is held")
 					}
 				}
 				c.release(h)

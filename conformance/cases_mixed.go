@@ -12,14 +12,14 @@ import (
 )
 
 var mixedCases = []*testCase{
-	newCase("Mixed/InOrder", 9).needing(fair|shareable|permits).proves(
+	newCase("Mixed/InOrder", 9).needing(fair|shareable|permits|inspect|madeByLocker).proves(
 		"All kinds stand in one queue, in the order of arrival: each is granted when it fits beside all that are ahead of it, and nobody is overtaken.",
 		func(c *C) {
 			for range 3 {
 				c.scheduled()
 			}
 		}),
-	newCase("Mixed/BehindPermits", 9).needing(fair|shareable|permits).proves(
+	newCase("Mixed/BehindPermits", 9).needing(fair|shareable|permits|inspect|madeByLocker).proves(
 		"A claim whose limit has room for it is granted although permits ahead of it are waited for, and does not keep their waiter waiting.",
 		func(c *C) {
 			two := locker.Permits(2, 3)

@@ -16,9 +16,7 @@ func (c *C) must(err error, format string, args ...any) {
 	switch {
 	case err == nil:
 	case c.noAnswer(err):
-		c.tooSlow()
-		c.cancel()
-		runtime.Goexit()
+		c.giveUp()
 	default:
 		c.fatalf(format+": %v", append(args, err)...)
 	}
@@ -59,7 +57,11 @@ func (c *C) noAnswer(err error) bool {
 	if err == nil || c.late.Worst(c.begun) < min(500*time.Millisecond, c.lateFor()) {
 		return false
 	}
-	return !slices.ContainsFunc(answers, func(a error) bool { return errors.Is(err, a) })
+	return !isAnswer(err)
+}
+
+func isAnswer(err error) bool {
+	return slices.ContainsFunc(answers, func(a error) bool { return errors.Is(err, a) })
 }
 
 // mostlyOnTime reports whether this machine was late for a small part of the time since begun, and the case has found nothing yet
@@ -126,14 +128,27 @@ func (c *C) tooSlow() {
 	c.undecided = true
 }
 
+// giveUp ends the goroutine that calls it, and the rest of the case soon, without a verdict.
+func (c *C) giveUp() {
+	c.tooSlow()
+	c.cancel()
+	runtime.Goexit()
+}
+
 // lateFor is how late a machine may be to have a say about locks with the TTL of the backend:
 // they are renewed in time by one that is not.
 func (c *C) lateFor() time.Duration { return c.b.TTL / 6 }
 
-// lostByRight reports whether a machine that is late lost the lock: its deadline is over, and that could
-// not be moved in time.
-func (c *C) lostByRight(h Holding) bool {
-	return time.Now().After(h.Deadline()) && c.late.Worst(c.begun) > c.lateFor()
+// mayLose reports whether locks may be lost by right: this machine was late, or servers have been away, of which an ensemble may
+// go away once more while it comes up.
+func (c *C) mayLose() bool { return c.wasAway.Load() || c.late.Worst(c.begun) > c.lateFor() }
+
+// lostByRight reports whether the lock was lost by right: its deadline is over, and that could not be moved in time.
+func (c *C) lostByRight(h Holding) bool { return time.Now().After(h.Deadline()) && c.mayLose() }
+
+// gaveUp reports whether a release that began then says that it was tried for as long as it may be. It goes on in the background.
+func (c *C) gaveUp(err error, begun time.Time) bool {
+	return err != nil && !isAnswer(err) && time.Since(begun) >= min(c.b.TTL, 5*time.Second)
 }
 
 // alive fails the case if the lock is lost.
@@ -151,11 +166,21 @@ func (c *C) alive(h Holding, when string) {
 // cause returns why a lock is no longer held.
 func cause(h Holding) error { return context.Cause(h.Context()) }
 
+// giveBack releases h. Servers that have been away may answer later than a release is tried: that is no error.
+func (c *C) giveBack(h Holding) error {
+	begun := time.Now()
+	err := h.Release(c.ctx)
+	if c.wasAway.Load() && c.gaveUp(err, begun) {
+		return nil
+	}
+	return err
+}
+
 // release gives back locks that must be held.
 func (c *C) release(held ...Holding) {
 	c.tb.Helper()
 	for _, h := range held {
-		err := h.Release(c.ctx)
+		err := c.giveBack(h)
 		if errors.Is(err, locker.ErrLost) && c.lostByRight(h) {
 			c.tooSlow()
 			continue
@@ -271,10 +296,13 @@ func (c *C) lasts(h Holding, d time.Duration, opts ...locker.AcquireOption) erro
 const cleanupBound = 8 * time.Second
 
 // leftFree fails the case unless names can be had, at once after one another,
-// and nothing is left of them on the server.
+// and nothing is left of them on the server. Servers that have been away have the time to come back before.
 func (c *C) leftFree(names ...string) {
 	c.tb.Helper()
 	l := c.open()
+	if c.wasAway.Load() {
+		l.free(c.name("back"), 2*soon)
+	}
 	end := time.Now().Add(cleanupBound)
 	for _, name := range names {
 		l.free(name, max(time.Until(end), 2*serverLate)+c.late.Slack(end.Add(-cleanupBound)))
@@ -297,7 +325,7 @@ func (c *C) nothingLeft(d time.Duration) {
 	}
 	start := time.Now()
 	switch {
-	case c.within(d, nothing) || c.within(c.late.Slack(start), nothing):
+	case c.within(d, nothing):
 	case c.noAnswer(err):
 		c.tooSlow()
 	default:

@@ -26,6 +26,15 @@ func TestLooksAgainOnlyInTime(t *testing.T) {
 	}
 }
 
+// What has to come within a time may come later by as much as the machine is late.
+func TestWithinGrowsWithLateness(t *testing.T) {
+	c := &C{late: alwaysLate(t), ctx: t.Context()}
+	start := time.Now()
+	if !c.within(time.Millisecond, func() bool { return time.Since(start) > 200*time.Millisecond }) {
+		t.Error("it did not wait for what came late")
+	}
+}
+
 // A case that was broken off because the machine is late does not take it for a failure that it can no longer look for
 // what is left.
 func TestNothingLeftWithoutAnswer(t *testing.T) {

@@ -39,14 +39,15 @@ func (cl *client) lock(name string, opts ...locker.AcquireOption) *locker.Lock {
 	return acquire(cl.c, cl.locker.Acquire, name, opts)
 }
 
-// acquire calls take, which must succeed. On a machine that is late a short lease may be over
-// before it could be used: then it is called again.
+// acquire calls take, which must succeed. A lease may be over before it could be used, a short one where this machine is late
+// and a longer one where a server is: then it is called again.
 func acquire[H any](c *C, take func(context.Context, string, ...locker.AcquireOption) (H, error), name string, opts options) H {
 	c.tb.Helper()
 	for {
 		begun := time.Now()
 		h, err := take(c.ctx, name, opts...)
-		if !errors.Is(err, locker.ErrLost) || c.late.Worst(begun) < shortLease/8 || c.ctx.Err() != nil {
+		early := c.late.Worst(begun) < shortLease/8 && time.Since(begun) < c.b.TTL/2
+		if !errors.Is(err, locker.ErrLost) || early || c.ctx.Err() != nil {
 			c.granted(err, name, begun)
 			return h
 		}
@@ -99,7 +100,7 @@ func (cl *client) free(name string, d time.Duration) {
 	switch {
 	case err == nil:
 		c.release(h)
-	case c.noAnswer(err) && (time.Since(start) < min(d, c.long) || !c.mostlyOnTime(start)), errors.Is(err, locker.ErrLost) && c.late.Worst(c.begun) > c.lateFor(): // it was granted too late
+	case c.noAnswer(err) && (time.Since(start) < min(d, c.long) || !c.mostlyOnTime(start)), errors.Is(err, locker.ErrLost) && c.mayLose(): // it was granted too late
 		c.tooSlow()
 	default:
 		c.errorf("%q is not free after %v: %v", name, time.Since(start).Round(time.Millisecond), err)

@@ -58,6 +58,19 @@ var serverDefects = []defect{
 		server: func(s *server) { s.forgets = true },
 	},
 	{
+		name:   "a restart forgets locks, and waiters come back late",
+		cases:  "Exclusion/Restart",
+		server: func(s *server) { s.forgets = true },
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			g, err := next.(*remote).once(ctx, c)
+			if err == nil || !c.Wait {
+				return g, err
+			}
+			time.Sleep(3 * time.Second)
+			return next.Acquire(ctx, c)
+		}}),
+	},
+	{
 		name:  "used names are remembered",
 		cases: "Litter/UsedNames Litter/Contention",
 		driver: bend(bent{

@@ -67,7 +67,7 @@ func (w *watch) before(granted int64) {
 	overlap := func() bool { return w.alive.Load() > granted }
 	c.within(soon, func() bool { return overlap() || isClosed(w.ended) })
 	if overlap() {
-		c.errorf("the context of %q was alive %v after the next holder had been granted the lock",
+		c.proven("the context of %q was alive %v after the next holder had been granted the lock",
 			w.lock.Name(), time.Duration(w.alive.Load()-granted))
 	} else if !isClosed(w.ended) {
 		c.errorf("the context of %q does not end, although there is another holder", w.lock.Name())
@@ -107,7 +107,7 @@ func (c *C) rises(holdings ...Holding) Holding {
 func (c *C) tokensRise(tokens ...int64) {
 	c.tb.Helper()
 	if c.b.Fenced && slices.Min(tokens) <= c.token {
-		c.errorf("tokens %d after %d", tokens, c.token)
+		c.proven("tokens %d after %d", tokens, c.token)
 	}
 	c.token = max(c.token, slices.Max(tokens))
 }
@@ -163,7 +163,7 @@ func (r *record) check(c *C, name string) {
 		permits := s.weight
 		for _, h := range held {
 			if h.weight == 0 || s.weight == 0 {
-				c.errorf("%q was held exclusively, and by another: %d and %d, for %v",
+				c.proven("%q was held exclusively, and by another: %d and %d, for %v",
 					name, h.Who, s.Who, time.Duration(min(h.End, s.End)-s.Begin))
 				return
 			}
@@ -172,13 +172,13 @@ func (r *record) check(c *C, name string) {
 			}
 		}
 		if s.limit > 0 && permits > s.limit {
-			c.errorf("%d of %d permits of %q were held at once", permits, s.limit, name)
+			c.proven("%d of %d permits of %q were held at once", permits, s.limit, name)
 			return
 		}
 		held = append(held, s)
 		if s.weight == 0 {
 			if c.b.Fenced && s.Token <= last {
-				c.errorf("token %d of %q after token %d of an earlier holder", s.Token, name, last)
+				c.proven("token %d of %q after token %d of an earlier holder", s.Token, name, last)
 				return
 			}
 			last = s.Token

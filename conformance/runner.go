@@ -322,9 +322,23 @@ func (c *C) over() (undecided bool) {
 	return c.undecided && c.failures == 0
 }
 
-// errorf reports a failure, with the sentence that the case enforces if it is the first, and with how late this machine was
-// if that may have to do with it.
+// errorf reports a failure. Of a case that has come to no verdict before it only logs it: it may follow from what was
+// excused, and the case is run again.
 func (c *C) errorf(format string, args ...any) {
+	c.tb.Helper()
+	c.mu.Lock()
+	excused := c.undecided && c.failures == 0
+	c.mu.Unlock()
+	if excused {
+		c.logf("not counted, as the case had come to no verdict: "+format, args...)
+		return
+	}
+	c.proven(format, args...)
+}
+
+// proven reports a failure whatever came to no verdict before: one that no machine brings about by being late. It adds the
+// sentence that the case enforces if it is the first, and how late this machine was if that may have to do with it.
+func (c *C) proven(format string, args ...any) {
 	c.tb.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
