@@ -31,7 +31,7 @@
 // removes it: the name is free at once. A process that is stopped keeps its flock, so a ticket also says until when it
 // is good, by a clock that all processes share and that goes on while the machine sleeps (on Linux CLOCK_BOOTTIME;
 // elsewhere the time of day, which must not be set while locks are held). Holders and waiters extend it at a third of
-// the TTL; one that is over is removed. An extension counts only if it was written before the old time was over, so
+// the TTL or sooner; one that is over is removed. An extension counts only if it was written before the old time was over, so
 // that the paused holder and the one who removes its ticket never both succeed, and the context of the lock has ended
 // before.
 //

@@ -146,10 +146,11 @@ func (t *ticket) write(change func(r *record, now int64) bool) (until driver.Ins
 	return sent.Add(time.Duration(t.record.Until - moment)), nil
 }
 
-// extend makes the ticket good for ttl more, unless most of that is left. What it returns is what update does.
+// extend makes the ticket good for ttl more, unless two thirds of that will be left at the next look. What it returns is
+// what update does.
 func (t *ticket) extend(ttl time.Duration) (driver.Instant, error) {
 	return t.update(func(r *record, now int64) bool {
-		if r.Until-now > int64(ttl)*2/3 {
+		if r.Until-now > int64(ttl)*2/3+int64(t.d.check) {
 			return false
 		}
 		r.Until = now + int64(ttl)
