@@ -53,6 +53,7 @@ func TestExitStatus(t *testing.T) {
 		{"a grace longer than half of the TTL", 64, []string{"run", "free", "--ttl", "4s", "--grace", "3s", "--", "true"}},
 		{"a time that is none", 64, []string{"run", "free", "-w", "soon", "--", "true"}},
 		{"permits that are none", 64, []string{"run", "free", "--permits", "3", "--", "true"}},
+		{"no permits at all", 64, []string{"run", "free", "--permits", "1/0", "--", "true"}},
 		{"more permits than there are", 64, []string{"run", "free", "--permits", "3/2", "--", "true"}},
 		{"two kinds", 64, []string{"run", "free", "-s", "--permits", "1/2", "--", "true"}},
 		{"help", 0, []string{"run", "--help"}},

@@ -62,7 +62,7 @@ func permits(k, n *int) func(string) error {
 	return func(value string) error {
 		before, after, ok := strings.Cut(value, "/")
 		err1, err2 := number(k)(before), number(n)(after)
-		if !ok || err1 != nil || err2 != nil {
+		if !ok || err1 != nil || err2 != nil || *n < 1 {
 			return errors.New("want k/n such as 1/3")
 		}
 		return nil
