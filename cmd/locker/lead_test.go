@@ -33,12 +33,17 @@ func TestLeadPassesOn(t *testing.T) {
 	second.says("second leads")
 }
 
-// After a loss the command is stopped, and runs again when the lead is won again.
+// After a loss the command is stopped, and runs again when the lead is won again, whatever it was told before.
 func TestLeadAfterLoss(t *testing.T) {
 	t.Parallel()
 	url := place(t)
-	p := start(t, url, "lead", "x", "-c", "echo leads $LOCKER_TOKEN; exec sleep 1000")
+	line := "trap 'echo got USR1' USR1; trap 'echo got HUP' HUP; echo leads $LOCKER_TOKEN; while :; do sleep 1000; done"
+	p := start(t, url, "lead", "x", "-c", line)
 	p.says("leads ")
+	for _, signal := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP} {
+		p.signal(signal)
+		p.says("got " + signalName(signal))
+	}
 	eventually.Within(t, bound, "there is a holder", func() bool { return len(inspect(t, url, "x").Holders) == 1 })
 	token := inspect(t, url, "x").Holders[0].Token
 	command(t, url, "break", "x", "--yes", "--token", fmt.Sprint(token))

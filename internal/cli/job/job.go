@@ -58,7 +58,8 @@ type Result struct {
 	// Lost: the command was stopped because the lock was about to be lost, or the lock was lost
 	// by the time at which the command's end was seen.
 	Lost bool
-	// Signal is the last signal received that asks a program to end, or 0.
+	// Signal is the last signal received that asks a program to end, or 0. SIGHUP does not: many programs read their
+	// configuration then.
 	Signal syscall.Signal
 }
 

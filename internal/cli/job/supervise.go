@@ -117,8 +117,10 @@ func (r *running) pass(sig syscall.Signal) {
 	case syscall.SIGTSTP:
 		r.suspend = true
 		r.group.signal(sig)
-	default:
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
 		r.result.Signal = sig
+		r.group.signal(sig)
+	default:
 		r.group.signal(sig)
 	}
 }
