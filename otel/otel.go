@@ -31,7 +31,8 @@
 //
 // # Names
 //
-// Names of locks are often without number, and may be secret, so they are shown only by [WithName].
+// Names of locks are often without number, and may be secret, so they are shown only by [WithName]. The texts of errors may
+// have them: the status of a span says no more than the outcome of the acquisition or the reason of the loss.
 package otel
 
 import (
@@ -146,7 +147,7 @@ func (r *reporter) acquiring(ctx context.Context, a locker.Attempt) (context.Con
 		}
 		span.SetAttributes(attribute.String("locker.outcome", outcome))
 		if outcome == "error" {
-			span.SetStatus(codes.Error, err.Error())
+			span.SetStatus(codes.Error, outcome)
 		}
 		span.End()
 	}
@@ -163,7 +164,7 @@ func (r *reporter) hold(lock *locker.Lock, h *holding) {
 		outcome := "released"
 		if cause := context.Cause(lock.Context()); errors.Is(cause, locker.ErrLost) {
 			outcome = "lost"
-			span.SetStatus(codes.Error, cause.Error())
+			span.SetStatus(codes.Error, reasonOf(cause))
 		}
 		r.held.Add(caller, -1, h.set)
 		r.holdDuration.Record(caller, time.Since(start).Seconds(), h.set, with("outcome", outcome))
@@ -175,15 +176,8 @@ func (r *reporter) hold(lock *locker.Lock, h *holding) {
 // lost counts a loss.
 func (r *reporter) lost(lock *locker.Lock, reason error) {
 	ctx := lock.Context()
-	why := "reported"
-	switch {
-	case errors.Is(reason, locker.ErrOverdue):
-		why = "overdue"
-	case errors.Is(reason, driver.ErrGone):
-		why = "gone"
-	}
 	if h, ok := ctx.Value(holdingKey{}).(*holding); ok {
-		r.losses.Add(ctx, 1, h.set, with("reason", why))
+		r.losses.Add(ctx, 1, h.set, with("reason", reasonOf(reason)))
 	}
 }
 
@@ -218,6 +212,17 @@ func outcomeOf(err error) string {
 		return "cancelled"
 	}
 	return "error"
+}
+
+// reasonOf returns the reason of a loss.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, locker.ErrOverdue):
+		return "overdue"
+	case errors.Is(err, driver.ErrGone):
+		return "gone"
+	}
+	return "reported"
 }
 
 // with returns one more attribute of a measurement.

@@ -163,17 +163,18 @@ func TestMetrics(t *testing.T) {
 }
 
 // A lock that was not renewed is lost because it is overdue, and an acquisition of which the server says no is an error.
+// The spans say so without the names that are in the texts of the errors.
 func TestReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTelemetry(t)
 		s := memory.NewStore(locker.WithTTL(time.Second))
 		l, link := open(t, s, x)
-		lock, err := l.Acquire(t.Context(), "a")
+		lock, err := l.Acquire(t.Context(), "secret/a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		link.Cut(errors.New("away"))
-		if _, err := l.TryAcquire(t.Context(), "b"); err == nil {
+		link.Cut(errors.New("no way to secret/a"))
+		if _, err := l.TryAcquire(t.Context(), "secret/b"); err == nil {
 			t.Error("acquired without a server")
 		}
 		<-lock.Context().Done()
@@ -183,6 +184,13 @@ func TestReasons(t *testing.T) {
 		got := x.metrics(t)
 		if got["locker.lost backend=memory mode=exclusive reason=overdue"] != 1 || got["locker.acquire.duration backend=memory mode=exclusive outcome=error"] != 1 {
 			t.Error(got)
+		}
+		var said []string
+		for _, span := range x.spans.Ended() {
+			said = append(said, span.Status().Description)
+		}
+		if want := []string{"", "error", "overdue"}; !slices.Equal(said, want) {
+			t.Errorf("the spans say %q, want %q", said, want)
 		}
 	})
 }
