@@ -77,7 +77,9 @@ func (m Middleware) Wrap(next http.Handler) http.Handler {
 		// The client may be gone, which ends the request's context; the name is to be free all the same.
 		defer func() { _ = lock.Release(context.WithoutCancel(r.Context())) }()
 		ctx := context.WithValue(r.Context(), contextKey{}, lock)
-		next.ServeHTTP(w, r.WithContext(lock.Within(ctx)))
+		copied := r.WithContext(lock.Within(ctx))
+		defer func() { r.MultipartForm = copied.MultipartForm }() // net/http removes the files of its own request only
+		next.ServeHTTP(w, copied)
 	})
 }
 

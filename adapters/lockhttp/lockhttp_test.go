@@ -1,11 +1,14 @@
 package lockhttp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -208,6 +211,38 @@ func TestReleased(t *testing.T) {
 		}()
 		replica.Free(t, b, "x")
 	})
+}
+
+// No file of an upload outlives its request.
+func TestUpload(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	l := replica.New(t, memory.NewStore())
+	s := httptest.NewServer(Middleware{Locker: l, Name: path}.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(1); err != nil {
+			t.Error(err)
+		}
+		if files, err := os.ReadDir(dir); len(files) != 1 {
+			t.Errorf("%d files while the request is handled, %v", len(files), err)
+		}
+	})))
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("file", "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = part.Write(make([]byte, 1<<20))
+	_ = form.Close()
+	response, err := s.Client().Post(s.URL+"/x", form.FormDataContentType(), &body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	s.Close() // when all requests have ended
+	if files, err := os.ReadDir(dir); len(files) != 0 {
+		t.Errorf("%d files are left, %v", len(files), err)
+	}
 }
 
 // Two replicas, whose locks are files, and clients that try again until they succeed.
