@@ -20,7 +20,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
+	"time"
 )
 
 // tokenHeader is a header of user-defined metadata in S3's form.
@@ -53,12 +55,15 @@ func (c *Client) Get(ctx context.Context, key string) (body []byte, token int64,
 			return nil, 0, "", fmt.Errorf("objectstore: get %s: %w", key, err)
 		}
 	}
-	return response.body, token, response.header.Get("ETag"), nil
+	if etag = response.header.Get("ETag"); etag == "" {
+		return nil, 0, "", fmt.Errorf("objectstore: get %s: there is no ETag", key)
+	}
+	return response.body, token, etag, nil
 }
 
 // Put replaces an object, or makes it. It returns ErrLate if the object has a greater token.
 func (c *Client) Put(ctx context.Context, token int64, key string, body []byte) error {
-	for {
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
 		_, old, etag, err := c.Get(ctx, key)
 		if err != nil {
 			return err
@@ -79,12 +84,19 @@ func (c *Client) Put(ctx context.Context, token int64, key string, body []byte) 
 		switch status := response.status; {
 		case status == http.StatusOK || status == http.StatusCreated:
 			return nil
+		case pause > time.Second: // it is not others who are in the way: the store refuses every condition
+			return fmt.Errorf("objectstore: put %s: status %d again and again", key, status)
 		case status == http.StatusPreconditionFailed || status == http.StatusConflict:
 			// changed since it was read
 		case status == http.StatusNotFound && etag != "":
 			// deleted since it was read
 		default:
 			return fmt.Errorf("objectstore: put %s: status %d", key, status)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -96,7 +108,7 @@ type response struct {
 }
 
 func (c *Client) do(ctx context.Context, method, key string, header http.Header, body []byte) (*response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.Bucket+"/"+key, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, c.Bucket+"/"+(&url.URL{Path: key}).EscapedPath(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

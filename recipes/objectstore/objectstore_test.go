@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -111,14 +112,47 @@ func TestPausedBeforeWrite(t *testing.T) {
 	}
 }
 
+// Keys are any text.
+func TestKeys(t *testing.T) {
+	c, _ := start(t)
+	keys := []string{"report#1", "report#2", "report?1", "report%31", "a b/ä"}
+	for _, key := range keys {
+		if err := c.Put(t.Context(), 1, key, []byte(key)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, key := range keys {
+		if body, _, _, err := c.Get(t.Context(), key); string(body) != key || err != nil {
+			t.Errorf("%s: %q, %v", key, body, err)
+		}
+	}
+}
+
 // A write that can never succeed is not tried for ever.
-func TestNoBucket(t *testing.T) {
-	s := httptest.NewServer(http.NotFoundHandler())
-	defer s.Close()
-	defer s.Client().CloseIdleConnections()
-	c := &Client{s.Client(), s.URL}
-	if err := c.Put(t.Context(), 1, "orders/42", nil); err == nil || errors.Is(err, ErrLate) {
-		t.Error(err)
+func TestInVain(t *testing.T) {
+	for what, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"no bucket": http.NotFound,
+		"no ETag":   func(w http.ResponseWriter, r *http.Request) {},
+		"always refused": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `W/"1"`)
+			if r.Method == http.MethodPut {
+				w.WriteHeader(http.StatusPreconditionFailed)
+			}
+		},
+	} {
+		var requests atomic.Int32
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if requests.Add(1) > 100 {
+				t.Errorf("%s: tried again and again", what)
+				answer = http.NotFound
+			}
+			answer(w, r)
+		}))
+		c := &Client{s.Client(), s.URL}
+		if err := c.Put(t.Context(), 1, "orders/42", nil); err == nil || errors.Is(err, ErrLate) {
+			t.Errorf("%s: %v", what, err)
+		}
+		s.Close()
 	}
 }
 
