@@ -31,8 +31,10 @@ package lockgocron
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -76,7 +78,8 @@ func (h held) Unlock(ctx context.Context) error { return h.lock.Release(context.
 
 // Job returns a task that runs fn, and the option for NewJob that has gocron take name for each run of it. The name
 // stays taken for atLeast from the beginning of the run, also if that is over sooner; 0 means no longer than the run.
-// A run whose name is taken is skipped.
+// A run whose name is taken is skipped, and with Shared or Permits also one that comes while another run of the same replica
+// has taken the name and not yet begun.
 //
 // The context of fn ends when the job is removed or its scheduler shut down, and when the lock is lost. After a
 // loss the task fails with locker.ErrLost beside the error of fn. Each call of Job is for one job.
@@ -98,30 +101,32 @@ type once struct {
 	name string
 	opts []locker.AcquireOption
 
-	mu   sync.Mutex
-	next *locker.Lock // of the run that is about to begin
+	locking sync.Mutex                  // by Lock
+	next    atomic.Pointer[locker.Lock] // of the run that is about to begin
 }
+
+// errBegins is why a run is skipped whose task could not tell its lock from that of another.
+var errBegins = fmt.Errorf("%w: another run of the job is about to begin", locker.ErrNotAcquired)
 
 // Lock takes the name of the job for one run.
 func (o *once) Lock(ctx context.Context, _ string) (gocron.Lock, error) {
+	if !o.locking.TryLock() {
+		return nil, errBegins
+	}
+	defer o.locking.Unlock()
+	if next := o.next.Load(); next != nil && next.Context().Err() == nil {
+		return nil, errBegins
+	}
 	lock, err := try(ctx, o.l, o.name, o.opts)
 	if err != nil {
 		return nil, err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.next = lock
+	o.next.Store(lock)
 	return held{lock}, nil
 }
 
 // take returns the lock of the run that begins. It returns each lock to one run only.
-func (o *once) take() *locker.Lock {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	lock := o.next
-	o.next = nil
-	return lock
-}
+func (o *once) take() *locker.Lock { return o.next.Swap(nil) }
 
 func options(atLeast time.Duration, opts []locker.AcquireOption) []locker.AcquireOption {
 	if atLeast != 0 {

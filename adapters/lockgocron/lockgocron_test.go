@@ -173,6 +173,30 @@ func TestLateRun(t *testing.T) {
 	}
 }
 
+// Runs of one replica may overlap if there are permits for them. One that comes while another has yet to begin is skipped.
+func TestOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int32
+		task, once := Job(replica.New(t, memory.NewStore()), "job", 0, func(ctx context.Context, _ *locker.Lock) error {
+			runs.Add(1)
+			time.Sleep(time.Minute)
+			return ctx.Err()
+		}, locker.Permits(1, 2))
+		s := start(t, time.Hour, task, []gocron.JobOption{once, gocron.WithEventListeners(
+			gocron.BeforeJobRuns(func(uuid.UUID, string) { time.Sleep(time.Second) }),
+			gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { t.Errorf("a run failed: %v", err) }))})
+		for _, pause := range []time.Duration{0, 30 * time.Second, 5 * time.Minute} {
+			if err := s.Jobs()[0].RunNow(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(pause)
+		}
+		if n := runs.Load(); n != 2 {
+			t.Errorf("%d runs, want 2", n)
+		}
+	})
+}
+
 // One of two replicas runs the jobs; when it is cut off it stops, and the other goes on.
 func TestElector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
