@@ -16,7 +16,6 @@ package httpresource
 
 import (
 	"context"
-	"hash/maphash"
 	"net/http"
 	"strconv"
 	"sync"
@@ -38,19 +37,31 @@ type Fence struct {
 	Store func(ctx context.Context, resource string, token int64) error
 }
 
-// Wrap returns a handler that calls next for requests which are not late, one at a time for each resource.
+// Wrap returns a handler that calls next for requests which are not late, one at a time for each resource. A request whose
+// context ends while it waits for its turn gets 503 (Service Unavailable).
 func (f Fence) Wrap(next http.Handler) http.Handler {
-	seed := maphash.MakeSeed()
-	var turns [64]sync.Mutex // a resource has one of them; a few resources share it
+	var turns sync.Map // of the resources that are being written, each with a channel that is closed at the end
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resource := f.Resource(r)
 		if resource == "" {
 			next.ServeHTTP(w, r)
 			return
 		}
-		turn := &turns[maphash.String(seed, resource)%uint64(len(turns))]
-		turn.Lock()
-		defer turn.Unlock()
+		turn := make(chan struct{})
+		for {
+			other, busy := turns.LoadOrStore(resource, turn)
+			if !busy {
+				break
+			}
+			select {
+			case <-other.(chan struct{}):
+			case <-r.Context().Done():
+				http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		defer close(turn)
+		defer turns.Delete(resource)
 		if status := f.check(r, resource); status != http.StatusOK {
 			http.Error(w, http.StatusText(status), status)
 			return

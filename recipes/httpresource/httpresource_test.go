@@ -149,6 +149,45 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Who handles one resource may write another through the same Fence. Who waits for a turn gives up with its context.
+func TestNested(t *testing.T) {
+	var h http.Handler
+	send := func(ctx context.Context, path string) int {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPut, path, nil)
+		r.Header.Set(Header, "1")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	h = fenced(newDisk(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if other, ok := strings.CutPrefix(r.URL.Path, "/outer"); ok {
+			w.WriteHeader(send(r.Context(), other))
+		}
+		if r.URL.Path == "/itself" {
+			ctx, cancel := context.WithCancel(r.Context())
+			time.AfterFunc(10*time.Millisecond, cancel)
+			w.WriteHeader(send(ctx, "/itself"))
+		}
+	}))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 1000 {
+			if status := send(t.Context(), fmt.Sprintf("/outer/%d", i)); status != 200 {
+				t.Errorf("%d: %d", i, status)
+			}
+		}
+		if status := send(t.Context(), "/itself"); status != 503 {
+			t.Errorf("waiting for itself: %d", status)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Error("a request waits for itself")
+	}
+}
+
 // No write comes between the comparison of another and its handler.
 func TestOneAtATime(t *testing.T) {
 	d := newDisk()
