@@ -5,9 +5,10 @@ const rows = document.getElementById("rows");
 async function refresh() {
   try {
     if (document.hidden) return;
-    const answer = await fetch("rows", { cache: "no-store" });
+    const answer = await fetch("rows", { cache: "no-store", redirect: "error", signal: AbortSignal.timeout(15000) });
     const text = await answer.text();
-    if (!answer.headers.get("Content-Type")?.startsWith("text/html")) throw new Error(answer.status + " " + text);
+    const html = answer.headers.get("Content-Type")?.startsWith("text/html");
+    if (!html || !text.includes('id="state"')) throw new Error(answer.status + " " + text.slice(0, 200)); // not from the dashboard
     rows.innerHTML = text;
     document.getElementById("state").classList.toggle("late", !answer.ok);
   } catch (error) {
