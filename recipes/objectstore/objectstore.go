@@ -1,9 +1,10 @@
 // Package objectstore protects objects in a store such as S3 from writers whose lock is gone.
 //
-// Where does the old token come from? It is in the metadata of the object, stored and read together with it. The store
-// cannot compare two numbers, but it can refuse a write if the object is not the one that was read (If-Match and its ETag;
-// If-None-Match: * if there was none). So [Client.Put] reads the token, compares, and writes on the condition that
-// nothing has changed meanwhile; if something has, it begins again.
+// Where does the old token come from? It is in the first line of the object, stored and read together with it. It is
+// not in the metadata, because an ETag of S3 is that of the content: it would stay the same if a holder wrote what was
+// there. The store cannot compare two numbers, but it can refuse a write if the object is not the one that was read
+// (If-Match and its ETag; If-None-Match: * if there was none). So [Client.Put] reads the token, compares, and writes on
+// the condition that nothing has changed meanwhile; if something has, it begins again.
 //
 // A new holder writes the object, if only with the content that it has, before it relies on what it reads: until then
 // the store does not know of it, and still lets its predecessor write.
@@ -25,8 +26,8 @@ import (
 	"time"
 )
 
-// tokenHeader is a header of user-defined metadata in S3's form.
-const tokenHeader = "X-Amz-Meta-Fencing-Token"
+// tokenPrefix begins the first line of an object; the token follows it.
+const tokenPrefix = "Fencing-Token: "
 
 // ErrLate is returned to a writer when a later holder of the lock has written the object.
 var ErrLate = errors.New("objectstore: a later holder has written")
@@ -50,19 +51,22 @@ func (c *Client) Get(ctx context.Context, key string) (body []byte, token int64,
 	default:
 		return nil, 0, "", fmt.Errorf("objectstore: get %s: status %d", key, response.status)
 	}
-	if text := response.header.Get(tokenHeader); text != "" { // none: written before there were tokens
-		if token, err = strconv.ParseInt(text, 10, 64); err != nil {
+	body = response.body
+	if line, rest, _ := bytes.Cut(body, []byte("\n")); bytes.HasPrefix(line, []byte(tokenPrefix)) { // else older than tokens
+		if token, err = strconv.ParseInt(string(line[len(tokenPrefix):]), 10, 64); err != nil {
 			return nil, 0, "", fmt.Errorf("objectstore: get %s: %w", key, err)
 		}
+		body = rest
 	}
 	if etag = response.header.Get("ETag"); etag == "" {
 		return nil, 0, "", fmt.Errorf("objectstore: get %s: there is no ETag", key)
 	}
-	return response.body, token, etag, nil
+	return body, token, etag, nil
 }
 
 // Put replaces an object, or makes it. It returns ErrLate if the object has a greater token.
 func (c *Client) Put(ctx context.Context, token int64, key string, body []byte) error {
+	content := fmt.Appendf(nil, "%s%d\n%s", tokenPrefix, token, body)
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
 		_, old, etag, err := c.Get(ctx, key)
 		if err != nil {
@@ -71,13 +75,13 @@ func (c *Client) Put(ctx context.Context, token int64, key string, body []byte) 
 		if token < old {
 			return ErrLate
 		}
-		header := http.Header{tokenHeader: {strconv.FormatInt(token, 10)}}
+		header := make(http.Header)
 		if etag == "" {
 			header.Set("If-None-Match", "*")
 		} else {
 			header.Set("If-Match", etag)
 		}
-		response, err := c.do(ctx, http.MethodPut, key, header, body)
+		response, err := c.do(ctx, http.MethodPut, key, header, content)
 		if err != nil {
 			return err
 		}
