@@ -53,6 +53,30 @@ func TestRule(t *testing.T) {
 	})
 }
 
+// The rule is kept where the last holder leaves a mixed queue: a claim of a greater limit is granted before one that waits.
+func TestMixedQueueOutlivesItsHolders(t *testing.T) {
+	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
+	var held string
+	var claims []*Claim
+	for _, permits := range [][2]int32{{3, 3}, {2, 3}, {2, 3}, {1, 5}} {
+		c := n.exclusive(t.Name())
+		c.Weight, c.Limit, c.TTL = permits[0], permits[1], 10*time.Minute
+		n.waits(t, c)
+		claims = append(claims, c)
+	}
+	must(t, n.Release(within(t, time.Minute), claims[0].Claim))
+	all, err := n.Look(within(t, time.Minute), t.Name())
+	must(t, err)
+	for _, p := range all {
+		if p.Held {
+			held += fmt.Sprintf("%d/%d ", p.Weight, p.Limit)
+		}
+	}
+	if held != "2/3 1/5 " {
+		t.Errorf("held by %s", held)
+	}
+}
+
 // step does something to the name, and compares what is there then with the rule.
 func (l *line) step(r *rapid.T) {
 	ctx := within(l.T, time.Minute)

@@ -46,7 +46,8 @@ local function holder(record)
 end
 
 -- Who holds the name: the exclusive holder, or else whether others do; and certain: the flag "mixed" is exact. It no longer is
--- once a claim of limit ALL leaves the queue, since what stood behind it was not examined.
+-- once a claim of limit ALL leaves the queue, since what stood behind it was not examined, or a holder goes while the queue is
+-- mixed, since the flag may go with the hash.
 local alone, among, certain
 local function read()
   local record, other = value('GET', lock)
@@ -104,7 +105,10 @@ end
 
 -- Ends a holding, and its place in a mixed queue.
 local function finish(h)
-  if mixed() then take_out(h.id) end
+  if mixed() then
+    take_out(h.id)
+    certain = false
+  end
   remove(h)
 end
 
