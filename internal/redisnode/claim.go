@@ -163,7 +163,12 @@ func (n *Node) Linger(ctx context.Context, dc *driver.Claim, d time.Duration) er
 	if err != nil {
 		return err
 	}
-	n.forget(c)
+	if d > 0 && answer == held { // late news of its grant must not have it given back
+		over, end := context.WithTimeout(n.life, d)
+		context.AfterFunc(over, func() { end(); n.forget(c) })
+	} else {
+		n.forget(c)
+	}
 	if answer != held && !c.unsure {
 		return driver.ErrGone
 	}

@@ -3,9 +3,11 @@ package redisnode
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -113,4 +115,30 @@ func TestDeafClaimDoesNotYield(t *testing.T) {
 	}
 	must(t, n.Release(ctx, holder.Claim))
 	must(t, n.Release(ctx, older.Claim))
+}
+
+// News of its own grant that comes after the release of a claim does not free the name while that stays taken. The claim is
+// remembered for no longer.
+func TestLateGrantWhileLingering(t *testing.T) {
+	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
+	ctx := within(t, time.Minute)
+	lingers, over := n.exclusive(t.Name()), n.exclusive(t.Name()+" over")
+	for c, d := range map[*Claim]time.Duration{lingers: 10 * time.Minute, over: time.Millisecond} {
+		n.Join(c, func(Answer) {})
+		a, err := n.Acquire(ctx, c, Try) // it does not subscribe: what works in the background ends
+		must(t, err)
+		n.Leave(c)
+		must(t, n.Linger(ctx, c.Claim, d))
+		n.hear(fmt.Sprintf("granted %s %d 0 %d %s", c.ID, a.Token, a.Now, c.lock))
+	}
+	locktest.Receive(t, "the end of what that began", n.working.None(), time.Minute)
+	if record := n.client.Get(ctx, lingers.lock).Val(); !strings.HasPrefix(record, "1 "+lingers.ID) {
+		t.Errorf("the record is %q", record)
+	}
+	n.client.Del(ctx, lingers.lock)
+	eventually.Is(t, "one is forgotten", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.waited[lingers.ID] != nil && n.waited[over.ID] == nil
+	})
 }
