@@ -6,7 +6,8 @@
 //	lock, err := l.Acquire(ctx, "orders/42")
 //	defer lock.Release(ctx)
 //
-// Redis 6.2 or later is needed, for a Cluster 7.0 or later (sharded pub/sub).
+// Redis 6.2 or later is needed, for a ClusterClient of go-redis, which NewFailoverClusterClient returns as well, 7.0 or
+// later (sharded pub/sub).
 //
 // # How it works
 //
@@ -35,8 +36,9 @@
 //
 // A user of the server needs the keys and channels that begin with the prefix and a colon, and the commands
 // EVALSHA, EVAL, TIME, EXISTS, GET, SET, DEL, HGET, HSET, HDEL, HGETALL, HINCRBY, PTTL, PEXPIRE, LINDEX, LLEN,
-// LPOP, LPOS, LRANGE, LREM, RPUSH; in order to wait SUBSCRIBE, PUBLISH, PUBSUB NUMSUB and PING, in a Cluster
-// SSUBSCRIBE, SPUBLISH, PUBSUB SHARDNUMSUB and PING; for locker.Names SCAN; for the warning about evictions INFO.
+// LPOP, LPOS, LRANGE, LREM, RPUSH; in order to wait SUBSCRIBE, PUBLISH, PUBSUB NUMSUB and PING, with a ClusterClient
+// SSUBSCRIBE, SPUBLISH, PUBSUB SHARDNUMSUB and PING, and all of these where clients of both kinds use one prefix; for
+// locker.Names SCAN; for the warning about evictions INFO.
 package redis
 
 import (

@@ -93,7 +93,7 @@ func Open(client goredis.UniversalClient, o Options) (*Node, error) {
 	sharded, _ := client.(cluster)
 	n := &Node{
 		client: client, cluster: sharded, opts: o, keys: keys{o.Prefix, o.Kind}, id: rand.Text(),
-		clock: o.Clock, time: servertime.New(o.Clock), scripts: newScripts(sharded != nil),
+		clock: o.Clock, time: servertime.New(o.Clock), scripts: newScripts(),
 		subs: make(map[string]*subscription), waited: make(map[string]*Claim), hooked: hooks(client),
 	}
 	n.life, n.die = context.WithCancel(context.Background())

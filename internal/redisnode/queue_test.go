@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -141,4 +144,26 @@ func TestLateGrantWhileLingering(t *testing.T) {
 		defer n.mu.Unlock()
 		return n.waited[lingers.ID] != nil && n.waited[over.ID] == nil
 	})
+}
+
+// A waiter is told by whoever releases the name, also where one of the clients is that of a Cluster and the other is not.
+func TestClientsOfTwoKinds(t *testing.T) {
+	addr := servers.SharedRedis(t).Addr()
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{ClusterSlots: func(context.Context) ([]goredis.ClusterSlot, error) {
+		return []goredis.ClusterSlot{{End: 16383, Nodes: []goredis.ClusterNode{{Addr: addr}}}}, nil
+	}})
+	t.Cleanup(func() { _ = client.Close() })
+	nodes := [2]*Node{open(t, connect(t, addr)), open(t, client)}
+	for i, n := range nodes {
+		for _, weight := range []int32{driver.All, 1} { // in fewer steps, and not
+			h, w := n.exclusive(fmt.Sprint(t.Name(), i, weight)), nodes[1-i].exclusive(fmt.Sprint(t.Name(), i, weight))
+			h.Weight, h.TTL, w.TTL = weight, 10*time.Minute, 10*time.Minute
+			n.waits(t, h)
+			_, news := nodes[1-i].waits(t, w)
+			must(t, n.Release(within(t, time.Minute), h.Claim))
+			if a := locktest.Receive(t, "news", news, time.Minute); !a.Granted {
+				t.Errorf("told %+v", a)
+			}
+		}
+	}
 }

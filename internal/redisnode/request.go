@@ -22,27 +22,23 @@ var texts embed.FS
 // script is a text and the sum by which the server knows it.
 type script struct{ text, sum string }
 
-// scripts are those for one kind of server.
+// scripts are those of a node.
 type scripts struct {
 	acquire, release, renew, look script
 }
 
-func newScripts(sharded bool) scripts {
+func newScripts() scripts {
 	return scripts{
-		acquire: load(sharded, "short", "lib", "acquire"),
-		release: load(sharded, "short", "lib", "release"),
-		renew:   load(sharded, "lib", "renew"), look: load(sharded, "lib", "look"),
+		acquire: load("short", "lib", "acquire"),
+		release: load("short", "lib", "release"),
+		renew:   load("lib", "renew"), look: load("lib", "look"),
 	}
 }
 
 // load returns the script that files make up.
-func load(sharded bool, names ...string) script {
-	text := "local PUBLISH, LISTENERS = 'PUBLISH', 'NUMSUB'\n"
-	if sharded {
-		text = "local PUBLISH, LISTENERS = 'SPUBLISH', 'SHARDNUMSUB'\n"
-	}
-	text += "local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]\n"
-	for _, name := range names {
+func load(names ...string) script {
+	text := ""
+	for _, name := range append([]string{"start"}, names...) {
 		part, _ := texts.ReadFile("lua/" + name + ".lua")
 		text += string(part)
 	}

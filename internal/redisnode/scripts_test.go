@@ -29,7 +29,7 @@ func TestShortWays(t *testing.T) {
 			n := open(t, connect(t, server.Addr()))
 			n.opts.ByAge = byAge
 			if i == 1 {
-				n.scripts.acquire, n.scripts.release = load(false, "lib", "acquire"), load(false, "lib", "release")
+				n.scripts.acquire, n.scripts.release = load("lib", "acquire"), load("lib", "release")
 			}
 			n.client.FlushAll(within(t, time.Minute))
 			takeAndRelease(t, n) // learns the server's time

@@ -1,6 +1,4 @@
--- What all scripts begin with. The lines before this text say how to PUBLISH to a channel and how to count
--- its LISTENERS, in a Cluster and elsewhere, and what time it is: now. All moments are in microseconds
--- since 1970.
+-- What all scripts have in common.
 --
 --   KEYS[1]  lock   who holds the name: a string for an exclusive holder; for others a hash of their
 --                   records by id, and in its field "weight" the sum of their weights, or more than that. It
@@ -46,8 +44,8 @@ local function holder(record)
 end
 
 -- Who holds the name: the exclusive holder, or else whether others do; and certain: the flag "mixed" is exact. It no longer is
--- once a claim of limit ALL leaves the queue, since what stood behind it was not examined, or a holder goes while the queue is
--- mixed, since the flag may go with the hash.
+-- once a claim of limit ALL leaves the queue, since what stood behind it was not examined, or a holder goes while the queue
+-- is mixed, since the flag may go with the hash.
 local alone, among, certain
 local function read()
   local record, other = value('GET', lock)
@@ -177,10 +175,10 @@ local function hold(c, proposed)
 end
 
 -- Tells those who listen to a channel. Node.test has found out whether the user may.
-local function tell(channel, news) redis.pcall(PUBLISH, channel, news) end
+local function tell(channel, news) redis.pcall(publish(channel), channel, news) end
 
 -- Reports whether somebody listens to the channel of a claim; those who listen to a pattern do not count.
-local function listens(c) return redis.call('PUBSUB', LISTENERS, c.channel)[2] > 0 end
+local function listens(c) return redis.call('PUBSUB', listeners(c.channel), c.channel)[2] > 0 end
 
 -- The id of the claim of which this request is, if it may be granted the name from the queue: it is told by the answer.
 local asking

@@ -40,12 +40,12 @@ if #ARGV == 5 and now <= tonumber(ARGV[2]) and redis.call('EXISTS', KEYS[4]) == 
   if not record and id and redis.call('EXISTS', KEYS[2]) == 0 then
     local token, more = grant(false, ARGV[3], id, spare, ttl, owner)
     if token then return { 1, now, token, more } end
-  elseif type(record) == 'string' and ARGV[4] == 'queue' then
+  elseif id and type(record) == 'string' and ARGV[4] == 'queue' then
     local holder, ends, its_ttl = string.match(record, '^1 (%x+) (%d+) 2147483647 %d+ (%d+) ')
     local stays, waiting = redis.call('PTTL', KEYS[1]), redis.call('LRANGE', KEYS[2], -16, -1)
     local left = holder and next_end(math.min(stays, math.ceil((ends - now) / 1000)), waiting)
     if left and holder ~= id and tonumber(ends) > now and ends - now <= its_ttl * 1000 and stays >= 0 and
-      follows(waiting[#waiting]) and (redis.pcall('PUBSUB', LISTENERS, channel)[2] or 0) > 0 then
+      follows(waiting[#waiting]) and (redis.pcall('PUBSUB', listeners(channel), channel)[2] or 0) > 0 then
       local place = redis.call('RPUSH', KEYS[2], ARGV[1]) - 1
       redis.call('PEXPIRE', KEYS[2], 60000)
       return { 0, now, left, place }
@@ -56,10 +56,10 @@ elseif #ARGV == 4 and ARGV[2] == 'free' and ARGV[4] == '0' and type(record) == '
   local entry = redis.pcall('LINDEX', KEYS[2], 0)
   if not entry then return redis.call('DEL', KEYS[1]) end
   local id, spare, ttl, channel, owner = string.match(type(entry) == 'string' and entry or '', EXCLUSIVE)
-  if id and (redis.pcall('PUBSUB', LISTENERS, channel)[2] or 0) > 0 then
+  if id and (redis.pcall('PUBSUB', listeners(channel), channel)[2] or 0) > 0 then
     local token, more = grant(true, ARGV[3], id, spare, ttl, owner)
     if token then
-      redis.pcall(PUBLISH, channel, string.format('granted %s %.0f %.0f %.0f ', id, token, more, now) .. KEYS[1])
+      redis.pcall(publish(channel), channel, string.format('granted %s %.0f %.0f %.0f ', id, token, more, now) .. KEYS[1])
       redis.call('LPOP', KEYS[2])
       return 1
     end
