@@ -172,8 +172,8 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 	switch {
 	case !a.Granted:
 		c.next.in(a.NextLook(), redisnode.Queue)
-	case counted != nil && c.Wait && how != redisnode.Try: // perhaps after a majority has refused it: as news of a grant, see hear
-		c.next.in(stragglers, redisnode.Yield)
+	case counted != nil && c.Wait: // perhaps after a majority has refused it
+		c.next.in(stragglers, redisnode.Queue)
 	}
 	return b.counts(p)
 }

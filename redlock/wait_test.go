@@ -99,6 +99,35 @@ func TestSplitVotesGoToTheOldestThatComesLate(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
+// The same when the younger is told of its votes only when a majority has refused it, and it waits.
+func TestSplitVotesThatComeLate(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	list, fronts := proxies(t, nodes[3:])
+	clients := connect(t, nodes...)
+	a, b, ctx := newDriver(t, nodes), newDriver(t, slices.Concat(nodes[:3], fronts)), within(t, 5*time.Minute)
+	must(t, clients[2].Set(ctx, lockKey(t.Name()), "somebody else's", 10*time.Minute).Err())
+	older, younger := driverClaim(t.Name(), 10*time.Minute, true), driverClaim(t.Name(), 10*time.Minute, true)
+	first := a.newClaim(older)
+	first.since = a.time()
+	votesOf(t, a, first, 0, 1)
+	for _, p := range list {
+		p.Delay(0, 300*time.Millisecond)
+	}
+	w := begin(ctx, b, younger)
+	waits(t, clients, t.Name(), 1)
+	keys(t, nodes, 8, time.Minute)              // the younger holds the name on two, and queues on three
+	inTime := locktest.Limit(t, 12*time.Second) // by itself each looks every 20 s
+	_, err := a.acquire(ctx, first)
+	must(t, err)
+	inTime("the wait of the older")
+	must(t, a.Release(ctx, older))
+	w.Granted(t, time.Minute)
+	must(t, b.Release(ctx, younger))
+	must(t, clients[2].Del(ctx, lockKey(t.Name())).Err())
+	nothingLeft(t, nodes)
+}
+
 // waitsAs is a driver that acquires a claim that has begun already.
 type waitsAs struct {
 	*backend

@@ -144,25 +144,29 @@ func TestNewsBeforeRequestThatFailed(t *testing.T) {
 	}
 }
 
-// TestGrantIsNews: an answer by which a node grants the name has a claim that waits yield, as news of that have, since it may
+// TestGrantIsNews: an answer by which a node grants the name has a claim that waits look, as news of that have, since it may
 // come when a majority has refused the name already; one that says so again does not.
 func TestGrantIsNews(t *testing.T) {
 	b := newDriver(t, five(t))
 	c, p := warmClaim(t, b)
-	for _, want := range []redisnode.How{redisnode.Yield, redisnode.Queue} {
-		c.next.begin()
-		must(t, b.askNode(c, p, redisnode.Queue, 0))
-		if c.next.how != want || time.Until(c.next.due) < 15*time.Second != (want == redisnode.Yield) {
-			t.Errorf("it looks in %v by %s, want %s", time.Until(c.next.due), c.next.how, want)
+	for _, how := range []redisnode.How{redisnode.Try, redisnode.Queue} {
+		for _, soon := range []bool{true, false} {
+			c.next.begin()
+			began := c.next.due
+			must(t, b.askNode(c, p, how, 0))
+			if c.next.how != redisnode.Queue || c.next.due.Before(began) != soon {
+				t.Errorf("asked by %s it looks %v sooner, by %s", how, began.Sub(c.next.due), c.next.how)
+			}
 		}
+		must(t, b.Abandon(context.Background(), c.Claim))
+		c, p = warmClaim(t, b)
 	}
-	must(t, b.Abandon(context.Background(), c.Claim))
-	c, p = warmClaim(t, b)
 	c.Wait = false
 	c.next.begin()
+	began := c.next.due
 	must(t, b.askNode(c, p, redisnode.Try, 0))
-	if c.next.how == redisnode.Yield {
-		t.Error("one that does not wait yields")
+	if c.next.due != began {
+		t.Error("one that does not wait looks")
 	}
 	must(t, b.Abandon(context.Background(), c.Claim))
 }
