@@ -168,6 +168,7 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 		p.vote = err // what it said before may not be so any more
 		return err
 	}
+	p.answered.Store(true)
 	p.heard(a, before)
 	switch {
 	case !a.Granted:

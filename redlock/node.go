@@ -22,9 +22,10 @@ var (
 // node is one of the servers.
 type node struct {
 	*redisnode.Node
-	name    string
-	silent  atomic.Bool // the last request had no answer in time
-	probing atomic.Bool // a request finds out whether it answers again
+	name     string
+	answered atomic.Bool // it has said what time it is there
+	silent   atomic.Bool // the last request had no answer in time
+	probing  atomic.Bool // a request finds out whether it answers again
 }
 
 // request makes a request to the node. A silent node gets one at a time, so that they do not pile up, unless too
@@ -118,13 +119,18 @@ func (b *backend) ask(ctx context.Context, question func(i int) error, decided f
 	return said
 }
 
-// time returns about what time it is on the nodes, in microseconds: their median, so that one whose clock is
-// wrong, or that has never answered, does not count.
+// time returns about what time it is on the nodes, in microseconds: the median of those that have answered, so that one whose
+// clock is wrong does not count; before any has, what time it is here.
 func (b *backend) time() int64 {
-	all := make([]int64, len(b.nodes))
-	for i, n := range b.nodes {
-		all[i] = n.Time()
+	all := []int64{}
+	for _, n := range b.nodes {
+		if n.answered.Load() {
+			all = append(all, n.Time())
+		}
+	}
+	if len(all) == 0 {
+		return b.nodes[0].Time()
 	}
 	slices.Sort(all)
-	return all[len(all)/2]
+	return all[(len(all)-1)/2]
 }

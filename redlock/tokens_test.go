@@ -84,6 +84,25 @@ func TestClocksThatJump(t *testing.T) {
 	}
 }
 
+// A client whose clock is ahead takes the time for its tokens from the nodes that have answered it, be they a minority.
+func TestTokensAreInTheNodesTime(t *testing.T) {
+	t.Parallel()
+	nodes := five(t)
+	b, ctx := clockAhead(t, nodes, time.Hour), within(t, time.Minute)
+	c := b.newClaim(driverClaim(t.Name(), 30*time.Second, false))
+	for range 2 {
+		votesOf(t, b, c, 0, 1)
+	}
+	for i, client := range connect(t, nodes[:2]...) {
+		now, err := client.Time(ctx).Result()
+		must(t, err)
+		if ahead := time.UnixMicro(c.places[i].said.Token).Sub(now); ahead > 2*time.Second {
+			t.Errorf("node %d: the token is %v ahead of its time", i, ahead)
+		}
+	}
+	must(t, b.Abandon(ctx, c.Claim))
+}
+
 // TestTokensUnderFaults lets many take a few locks while keys are deleted, expire and
 // whole nodes restart without their data, and then looks at the tokens: none is given
 // twice, and whoever began to ask after another had succeeded has a greater one.

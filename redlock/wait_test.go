@@ -146,14 +146,7 @@ func TestAgeIsInTheNodesTime(t *testing.T) {
 	holder, held := newDriver(t, nodes), driverClaim(t.Name(), 10*time.Minute, false)
 	take(t, holder, held)
 	onAllFive(t, nodes)
-	cfg, err := locker.NewConfig("redlock", &settings{})
-	must(t, err)
-	clock := &settable{Clock: cfg.Clock}
-	cfg.Clock = clock
-	b, err := newBackend(connect(t, nodes...), cfg, settings{prefix: DefaultPrefix, bound: 20 * time.Second})
-	must(t, err)
-	locktest.CloseAfter(t, b.Close)
-	clock.ahead.Store(int64(time.Hour)) // after it has guessed what time it is there
+	b := clockAhead(t, nodes, time.Hour)
 	c := driverClaim(t.Name(), 10*time.Minute, true)
 	w := begin(ctx, b, c)
 	waits(t, connect(t, nodes...), t.Name(), 1)
@@ -165,6 +158,20 @@ func TestAgeIsInTheNodesTime(t *testing.T) {
 	must(t, holder.Release(ctx, held))
 	w.Granted(t, 10*time.Second)
 	must(t, b.Release(ctx, c))
+}
+
+// clockAhead makes the driver on a machine whose clock is ahead of the nodes', as it has yet to learn from them.
+func clockAhead(t *testing.T, nodes []string, d time.Duration) *backend {
+	t.Helper()
+	cfg, err := locker.NewConfig("redlock", &settings{})
+	must(t, err)
+	clock := &settable{Clock: cfg.Clock}
+	cfg.Clock = clock
+	b, err := newBackend(connect(t, nodes...), cfg, settings{prefix: DefaultPrefix, bound: 20 * time.Second})
+	must(t, err)
+	locktest.CloseAfter(t, b.Close)
+	clock.ahead.Store(int64(d))
+	return b
 }
 
 type settable struct {
