@@ -18,8 +18,8 @@ const (
 	maxRaises = 4
 	// stragglers is how long the other nodes are waited for when one has told news.
 	stragglers = 10 * time.Millisecond
-	// barred is for how long a node does not count after a request that may take the name away had no answer: as long as it may
-	// have an effect.
+	// barred is for how long a node does not count after a request to remove a claim's place had no answer: as long as that is
+	// likely to have an effect.
 	barred = 6 * time.Second
 	// retryEvery is how long a claim that too few nodes answer waits at most until it asks again.
 	retryEvery = time.Second
@@ -118,12 +118,14 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 	}
 	defer p.calls.Unlock()
 	c.mu.Lock()
-	since, before, late := c.since, p.said, p.at.LateUntil
-	counted := b.counts(p)
+	since, before, counted := c.since, p.said, b.counts(p)
 	// Somebody took its place; a lost request may have taken that again.
 	evict := !c.evicted.IsZero() && p.at.Since != since && p.at.Touched
+	if how == redisnode.Yield && !p.answered.Load() {
+		how = redisnode.Queue // nobody knows until when, by its time, a request may have an effect
+	}
 	takes := evict || how == redisnode.Yield // it may take the name away
-	skip := c.ended || c.granted && takes || b.clock.Now() < p.barred
+	skip := c.ended || c.granted && takes || b.clock.Now() < p.barred || p.Time() <= p.takenUntil
 	if takes && !skip {
 		p.barred = math.MaxInt64
 	}
@@ -132,14 +134,13 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 		return errUnheard
 	}
 	var a redisnode.Answer
-	lost := false
+	lost, late := false, int64(0) // may still have an effect: the request to remove; until when that to acquire
 	err := b.request(p.node, func(ctx context.Context) (err error) {
 		if evict {
 			c.mu.Lock()
 			p.removed = time.Now() // the node may tell it that
 			c.mu.Unlock()
-			if err := p.Evict(ctx, c.Name, c.ID); !settled(err) {
-				lost = !lasting(err)
+			if lost, err = p.Remove(ctx, c.Name, c.ID); !settled(err) {
 				return err
 			}
 		}
@@ -148,18 +149,21 @@ func (b *backend) askNode(c *claim, p *place, how redisnode.How, token int64) er
 		}
 		p.at.Proposed = token
 		a, err = p.Acquire(ctx, p.at, how)
-		lost = p.at.LateUntil != late
+		late = p.at.Lost
 		return err
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if how == redisnode.Yield {
+		p.takenUntil = max(p.takenUntil, late)
+	}
 	switch now := b.clock.Now(); {
-	case takes && lost: // it may still have an effect
+	case lost: // nobody knows until when
 		p.barred = now.Add(barred)
-	case takes && err != nil: // what the node said before it failed may not be so any more
-		p.barred = now
-	case err == nil && !lost: // the node's last word is its answer
+	case err == nil: // the node's last word is its answer
 		p.barred = 0
+	case takes: // what the node said before it failed may not be so any more
+		p.barred = now
 	}
 	if err != nil {
 		if how != redisnode.Try && lasting(err) && !lasting(p.vote) {

@@ -36,6 +36,8 @@ type place struct {
 	said   redisnode.Answer // which was this
 	barred driver.Instant   // what it has said before then does not count
 
+	takenUntil int64 // nor what it has said until then, by its own time: a request to yield that was lost may take the name away
+
 	removed time.Time // when the claim removed there what was left of a place that somebody took
 }
 
@@ -67,7 +69,7 @@ func (p *place) heard(a, before redisnode.Answer) {
 
 // counts returns whether the node has granted the claim its name, as far as is known. It wants claim.mu.
 func (b *backend) counts(p *place) error {
-	if settled(p.vote) && p.said.Sent < p.barred {
+	if settled(p.vote) && (p.said.Sent < p.barred || p.said.Now <= p.takenUntil) {
 		return errUnheard
 	}
 	return p.vote

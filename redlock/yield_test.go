@@ -64,11 +64,7 @@ func TestYieldRefusedAfterLostAnswer(t *testing.T) {
 	b, ctx := newDriver(t, fronts), within(t, 30*time.Second)
 	other := connect(t, nodes[0])[0]
 	must(t, other.Set(ctx, lockKey(t.Name()), "somebody else's", time.Minute).Err())
-	c := b.newClaim(driverClaim(t.Name(), 10*time.Second, true))
-	p := c.places[0]
-	p.Join(p.at, func(redisnode.Answer) {})
-	defer p.Leave(p.at)
-	must(t, p.Ready(ctx, p.at))
+	c, p := warmClaim(t, b)
 	list[0].SwallowReply(isAcquire, 0)
 	if err := b.askNode(c, p, redisnode.Yield, 0); settled(err) || settled(b.votes(c)[0]) {
 		t.Errorf("it counts: %v, %v", err, b.votes(c)[0])
@@ -79,29 +75,50 @@ func TestYieldRefusedAfterLostAnswer(t *testing.T) {
 }
 
 // TestNewsDuringYield: what a node says while a request to yield may still have an effect does not count, not afterwards
-// either; and that is for as long after the request as before it.
+// either, and it is not asked meanwhile, also if an earlier request that was lost may have an effect for longer.
 func TestNewsDuringYield(t *testing.T) {
 	list, fronts := proxies(t, five(t))
 	b := newDriver(t, fronts)
 	c, p := warmClaim(t, b)
-	const lost = time.Second
-	list[0].SwallowReply(isAcquire, lost)
-	began := b.clock.Now()
-	if err := b.askNode(c, p, redisnode.Yield, 0); settled(err) {
-		t.Fatalf("the answer was not lost: %v", err)
+	p.at.LateUntil = p.Time() + time.Hour.Microseconds()
+	list[0].SwallowReply(isAcquire, time.Second)
+	err := b.askNode(c, p, redisnode.Yield, 0)
+	latest := p.at.Lost
+	if latest == 0 {
+		t.Fatal("no answer was lost")
 	}
-	b.hear(c, p, redisnode.Answer{Granted: true, Sent: b.clock.Now(), Now: b.time()})
-	if p.barred < began.Add(lost+barred) {
-		t.Errorf("the node counts %v after the request began", p.barred.Sub(began))
+	if late := p.said.Now > latest; (err == nil) != late {
+		t.Errorf("answered when it was to have no effect any more: %v; it counts as %v", late, err)
 	}
-	if vote := b.votes(c)[0]; vote == nil {
-		t.Error("what it said meanwhile counts")
+	for now, counts := range map[int64]bool{latest: false, latest + 1: true} {
+		p.said = redisnode.Answer{}
+		b.hear(c, p, redisnode.Answer{Granted: true, Sent: b.clock.Now(), Now: now})
+		if vote := b.votes(c)[0]; (vote == nil) != counts {
+			t.Errorf("what it says %d µs after the last moment counts as %v", now-latest, vote)
+		}
 	}
-	p.barred = b.clock.Now() // time goes by
-	if vote := b.votes(c)[0]; vote == nil {
-		t.Error("what it said meanwhile counts later")
+	p.takenUntil = p.Time() + time.Minute.Microseconds()
+	if err := b.askNode(c, p, redisnode.Queue, 0); err != errUnheard {
+		t.Errorf("it is asked meanwhile: %v", err)
 	}
-	p.barred = 0
+	p.at.LateUntil = latest // keeps what stays of the claim short
+	must(t, b.Abandon(context.Background(), c.Claim))
+}
+
+// TestNodeThatHasNeverAnsweredIsNotAskedToYield: if the answer were lost it would not count for as long as the time there is
+// overestimated.
+func TestNodeThatHasNeverAnsweredIsNotAskedToYield(t *testing.T) {
+	list, fronts := proxies(t, five(t))
+	b := clockAhead(t, fronts, time.Minute)
+	c := b.newClaim(driverClaim(t.Name(), 10*time.Minute, true))
+	p := c.places[0]
+	p.Join(p.at, func(redisnode.Answer) {})
+	defer p.Leave(p.at)
+	must(t, p.Ready(within(t, 10*time.Second), p.at))
+	list[0].SwallowReply(isAcquire, 0)
+	if err := b.askNode(c, p, redisnode.Yield, 0); err != nil || p.at.LateUntil == 0 {
+		t.Errorf("lost until %d: %v", p.at.LateUntil, err)
+	}
 	must(t, b.Abandon(context.Background(), c.Claim))
 }
 
@@ -247,5 +264,11 @@ func TestPlaceThatWasTaken(t *testing.T) {
 	}
 	list[0].Heal()
 	<-asked
+
+	set(4, 0)
+	list[0].SwallowReply(isRelease, 0)
+	if err := b.askNode(c, p, redisnode.Queue, 0); err == nil {
+		t.Error("the node counts although a sending of the request had no answer")
+	}
 	must(t, b.Abandon(ctx, c.Claim))
 }

@@ -30,6 +30,8 @@ type Claim struct {
 	// LateUntil is until when, by the server's time in microseconds, a request to acquire that had no answer may still
 	// have an effect unless the claim is given up; 0 if all had one.
 	LateUntil int64
+	// Lost is the same of the last request to acquire alone.
+	Lost int64
 	// Proposed is a token that the server gives next if it can, or a greater one: to the claim, also where it holds the name,
 	// or after its release to whoever comes; 0 for none.
 	Proposed int64
@@ -100,6 +102,7 @@ func (a Answer) NextLook() time.Duration { return look.In(a.Left, a.Ahead == 0) 
 // nothing about requests that had no answer; see [Claim.LateUntil].
 func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 	n.eviction.Do(n.checkEviction)
+	c.Lost = 0
 	if how != Try {
 		if err := n.Ready(ctx, c); err != nil {
 			return Answer{}, err
@@ -111,6 +114,7 @@ func (n *Node) Acquire(ctx context.Context, c *Claim, how How) (Answer, error) {
 		answer, lost, err := n.run(ctx, n.scripts.acquire, []string{c.lock, c.queue, c.clock, c.gone},
 			c.entry(), latest, c.Proposed, string(how), n.opts.ByAge)
 		if lost {
+			c.Lost = max(c.Lost, latest)
 			c.LateUntil, c.Touched = max(c.LateUntil, latest), true
 		}
 		if err != nil {
@@ -197,14 +201,20 @@ func (n *Node) Lighten(ctx context.Context, c *driver.Claim, weight int32) error
 	return err
 }
 
-// Evict implements [driver.Evictor]. It does not ask in place: after a request without an answer the next cannot tell whether the
-// claim was there.
+// Evict implements [driver.Evictor].
 func (n *Node) Evict(ctx context.Context, name, id string) error {
+	_, err := n.Remove(ctx, name, id)
+	return err
+}
+
+// Remove evicts a claim; lost says that a sending of the request had no answer and may still have an effect. It does not ask in
+// place: after a request without an answer the next cannot tell whether the claim was there.
+func (n *Node) Remove(ctx context.Context, name, id string) (lost bool, err error) {
 	answer, lost, err := n.release(ctx, nil, n.Claim(&driver.Claim{ID: id, Name: name}), "free")
 	if err == nil && answer == 0 && !lost {
 		err = driver.ErrGone
 	}
-	return err
+	return lost, err
 }
 
 // held is what release.lua answers of a claim that held the name.
