@@ -216,6 +216,31 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 	}
 }
 
+// IDs of claims.
+const (
+	oneID   = "00000000-0000-0000-0000-000000000001"
+	otherID = "00000000-0000-0000-0000-000000000002"
+)
+
+// try asks for a name as a claim that does not wait, and returns the state that the server answers. Unlike a Locker it has no
+// limit of its own to the time that this takes.
+func try(t testing.TB, admin *pgxpool.Pool, name, id string) string {
+	t.Helper()
+	return ask[string](t, admin, "select state from locker.acquire($1, $2, 1, 1, 0, 3600000, '', 9223372036854775807, false, null)", []byte(name), id)
+}
+
+// A new schema has lost nothing: the first request is granted.
+func TestFirstTry(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	if err := server.RunSQL(t.Context(), "schema.sql", "schema=locker", "persistence=unlogged"); err != nil {
+		t.Fatal(err)
+	}
+	if state := try(t, newPool(t, server.URL()), "x", oneID); state != "granted" {
+		t.Error(state)
+	}
+}
+
 // A schema that is dropped while Lockers use it is made again.
 func TestSchemaIsDropped(t *testing.T) {
 	t.Parallel()

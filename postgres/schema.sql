@@ -113,7 +113,7 @@ begin
   if start = pg_postmaster_start_time() then return quiet; end if;
   perform setval('serial', greatest((select last_value from serial), micros(clock_timestamp()) * 1024));
   if start is null then
-    select clock_timestamp() + millis(coalesce(max(ttl), 0)) into quiet
+    select coalesce(clock_timestamp() + millis(max(ttl)), to_timestamp(0)) into quiet
       from ttl_in_use where until > clock_timestamp();
     insert into epoch (server_start, claims, quiet_until) values (pg_postmaster_start_time(), 'claim'::regclass, quiet);
   else
