@@ -454,6 +454,81 @@ func TestDeadWaiterIsFoundTwice(t *testing.T) {
 	}
 }
 
+// blocked begins a transaction that holds something up, and a call that meets it; the call has met it when blocked returns.
+func blocked(t *testing.T, admin *pgxpool.Pool, by string, call func()) (pgx.Tx, <-chan struct{}) {
+	t.Helper()
+	tx, err := admin.Begin(within(t, patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	if _, err := tx.Exec(within(t, patience), by); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	eventually.Is(t, "the call is held up", func() bool {
+		return ask[int](t, admin, "select count(*) from pg_stat_activity where wait_event_type = 'Lock'") == 1
+	})
+	return tx, done
+}
+
+// A holder whose time is over and whose row is removed just now by another, as sweep does, is in nobody's way.
+func TestDeadHolderIsSwept(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	release(t, acquire(t, openURL(t, server.URL()), "x"))
+	if _, err := admin.Exec(t.Context(), `insert into locker.claim values (gen_random_uuid(), 'x', 1, 1, 1,
+		0, 3600000, '', 1, true, now(), clock_timestamp() - interval '30 seconds', null)`); err != nil {
+		t.Fatal(err)
+	}
+	var state string
+	tx, done := blocked(t, admin, "delete from locker.claim", func() { state = try(t, admin, "x", oneID) })
+	if err := tx.Commit(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	if <-done; state != "granted" {
+		t.Error(state)
+	}
+}
+
+// What a renewal has gained is not taken back by a request that began before it and was held up.
+func TestRenewalIsKept(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	release(t, acquire(t, openURL(t, server.URL(), locker.WithTTL(time.Hour)), "x"))
+	const renew = "select time_left from locker.renew(array['" + oneID + "'::uuid], array[3600000])"
+	for name, c := range map[string]struct {
+		by   string
+		call func()
+	}{
+		"another asks":      {"lock table locker.epoch", func() { try(t, admin, "x", otherID) }},
+		"the holder asks":   {"lock table locker.epoch", func() { try(t, admin, "x", oneID) }},
+		"the holder renews": {"update locker.claim set ttl = ttl", func() { ask[int64](t, admin, renew) }},
+	} {
+		if _, err := admin.Exec(t.Context(), `insert into locker.claim values ('`+oneID+`', 'x', 1, 1, 1,
+			0, 3600000, '', 1, true, now(), clock_timestamp() + interval '1 minute', null)`); err != nil {
+			t.Fatal(err)
+		}
+		tx, done := blocked(t, admin, c.by, c.call)
+		var renewed time.Time
+		_, err := tx.Exec(within(t, patience), renew)
+		err = errors.Join(err, tx.QueryRow(within(t, patience), "select until from locker.claim").Scan(&renewed), tx.Commit(within(t, patience)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		if until := ask[time.Time](t, admin, "delete from locker.claim returning until"); until.Before(renewed) {
+			t.Errorf("%s: it was held until %v, and is until %v", name, renewed, until)
+		}
+	}
+}
+
 // A name that stays taken for less long than was known is granted when that time is over, also to one that has become the
 // first waiter by then, and to one that asks.
 func TestAtLeastTellsTheFirst(t *testing.T) {

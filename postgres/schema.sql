@@ -170,9 +170,9 @@ begin
       end if;
     elsif c.until <= p_moment then
       delete from claim where id = c.id and until <= p_moment; -- not if it was renewed just now
-      if found then continue; end if;
-    elsif c.until > p_moment + millis(c.ttl) then
-      update claim set until = p_moment + millis(ttl) where id = c.id; -- the clock was set back
+      continue when found or not exists (select from claim where id = c.id);
+    elsif c.until > clock_timestamp() + millis(c.ttl) then -- not p_moment: it may have been renewed since then
+      update claim set until = clock_timestamp() + millis(ttl) where id = c.id; -- the clock was set back
     end if;
     ahead := ahead + c.weight;
     exit when ahead >= 2147483647;
@@ -218,7 +218,7 @@ begin
   end if;
   ahead := settle(p_name, moment);
   if c.id is not null then
-    update claim set until = moment + millis(ttl)
+    update claim set until = clock_timestamp() + millis(ttl)
       where id = p_id and claim.token is not null and renewable returning * into c;
     if found then
       state := 'granted'; token := c.token; spare := c.spare;
@@ -279,15 +279,12 @@ end $$;
 create or replace function renew(p_ids uuid[], p_ttls bigint[])
 returns table (held uuid, time_left bigint, wanted boolean)
 language plpgsql security definer set search_path from current as $$
-declare
-  moment timestamptz;
 begin
   perform remember(max(t)) from unnest(p_ttls) t having max(t) > 0;
-  moment := clock_timestamp();
-  update claim c set until = moment + millis(g.ttl)
+  update claim c set until = clock_timestamp() + millis(g.ttl)
     from unnest(p_ids, p_ttls) g (id, ttl)
-    where c.id = g.id and g.ttl > 0 and c.token is not null and c.renewable and c.until > moment
-      and c.until not between moment + millis(g.ttl) * 5 / 6 and moment + millis(g.ttl);
+    where c.id = g.id and g.ttl > 0 and c.token is not null and c.renewable and c.until > clock_timestamp()
+      and c.until not between clock_timestamp() + millis(g.ttl) * 5 / 6 and clock_timestamp() + millis(g.ttl);
   return query
     select c.id, micros(c.until) - micros(clock_timestamp()),
       exists (select from claim w where w.name = c.name and w.token is null)
