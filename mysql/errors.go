@@ -17,7 +17,7 @@ import (
 
 // Numbers of errors that the server answers, by what follows from them.
 var (
-	// absent: no such schema, table or procedure.
+	// absent: no such schema, table or procedure; it may be found only after the commit.
 	absent = []uint16{1049, 1146, 1305}
 
 	// conflicts are over: a deadlock, a wait for a row that took too long, a row that was changed meanwhile. The
@@ -39,7 +39,7 @@ var (
 	interruptions = []uint16{1317, 1969, 3024}
 
 	// before: the statement has had no effect, and will have none.
-	before = slices.Concat(absent, conflicts, refusals, []uint16{1040, 1203, 1226, 1290, 1792, 1836, 1644})
+	before = slices.Concat(conflicts, refusals, []uint16{1040, 1203, 1226, 1290, 1792, 1836, 1644})
 )
 
 // code returns the number of the error that the server answered, 0 if err is none.
