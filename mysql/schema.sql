@@ -140,6 +140,7 @@ begin
     end if;
     delete from claim where id = c_id and expires <= moment; -- not if it was renewed just now
   end while;
+  set moment = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)); -- no earlier than what was renewed by now
   ahead_of_time: while last_start > moment + 1000000 do -- the clock was set back
     set c_id = null;
     select id into c_id from claim where name = p_name and token is not null and expires - ttl * 1000 > moment + 1000000 limit 1;
@@ -301,7 +302,7 @@ begin
   declare moment, c_ttl, time_left, at_byte bigint default 1;
   declare c_id binary(16);
   declare c_name varbinary(1024);
-  declare c_renewable tinyint;
+  declare c_renewable, c_wanted tinyint;
   call begin_transaction();
   while at_byte < length(p_claims) do
     set c_id = substr(p_claims, at_byte, 16), c_ttl = conv(hex(substr(p_claims, at_byte + 16, 8)), 16, 10);
@@ -313,8 +314,9 @@ begin
       set c_name = if(row_count() > 0, c_name, null), time_left = c_ttl * 1000;
     end if;
     if c_name is not null then
-      set answer = concat(answer, lower(hex(c_id)), ' ', time_left, ' ',
-        coalesce((select token is null from claim where name = c_name order by ticket desc limit 1), 0), ',');
+      set c_wanted = 0;
+      select token is null into c_wanted from claim where name = c_name order by ticket desc limit 1; -- within "set" it would lock
+      set answer = concat(answer, lower(hex(c_id)), ' ', time_left, ' ', c_wanted, ',');
     end if;
   end while;
   commit;
