@@ -326,6 +326,32 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 	}
 }
 
+// Thousands of waiters, of two Lockers by turns, are granted the name by one release.
+func TestManyAreGrantedAtOnce(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	release(t, acquire(t, openDSN(t, server.DSN()), "x"))
+	lockers, err := admin.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lockers.Close()
+	const listener = "1000000000000000000 + "
+	if _, err := lockers.ExecContext(within(t, patience), "do get_lock(concat('locker.', "+listener+"0), 0), get_lock(concat('locker.', "+listener+"1), 0)"); err != nil {
+		t.Fatal(err)
+	}
+	do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, since, expires, listener)
+		select unhex(md5(seq)), 'x', seq, 1, 2147483647, 0, 3600000, '', 0, `+now+" + 3600000000, "+listener+"seq % 2 from seq_1_to_3300")
+	// It is not sent by a Locker, which would send it again after five seconds.
+	if _, err := admin.ExecContext(within(t, 5*time.Minute), "call locker.release('x', unhex(md5('nobody')), 0, 0, 0)"); err != nil {
+		t.Error(err)
+	}
+	if n := ask[int](t, admin, "select count(*) from locker.claim where token is not null"); n != 3300 {
+		t.Errorf("%d were granted the name", n)
+	}
+}
+
 // What a renewal has gained is not taken back by a request that began before it and was held up.
 func TestRenewalIsKept(t *testing.T) {
 	t.Parallel()

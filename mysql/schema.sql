@@ -111,7 +111,7 @@ end//
 
 -- Wakes those of a list, after the transaction that has news for them.
 drop procedure if exists ring_all//
-create procedure ring_all(bells text)
+create procedure ring_all(bells mediumblob)
 begin
   declare answer int;
   while bells <> '' do
@@ -125,9 +125,9 @@ end//
 -- to bells who is to be woken. Rows are changed one by one, by their IDs: a statement that has to search locks rows of
 -- other names, too, where the table is small.
 drop procedure if exists settle//
-create procedure settle(p_name varbinary(1024), moment bigint, inout bells text, out total bigint)
+create procedure settle(p_name varbinary(1024), moment bigint, inout bells mediumblob, out total bigint)
 begin
-  declare place, first_end, last_start, ahead, c_ttl, c_listener, drawn bigint default 0;
+  declare place, last_place, last_listener, first_end, last_start, ahead, c_ttl, c_listener, drawn bigint default 0;
   declare c_weight, c_most, waiting int;
   declare c_id binary(16);
   select coalesce(sum(weight), 0), coalesce(sum(token is null), 0), min(expires), max(if(token is null, 0, expires - ttl * 1000))
@@ -150,22 +150,22 @@ begin
     update claim set expires = moment + ttl * 1000 where id = c_id;
   end while;
   walk: while waiting > 0 do
-    set c_id = null;
+    set c_id = null, last_place = place;
     select id, ticket, weight, most, ttl, listener into c_id, place, c_weight, c_most, c_ttl, c_listener
       from claim where name = p_name and token is null and ticket > place order by ticket limit 1;
     if c_id is null then
       leave walk;
     end if;
+    select ahead + coalesce(sum(weight), 0) into ahead from claim where name = p_name and ticket >= last_place and ticket < place;
     if c_listener is not null and is_used_lock(concat('locker.', c_listener)) is null then
       delete from claim where id = c_id;
       iterate walk;
     end if;
-    select coalesce(sum(weight), 0) into ahead from claim where name = p_name and ticket < place;
     if ahead + c_weight <= c_most then
       call draw(p_name, moment, drawn);
       update claim set token = drawn, since = moment, expires = moment + c_ttl * 1000 where id = c_id;
-      if c_listener is not null then
-        set bells = concat(bells, c_listener, ' ');
+      if c_listener <> last_listener then -- else the list ends with it already
+        set bells = concat(bells, c_listener, ' '), last_listener = c_listener;
       end if;
     end if;
     if ahead + c_weight >= 2147483647 then
@@ -180,7 +180,7 @@ end//
 -- Has the first waiter of a name that was released, but is taken for a while yet, ask again: it may know of a later end. Adds to
 -- bells who is to be woken.
 drop procedure if exists tell_first//
-create procedure tell_first(p_name varbinary(1024), inout bells text)
+create procedure tell_first(p_name varbinary(1024), inout bells mediumblob)
 begin
   declare first_id binary(16);
   declare told bigint;
@@ -208,7 +208,7 @@ begin
   declare moment, patience, ahead, place, drawn, found_token, first_end bigint;
   declare found_spare, waiting_ahead int default 0;
   declare known int default 0;
-  declare bells text default '';
+  declare bells mediumblob default '';
   call lock_name(p_name, moment);
   set patience = if(p_listener is null, greatest(p_ttl, 1000) * 1000, 60000000);
   set known = exists (select 1 from claim where id = p_id);
@@ -261,7 +261,7 @@ begin
   declare moment, ahead, c_token, c_expires, told bigint;
   declare c_renewable tinyint;
   declare answer int default 0;
-  declare bells text default '';
+  declare bells mediumblob default '';
   call lock_name(p_name, moment);
   if p_late >= moment then
     insert into given_up (id, expires) values (p_id, p_late + 1000000)
@@ -330,7 +330,7 @@ create procedure lighten(p_name varbinary(1024), p_id binary(16), p_weight int)
 begin
   declare moment, ahead bigint;
   declare held int;
-  declare bells text default '';
+  declare bells mediumblob default '';
   call lock_name(p_name, moment);
   update claim set weight = least(weight, p_weight)
     where id = p_id and name = p_name and token is not null and expires > moment;
