@@ -61,6 +61,18 @@ func TestCrashGrantsNothingForTheLongestTTL(t *testing.T) {
 	proxy.Cut()
 }
 
+// After a crash with a clock that was ahead, nothing is granted for the longest TTL, not until that time by that clock.
+func TestCrashWithAClockAhead(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	l := openURL(t, server.URL())
+	release(t, acquire(t, l, "x"))
+	if _, err := newPool(t, server.URL()).Exec(t.Context(), "update locker.epoch set quiet_until = clock_timestamp() + interval '2 hours', quiet_for = interval '1 second'"); err != nil {
+		t.Fatal(err)
+	}
+	release(t, acquire(t, l, "x"))
+}
+
 // A restart in order keeps everything, also in unlogged tables.
 func TestRestartInOrderKeepsLocks(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,8 @@ create :persistence table if not exists epoch (
   one          boolean primary key default true check (one),
   server_start timestamptz not null,
   claims       oid not null,                    -- table claim, which is another one when a dump was restored
-  quiet_until  timestamptz not null             -- nothing is granted before
+  quiet_until  timestamptz not null,            -- nothing is granted before
+  quiet_for    interval    not null             -- how long it was until then
 );
 
 -- How long claims may last of which a crash leaves nothing: a holder whose row is lost may go on for so
@@ -105,17 +106,20 @@ declare
   quiet timestamptz;
   start timestamptz;
 begin
-  select quiet_until into quiet from epoch where server_start = pg_postmaster_start_time() and claims = 'claim'::regclass;
+  select quiet_until into quiet from epoch where server_start = pg_postmaster_start_time() and claims = 'claim'::regclass
+    and quiet_until <= clock_timestamp() + quiet_for;
   if found then return quiet; end if;
   lock table epoch in share row exclusive mode;
   delete from epoch where claims <> 'claim'::regclass;
-  select quiet_until, server_start into quiet, start from epoch;
+  update epoch set quiet_until = least(quiet_until, clock_timestamp() + quiet_for) -- the clock may have been set back
+    returning quiet_until, server_start into quiet, start;
   if start = pg_postmaster_start_time() then return quiet; end if;
   perform setval('serial', greatest((select last_value from serial), micros(clock_timestamp()) * 1024));
   if start is null then
-    select coalesce(clock_timestamp() + millis(max(ttl)), to_timestamp(0)) into quiet
-      from ttl_in_use where until > clock_timestamp();
-    insert into epoch (server_start, claims, quiet_until) values (pg_postmaster_start_time(), 'claim'::regclass, quiet);
+    insert into epoch (server_start, claims, quiet_until, quiet_for)
+      select pg_postmaster_start_time(), 'claim'::regclass, coalesce(clock_timestamp() + millis(max(ttl)), to_timestamp(0)),
+        millis(coalesce(max(ttl), 0)) from ttl_in_use where until > clock_timestamp()
+      returning quiet_until into quiet;
   else
     update epoch set server_start = pg_postmaster_start_time();
   end if;
