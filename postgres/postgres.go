@@ -58,7 +58,8 @@
 // has waited. A statement that has no answer within five seconds is given up, and its connection with it, as pgx
 // does. Where all connections of the pool are busy with other things a lock may be lost, because it cannot
 // be renewed: a pool of its own is safer. The isolation level of statements has to be "read committed", which it
-// is unless default_transaction_isolation says otherwise, and standard_conforming_strings on, as it is by default.
+// is unless default_transaction_isolation says otherwise, standard_conforming_strings on, as it is by default, and
+// client_encoding UTF8, as it is by default where the database has that encoding. Other settings are refused.
 package postgres
 
 import (

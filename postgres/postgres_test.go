@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/faults"
 	"github.com/seed80cd6120/locker/internal/locktest"
@@ -258,16 +259,22 @@ func TestSchemaIsDropped(t *testing.T) {
 	release(t, second)
 }
 
-// At another isolation level the functions would see an old queue: that is an error at once.
-func TestIsolationLevel(t *testing.T) {
+// Connections on which nothing can work are refused at once: at another isolation level the functions would see an old
+// queue, and the client library sends nothing with another encoding.
+func TestRefusedSettings(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	release(t, acquire(t, openURL(t, server.URL()), "x"))
-	l := openOn(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
-		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
-	}))
-	if _, err := l.Acquire(within(t, patience), "x"); code(err) != "55000" || !strings.Contains(err.Error(), "read committed") {
-		t.Errorf("serializable: %v", err)
+	for setting, c := range map[string]struct{ value, want string }{
+		"default_transaction_isolation": {"serializable", "read committed"},
+		"client_encoding":               {"LATIN1", "LATIN1"},
+		"standard_conforming_strings":   {"off", "off"},
+	} {
+		l := openOn(t, newPool(t, server.URL(), func(config *pgxpool.Config) { config.ConnConfig.RuntimeParams[setting] = c.value }))
+		_, err := l.Acquire(within(t, patience), "x")
+		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), c.want) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", setting, err)
+		}
 	}
 }
 

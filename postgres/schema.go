@@ -45,8 +45,21 @@ func newStatements(schema string) statements {
 	}
 }
 
-// prepare makes sure, once, that the schema is there.
+// checkSession returns an error if pgx would send no simple statement on a connection, for its settings.
+func checkSession(conn *pgconn.PgConn) error {
+	for _, setting := range [...][2]string{{"client_encoding", "UTF8"}, {"standard_conforming_strings", "on"}} {
+		if value := conn.ParameterStatus(setting[0]); value != setting[1] {
+			return fmt.Errorf("%w: the connection has %s %q, want %q", driver.ErrRefused, setting[0], value, setting[1])
+		}
+	}
+	return nil
+}
+
+// prepare makes sure that a connection can be used and, once, that the schema is there.
 func (s *server) prepare(ctx context.Context, conn *pgxpool.Conn) error {
+	if err := checkSession(conn.Conn().PgConn()); err != nil {
+		return err
+	}
 	if !s.ready.Load() {
 		found, err := s.found(ctx, conn)
 		if undefined(err) {
