@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -501,6 +502,71 @@ func TestDeadHolderIsSwept(t *testing.T) {
 	if <-done; state != "granted" {
 		t.Error(state)
 	}
+}
+
+// sizes notes how much was read at most, from the server, after one request.
+type sizes struct {
+	net.Conn
+	read atomic.Int64
+	most *atomic.Int64
+}
+
+func (s *sizes) Write(p []byte) (int, error) {
+	s.read.Store(0)
+	return s.Conn.Write(p)
+}
+
+func (s *sizes) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	s.most.Store(max(s.most.Load(), s.read.Add(int64(n))))
+	return n, err
+}
+
+// The answers to a renewal of many claims fit into the 8 KB that a server keeps before it sends anything. What is more would be
+// sent before the commit: a network that takes no more would keep the rows locked.
+func TestRenewalIsAnsweredAfterTheCommit(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	var most atomic.Int64
+	pool := newPool(t, server.URL(), func(c *pgxpool.Config) {
+		dial := c.ConnConfig.DialFunc
+		c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			return &sizes{Conn: conn, most: &most}, err
+		}
+	})
+	cfg, err := locker.NewConfig[struct{}]("postgres", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBackend(pool, cfg, settings{})
+	locktest.CloseAfter(t, b.Close)
+	first := locktest.Claim("first", locker.MaxTTL, false)
+	locktest.Take(t, b, first)
+	claims := make([]*driver.Claim, 1000)
+	for i := range claims {
+		claims[i] = locktest.Claim(fmt.Sprint(i), locker.MaxTTL, false)
+		claims[i].ID = fmt.Sprintf("%032x", i)
+	}
+	if _, err := admin.Exec(t.Context(), `insert into locker.claim select lpad(to_hex(i), 32, '0')::uuid, i::text::bytea, i, 1, 1,
+		0, ttl, '', i, true, now(), until, null from locker.claim, generate_series(0, 999) i`); err != nil {
+		t.Fatal(err)
+	}
+	most.Store(0)
+	eventually.Is(t, "all are renewed", func() bool { // a request that takes five seconds is given up
+		renewed := 0
+		b.Renew(within(t, patience), claims, func(_ *driver.Claim, _ driver.Instant, err error) {
+			if err == nil {
+				renewed++
+			}
+		})
+		return renewed == len(claims)
+	})
+	if n := most.Load(); n > 8192 {
+		t.Errorf("%d bytes were answered at once", n)
+	}
+	locktest.Free(t, b, first)
 }
 
 // What a renewal has gained is not taken back by a request that began before it and was held up.

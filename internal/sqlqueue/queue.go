@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ const (
 	CheckEvery = 750 * time.Millisecond
 	// sweepEvery is how often a Locker that is used removes what others left behind who are gone.
 	sweepEvery = time.Minute
+	// renewedAtOnce is how many claims are renewed in one request. PostgreSQL keeps 8 KB of an answer until it has committed; it
+	// sends what is more before, with the rows locked.
+	renewedAtOnce = 100
 )
 
 // Server sends requests to a database. Each of them may be sent more than once. lost says that the server may
@@ -165,21 +169,27 @@ func (q *Queue) Lighten(ctx context.Context, c *driver.Claim, weight int32) erro
 	return err
 }
 
-// Renew implements [driver.Driver]: one request for all.
+// Renew implements [driver.Driver]: one request after the other, until one fails.
 func (q *Queue) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
-	var sent driver.Instant
-	held, err := q.server.Renew(ctx, claims, func() { sent = q.clock.Now() })
-	for _, c := range claims {
-		h, ok := held[c.ID]
-		switch {
-		case err != nil:
-			report(c, 0, err)
-		case !ok:
-			report(c, 0, driver.ErrGone)
-		default:
-			report(c, sent.Add(min(h.Left, c.TTL)), nil)
-			if h.Wanted && c.Wanted != nil {
-				c.Wanted()
+	var err error
+	for some := range slices.Chunk(claims, renewedAtOnce) {
+		var sent driver.Instant
+		var held map[string]Holding
+		if err == nil {
+			held, err = q.server.Renew(ctx, some, func() { sent = q.clock.Now() })
+		}
+		for _, c := range some {
+			h, ok := held[c.ID]
+			switch {
+			case err != nil:
+				report(c, 0, err)
+			case !ok:
+				report(c, 0, driver.ErrGone)
+			default:
+				report(c, sent.Add(min(h.Left, c.TTL)), nil)
+				if h.Wanted && c.Wanted != nil {
+					c.Wanted()
+				}
 			}
 		}
 	}
