@@ -74,6 +74,7 @@ func (b *backend) attempt(ctx context.Context, cs *claimState) (grant driver.Gra
 	s, err := b.live(ctx)
 	if err == nil && cs.unsure {
 		if err = b.clear(ctx, cs); err == nil {
+			cs.rev = 0
 			b.chooseKey(cs)
 		}
 	}

@@ -37,9 +37,9 @@ func (b *backend) nameOf(key string) (name string, ok bool) {
 	return name, err == nil
 }
 
-// chooseKey gives cs a key that no other claim of this Locker has and that cs has not had before. Its number is the lowest such,
-// so that key names are used again: etcd remembers a deleted name until its history is compacted, and each look at the queue
-// steps over all of them.
+// chooseKey gives cs a key that no other claim of this Locker has. Its number is the lowest that is free above those that cs has
+// had, so that key names are used again: etcd remembers a deleted name until its history is compacted, and each look at the
+// queue steps over all of them.
 func (b *backend) chooseKey(cs *claimState) {
 	b.keysMu.Lock()
 	defer b.keysMu.Unlock()

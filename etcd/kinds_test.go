@@ -209,8 +209,8 @@ func TestTryOfBusyName(t *testing.T) {
 			}, nil))
 			try := claimOf(t.Name(), 1, 1000)
 			try.Wait = false
-			if _, err := b.Acquire(t.Context(), try); !errors.Is(err, want) || asked > 3 {
-				t.Errorf("%v after %d requests, want %v after 3 at most", err, asked, want)
+			if _, err := b.Acquire(t.Context(), try); !errors.Is(err, want) || asked > 10 { // a server that is late may want some again
+				t.Errorf("%v after %d requests, want %v after a few", err, asked, want)
 			}
 			if want == nil {
 				keys++

@@ -16,6 +16,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // TestLateRequest: a request that put a key, was given up and cleaned up after, and
@@ -70,6 +72,7 @@ func TestLateRequest(t *testing.T) {
 func TestLateCleanup(t *testing.T) {
 	t.Parallel()
 	e := servers.SharedEtcd(t)
+	send := sender(t, e.Addr())
 	admin := dial(t, e.Addr())
 	for _, how := range []string{"joins again", "put, joins again", "abandoned", "put, abandoned"} {
 		t.Run(how, func(t *testing.T) {
@@ -85,7 +88,7 @@ func TestLateCleanup(t *testing.T) {
 				}
 				late = append(late, txn)
 				if len(late) == 1 && put {
-					must(t, do(new(pb.TxnResponse)))
+					send(txn)
 				}
 				if abandoned {
 					cancel()
@@ -101,13 +104,57 @@ func TestLateCleanup(t *testing.T) {
 			}
 			must(t, err)
 			for _, txn := range late {
-				_, err := pb.NewKVClient(admin.ActiveConnection()).Txn(t.Context(), txn)
-				must(t, err)
+				send(txn)
 			}
 			if all := read(t, admin, keysOf(t, admin, t.Name())); len(all) != 1 || all[0].CreateRevision != g.Token>>tokenBits {
 				t.Errorf("token %d, keys %v", g.Token, all)
 			}
 		})
+	}
+}
+
+// TestLateCleanupOfTry: a try that was put behind others, and whose cleanup had no answer, is not granted the name by the key that
+// the cleanup may yet delete.
+func TestLateCleanupOfTry(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	admin := dial(t, e.Addr())
+	other := driverOf(t, admin)
+	var others []*driver.Claim
+	var cleanup *pb.TxnRequest
+	b := driverOf(t, dialThrough(t, e.Addr(), func(_ context.Context, _ string, req, reply any, do func(any) error) error {
+		txn, _ := req.(*pb.TxnRequest)
+		switch {
+		case !joins(req, t.Name()) || cleanup != nil:
+		case strings.Contains(txn.String(), "delete"):
+			cleanup = txn
+			for _, c := range others {
+				release(t, other, c)
+			}
+			return status.Error(codes.Unavailable, "the request has been lost")
+		default: // the try fits before this, and no longer after it
+			c := claimOf(t.Name(), 500, 1000)
+			take(t, other, c)
+			others = append(others, c)
+		}
+		return do(reply)
+	}, nil))
+	try := claimOf(t.Name(), 1, 1000)
+	try.Wait = false
+	g := take(t, b, try)
+	sender(t, e.Addr())(cleanup)
+	if all := read(t, admin, keysOf(t, admin, t.Name())); len(all) != 1 || all[0].CreateRevision != g.Token>>tokenBits {
+		t.Errorf("token %d, keys %v", g.Token, all)
+	}
+}
+
+// sender returns what sends a transaction.
+func sender(t *testing.T, endpoint string) func(*pb.TxnRequest) {
+	c := dial(t, endpoint)
+	return func(txn *pb.TxnRequest) {
+		t.Helper()
+		_, err := pb.NewKVClient(c.ActiveConnection()).Txn(t.Context(), txn)
+		must(t, err)
 	}
 }
 

@@ -97,6 +97,7 @@ func (b *backend) await(ctx context.Context, cs *claimState, v view) error {
 	begun := time.Now()
 	for !v.lets(cs) {
 		if !cs.claim.Wait { // others came between the look and the put
+			cs.unsure = true // the cleanup may arrive late: the key is not to be relied on any more
 			return cmp.Or(b.clear(ctx, cs), driver.ErrTaken)
 		}
 		cs.tells = cs.permits()
