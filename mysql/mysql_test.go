@@ -358,35 +358,49 @@ func TestRenewalIsKept(t *testing.T) {
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
 	release(t, acquire(t, openDSN(t, server.DSN()), "x"))
-	const holder, waiter = "unhex(md5('holder'))", "unhex(md5('waiter'))"
-	do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, token, since, expires) values
-		(`+holder+", 'x', 1, 1, 1, 0, 3600000, '', 1, 0, "+now+" + 60000000), ("+waiter+", 'x', 2, 1, 1, 0, 3600000, '', null, 0, "+now+" + 60000000)")
-	tx, err := admin.Begin()
-	if err != nil {
-		t.Fatal(err)
+	const (
+		holder, waiter = "unhex(md5('holder'))", "unhex(md5('waiter'))"
+		expires        = "select expires from locker.claim where id = " + holder
+	)
+	acquire := func(id string) string {
+		return "call locker.acquire('x', " + id + ", 1, 1, 0, 3600000, '', 9223372036854775807, true, null)"
 	}
-	defer tx.Rollback()
-	if _, err := tx.ExecContext(within(t, patience), "select id from locker.claim where id = "+waiter+" for update"); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do(t, admin, "call locker.acquire('x', "+waiter+", 1, 1, 0, 3600000, '', 9223372036854775807, true, null)")
-	}()
-	eventually.Is(t, "the request is held up", func() bool {
-		return ask[int](t, admin, "select variable_value from information_schema.global_status where variable_name = 'innodb_row_lock_current_waits'") == 1
-	})
-	time.Sleep(1100 * time.Millisecond) // to a clock that was set back by less nothing is done
-	do(t, admin, "call locker.renew(concat("+holder+", unhex(lpad(hex(3600000), 16, '0'))))")
-	const expires = "select expires from locker.claim where id = " + holder
-	renewed := ask[int64](t, admin, expires)
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	<-done
-	if until := ask[int64](t, admin, expires); until < renewed {
-		t.Errorf("shortened by %v", time.Duration(renewed-until)*time.Microsecond)
+	for name, c := range map[string]struct{ locked, call string }{
+		"another asks":      {waiter, acquire(waiter)},
+		"the holder asks":   {holder, acquire(holder)},
+		"the holder renews": {holder, "call locker.renew(concat(" + holder + ", unhex(lpad(hex(3600000), 16, '0'))))"},
+	} {
+		do(t, admin, "delete from locker.claim")
+		do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, token, since, expires) values
+			(`+holder+", 'x', 1, 1, 1, 0, 3600000, '', 1, 0, "+now+" + 60000000), ("+waiter+", 'x', 2, 1, 1, 0, 3600000, '', null, 0, "+now+" + 60000000)")
+		tx, err := admin.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := tx.ExecContext(within(t, patience), "select id from locker.claim where id = "+c.locked+" for update"); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			do(t, admin, c.call)
+		}()
+		eventually.Is(t, "the request is held up", func() bool {
+			return ask[int](t, admin, "select variable_value from information_schema.global_status where variable_name = 'innodb_row_lock_current_waits'") == 1
+		})
+		time.Sleep(1100 * time.Millisecond) // to a clock that was set back by less nothing is done
+		if _, err := tx.ExecContext(within(t, patience), "update locker.claim set expires = "+now+" + 3600000000 where id = "+holder); err != nil {
+			t.Fatal(err)
+		}
+		var renewed int64
+		if err := errors.Join(tx.QueryRowContext(within(t, patience), expires).Scan(&renewed), tx.Commit()); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		if until := ask[int64](t, admin, expires); until < renewed {
+			t.Errorf("%s: shortened by %v", name, time.Duration(renewed-until)*time.Microsecond)
+		}
 	}
 }
 

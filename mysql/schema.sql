@@ -224,7 +224,7 @@ begin
     end if;
     call settle(p_name, moment, bells, ahead);
     if known then
-      update claim set expires = moment + ttl * 1000 where id = p_id and token is not null and renewable;
+      update claim set expires = greatest(expires, moment + ttl * 1000) where id = p_id and token is not null and renewable;
       select token, spare into found_token, found_spare from claim where id = p_id and renewable;
       set known = exists (select 1 from claim where id = p_id); -- it may have been over
     end if;
@@ -310,6 +310,8 @@ begin
     select name, expires - moment, renewable into c_name, time_left, c_renewable from claim
       where id = c_id and token is not null and expires > moment;
     if c_name is not null and c_ttl > 0 and c_renewable and time_left not between c_ttl * 5000 div 6 and c_ttl * 1000 then
+      select id into c_id from claim where id = c_id for update; -- what time it is counts when the row is locked
+      set moment = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
       update claim set expires = moment + c_ttl * 1000 where id = c_id and renewable and token is not null and expires > moment;
       set c_name = if(row_count() > 0, c_name, null), time_left = c_ttl * 1000;
     end if;
