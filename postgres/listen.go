@@ -120,9 +120,10 @@ func hear(l *sqlqueue.Listener, text string) {
 
 // Poll asks which of those who wait ought to look, and tells them.
 func (s *server) Poll(ctx context.Context, l *sqlqueue.Listener) {
-	waiting := slices.Collect(maps.Keys(l.Waiting()))
-	due, _ := all(ctx, s, s.statements.due, waiting, pgx.RowTo[string]) // those who wait look by themselves, too
-	for _, id := range due {
-		l.Tell(id, sqlqueue.Event{})
+	for waiting := range slices.Chunk(slices.Collect(maps.Keys(l.Waiting())), sqlqueue.AtOnce) {
+		due, _ := all(ctx, s, s.statements.due, waiting, pgx.RowTo[string]) // those who wait look by themselves, too
+		for _, id := range due {
+			l.Tell(id, sqlqueue.Event{})
+		}
 	}
 }

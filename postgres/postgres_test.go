@@ -224,8 +224,8 @@ const (
 	otherID = "00000000-0000-0000-0000-000000000002"
 )
 
-// try asks for a name as a claim that does not wait, and returns the state that the server answers. Unlike a Locker it has no
-// limit of its own to the time that this takes.
+// try asks for a name as a claim that does not wait, and returns the state that the server answers, for which it
+// waits longer than a Locker does.
 func try(t testing.TB, admin *pgxpool.Pool, name, id string) string {
 	t.Helper()
 	return ask[string](t, admin, "select state from locker.acquire($1, $2, 1, 1, 0, 3600000, '', 9223372036854775807, false, null)", []byte(name), id)

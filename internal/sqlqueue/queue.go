@@ -26,9 +26,9 @@ const (
 	CheckEvery = 750 * time.Millisecond
 	// sweepEvery is how often a Locker that is used removes what others left behind who are gone.
 	sweepEvery = time.Minute
-	// renewedAtOnce is how many claims are renewed in one request. PostgreSQL keeps 8 KB of an answer until it has committed; it
-	// sends what is more before, with the rows locked.
-	renewedAtOnce = 100
+	// AtOnce is how many claims a request changes at most. PostgreSQL keeps 8 KB of an answer until it has
+	// committed; it sends what is more before, with the rows locked.
+	AtOnce = 100
 )
 
 // Server sends requests to a database. Each of them may be sent more than once. lost says that the server may
@@ -172,7 +172,7 @@ func (q *Queue) Lighten(ctx context.Context, c *driver.Claim, weight int32) erro
 // Renew implements [driver.Driver]: one request after the other, until one fails.
 func (q *Queue) Renew(ctx context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
 	var err error
-	for some := range slices.Chunk(claims, renewedAtOnce) {
+	for some := range slices.Chunk(claims, AtOnce) {
 		var sent driver.Instant
 		var held map[string]Holding
 		if err == nil {
