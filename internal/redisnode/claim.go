@@ -167,12 +167,10 @@ func (n *Node) Linger(ctx context.Context, dc *driver.Claim, d time.Duration) er
 	if err != nil {
 		return err
 	}
-	if d > 0 && answer == held { // late news of its grant must not have it given back
-		over, end := context.WithTimeout(n.life, d)
-		context.AfterFunc(over, func() { end(); n.forget(c) })
-	} else {
-		n.forget(c)
+	if answer != held {
+		d = 0
 	}
+	n.forget(c, d)
 	if answer != held && !c.unsure {
 		return driver.ErrGone
 	}
@@ -182,7 +180,7 @@ func (n *Node) Linger(ctx context.Context, dc *driver.Claim, d time.Duration) er
 // Abandon implements [driver.Driver]. It asks nothing if the server cannot know of the claim.
 func (n *Node) Abandon(ctx context.Context, dc *driver.Claim) error {
 	if c := n.opts.At(dc); !c.Touched {
-		n.forget(c)
+		n.forget(c, 0)
 		return nil
 	}
 	if err := n.Release(ctx, dc); err != driver.ErrGone {

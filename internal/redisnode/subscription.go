@@ -48,10 +48,16 @@ func (n *Node) Leave(c *Claim) {
 	c.tell = nil
 }
 
-// forget ends a claim: should it be granted the name from now on that is given back.
-func (n *Node) forget(c *Claim) {
+// forget ends a claim when d is over: should it be granted the name from then on that is given back. Until then late news of its
+// grant is not.
+func (n *Node) forget(c *Claim, d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if d > 0 && n.waited[c.ID] != nil {
+		over, end := context.WithTimeout(n.life, d)
+		context.AfterFunc(over, func() { end(); n.forget(c, 0) })
+		return
+	}
 	delete(n.waited, c.ID)
 }
 
