@@ -119,17 +119,19 @@ func (b *backend) ask(ctx context.Context, question func(i int) error, decided f
 	return said
 }
 
-// time returns about what time it is on the nodes, in microseconds: the median of those that have answered, so that one whose
-// clock is wrong does not count; before any has, what time it is here.
+// time returns about what time it is on the nodes, in microseconds: the median of those that have answered, and of what time it
+// is here if their number is even and others have not, so that one clock that is wrong does not count where two are right.
 func (b *backend) time() int64 {
-	all := []int64{}
+	all, here := []int64{}, int64(0)
 	for _, n := range b.nodes {
 		if n.answered.Load() {
 			all = append(all, n.Time())
+		} else {
+			here = n.Time()
 		}
 	}
-	if len(all) == 0 {
-		return b.nodes[0].Time()
+	if len(all)%2 == 0 && here != 0 {
+		all = append(all, here)
 	}
 	slices.Sort(all)
 	return all[(len(all)-1)/2]
