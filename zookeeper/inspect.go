@@ -24,7 +24,7 @@ func (d *backend) Look(ctx context.Context, name string) (all []driver.Position,
 				data, stat, err = d.conn.Get(path + "/" + e.node)
 			}
 		}
-		if errors.Is(err, driver.ErrGone) {
+		if errors.Is(err, driver.ErrGone) && ctx.Err() == nil {
 			continue
 		}
 		if err = cmp.Or(err, context.Cause(ctx)); err != nil {

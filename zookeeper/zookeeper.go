@@ -123,7 +123,7 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	}
 	// A dead holder's locks are to be free a second after the TTL at the latest. The leader rounds up to its next tick,
 	// mostly of 2 s, may have heard of the holder from a follower half a tick late, and then has something to do. A third
-	// of the TTL is enough for the shortest session, of two ticks, and all longer ones.
+	// of the TTL is just enough for the shortest session, of two ticks.
 	ask := cfg.TTL - min(3*time.Second-time.Second*2/3, cfg.TTL/3)
 	s := newSession(servers, ask, cfg, set)
 	d := &backend{session: s, base: set.chroot + "/locker"}
