@@ -103,7 +103,7 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 }
 
 // RenewLockLease returns nil if the name is held: its lock is renewed without being asked for, for any time. A lock that was
-// lost it takes again, if that needs no waiting. Who asks is not said: it returns nil also to one whose lock was lost
+// lost it takes again, if that needs no waiting. It is not told who asks, and returns nil also to one whose lock was lost
 // while another caller of the same Storage holds the name.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()

@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -112,7 +113,8 @@ type response struct {
 }
 
 func (c *Client) do(ctx context.Context, method, key string, header http.Header, body []byte) (*response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.Bucket+"/"+(&url.URL{Path: key}).EscapedPath(), bytes.NewReader(body))
+	path := strings.ReplaceAll((&url.URL{Path: key}).EscapedPath(), "+", "%2B") // S3 reads a plus as a space
+	request, err := http.NewRequestWithContext(ctx, method, c.Bucket+"/"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

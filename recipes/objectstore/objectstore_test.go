@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,7 +40,12 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old, exists := b.objects[r.URL.Path]
+	key, err := url.QueryUnescape(r.URL.EscapedPath()) // a plus is a space, as in S3
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	old, exists := b.objects[key]
 	switch {
 	case r.Method == http.MethodGet && !exists:
 		w.WriteHeader(http.StatusNotFound)
@@ -51,7 +57,7 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("If-Match") != "" && r.Header.Get("If-Match") != old.etag, r.Header.Get("If-None-Match") == "*" && exists:
 		w.WriteHeader(http.StatusPreconditionFailed)
 	default:
-		b.objects[r.URL.Path] = object{body, fmt.Sprintf(`"%x"`, md5.Sum(body))}
+		b.objects[key] = object{body, fmt.Sprintf(`"%x"`, md5.Sum(body))}
 	}
 }
 
@@ -114,7 +120,7 @@ func TestPausedBeforeWrite(t *testing.T) {
 // Keys are any text.
 func TestKeys(t *testing.T) {
 	c, _ := start(t)
-	keys := []string{"report#1", "report#2", "report?1", "report%31", "a b/ä"}
+	keys := []string{"report#1", "report#2", "report?1", "report%31", "a b/ä", "a+b/ä"}
 	for _, key := range keys {
 		if err := c.Put(t.Context(), 1, key, []byte(key)); err != nil {
 			t.Error(err)
