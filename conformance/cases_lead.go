@@ -53,7 +53,8 @@ var leadCases = []*testCase{
 			for range 2 {
 				if _, ok := lateness.Receive(c.ctx, c.late, led, soon); !ok {
 					if isClosed(done) {
-						c.fatalf("Lead returned %v, although the lead was only lost", err)
+						c.must(err, "Lead")
+						c.fatalf("Lead returned nil, although the lead was only lost")
 					}
 					c.unlessLate(c.begun, time.Second, "nobody leads")
 					return
@@ -80,10 +81,10 @@ var leadCases = []*testCase{
 					}
 					return want
 				})
-				if terms != 1 {
-					c.errorf("Lead returned %v after %d terms, want %v after the first", err, terms, want)
-				}
 				c.expect(err, want, "Lead")
+				if terms != 1 {
+					c.errorf("Lead returned %v after %d terms, want it after the first", err, terms)
+				}
 				other.free(c.x, soon)
 			}
 			h := other.acquire(c.x)

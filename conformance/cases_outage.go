@@ -40,6 +40,7 @@ var outageCases = []*testCase{
 				p.waits("the server is away")
 			})
 			c.release(p.held(2 * soon))
+			c.leftFree(c.x)
 		}),
 	newCase("Outage/HolderKeeps", 14).needing(stop|durable).apart().proves(
 		"Holders keep the lock until its deadline: one that is renewed again in time is not lost.",

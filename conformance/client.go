@@ -100,7 +100,7 @@ func (cl *client) free(name string, d time.Duration) {
 	switch {
 	case err == nil:
 		c.release(h)
-	case c.noAnswer(err) && (time.Since(start) < min(d, c.long) || !c.mostlyOnTime(start)), errors.Is(err, locker.ErrLost) && c.mayLose(): // it was granted too late
+	case c.noAnswer(err) && (time.Since(start) < min(d, c.long) || !c.mostlyOnTime(start)), errors.Is(err, locker.ErrLost) && c.late.Worst(c.begun) > c.lateFor(): // it was granted too late
 		c.tooSlow()
 	default:
 		c.errorf("%q is not free after %v: %v", name, time.Since(start).Round(time.Millisecond), err)

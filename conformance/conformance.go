@@ -61,8 +61,8 @@
 // is a time, the delay with which this machine runs goroutines is measured all the
 // while and added. Order and exclusion are judged by what was observed in a certain
 // order, not by time. A case that came to no verdict because the machine was late, so that
-// servers did not answer for instance, is run again when the others are done: what it found after
-// that does not count, unless holders overlapped or tokens fell, which no delay brings about.
+// servers did not answer for instance, is run again when the others are done: what it finds once
+// it has come to no verdict does not count, unless holders overlap or tokens fall, which no delay brings about.
 //
 // Every case has a watchdog: if it hangs the goroutines that it started are printed.
 //

@@ -110,7 +110,7 @@ func (s *server) serve(r *rpc.Server) {
 func (s *server) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.starts.Add(1) == 1 {
+	if s.starts.Add(1) == 1 || s.back == 0 {
 		s.away = false
 		return
 	}

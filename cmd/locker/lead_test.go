@@ -37,7 +37,7 @@ func TestLeadPassesOn(t *testing.T) {
 func TestLeadAfterLoss(t *testing.T) {
 	t.Parallel()
 	url := place(t)
-	line := "trap 'echo got USR1' USR1; trap 'echo got HUP' HUP; echo leads $LOCKER_TOKEN; while :; do sleep 1000; done"
+	line := "trap 'echo got USR1' USR1; trap 'echo got HUP' HUP; echo leads $LOCKER_TOKEN; while :; do sleep 0.1; done"
 	p := start(t, url, "lead", "x", "-c", line)
 	p.says("leads ")
 	for _, signal := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP} {
