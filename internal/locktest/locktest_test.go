@@ -1,11 +1,13 @@
 package locktest
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/mustfail"
 )
 
@@ -35,6 +37,19 @@ func TestReceive(t *testing.T) {
 		said, _ := mustfail.Run(t, func(t testing.TB) { Receive(t, "what never comes", come, time.Second) })
 		if said != "what never comes: not within 1s" || time.Since(start) < time.Second {
 			t.Errorf("said %q after %v", said, time.Since(start))
+		}
+	})
+}
+
+func TestGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, err := time.Now(), errors.New("not answered")
+		if GaveUp(err, begun) {
+			t.Error("at once")
+		}
+		time.Sleep(5 * time.Second)
+		if !GaveUp(err, begun) || GaveUp(nil, begun) || GaveUp(locker.ErrLost, begun) {
+			t.Error("after five seconds")
 		}
 	})
 }
