@@ -13,7 +13,7 @@ import (
 func TestLeases(t *testing.T) {
 	beside(t)
 	z := servers.SharedZooKeeper(t)
-	l := open(t, []string{z.Addr()})
+	l := open(t, []string{z.Addr()}, locker.WithTTL(locker.DefaultTTL))
 	n := name(t)
 	start := time.Now()
 	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(14*time.Second)) // longer than the session

@@ -86,10 +86,13 @@ var (
 	front  = locktest.Front
 )
 
+// lasting makes sessions outlive what a machine is late by, unless a test names another TTL.
+var lasting = []locker.Option{locker.WithTTL(time.Minute)}
+
 // raw connects and returns the driver.
 func raw(t testing.TB, addrs []string, opts ...locker.Option) *backend {
 	t.Helper()
-	d, _, err := connect(within(t, 2*time.Minute), addrs, opts)
+	d, _, err := connect(within(t, 2*time.Minute), addrs, append(lasting, opts...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +110,7 @@ func open(t testing.TB, addrs []string, opts ...locker.Option) locker.Locker {
 // both returns the Locker and the driver within.
 func both(t testing.TB, addrs []string, opts ...locker.Option) (locker.Locker, *backend) {
 	t.Helper()
-	d, cfg, err := connect(within(t, 2*time.Minute), addrs, opts)
+	d, cfg, err := connect(within(t, 2*time.Minute), addrs, append(lasting, opts...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ type operator struct {
 
 func console(t testing.TB, addr string) operator {
 	t.Helper()
-	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet), zk.WithLogInfo(false))
+	c, events, err := zk.Connect([]string{addr}, time.Minute, zk.WithLogger(quiet), zk.WithLogInfo(false))
 	if err != nil {
 		t.Fatal(err)
 	}
