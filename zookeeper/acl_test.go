@@ -170,7 +170,7 @@ func TestDigestAndACL(t *testing.T) {
 			t.Errorf("others may read: %v", err)
 		}
 		s.cut()
-		if err := held.Release(within(t, time.Minute)); err != nil {
+		if err := freed(within(t, time.Minute), held); err != nil {
 			t.Errorf("release on another connection: %v", err)
 		}
 		id, password := s.session()
@@ -179,7 +179,7 @@ func TestDigestAndACL(t *testing.T) {
 		if err != nil {
 			t.Fatalf("in another session: %v", err)
 		}
-		if err := again.Release(within(t, time.Minute)); err != nil {
+		if err := freed(within(t, time.Minute), again); err != nil {
 			t.Error(err)
 		}
 	}

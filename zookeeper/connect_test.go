@@ -100,7 +100,7 @@ func TestConnectionsThatBreakWhileAuthenticating(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.Release(context.Background()); err != nil {
+	if err := freed(context.Background(), lock); err != nil {
 		t.Error(err)
 	}
 }

@@ -75,7 +75,7 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 	}
 	// Other tests run at the same time, so only many count.
 	eventually.Is(t, "goroutines to end", func() bool { return runtime.NumGoroutine()-goroutines <= names/2 })
-	if err := lock.Release(context.Background()); err != nil {
+	if err := freed(context.Background(), lock); err != nil {
 		t.Error(err)
 	}
 }

@@ -64,7 +64,7 @@ func TestManyLongNamesOnServerWithSmallBuffer(t *testing.T) {
 	op.delete(path + "/" + op.length(long(7), 1)[0])
 	await(t, locks[7].Context().Done(), "the holder to be told")
 	for i, lock := range locks {
-		if err := lock.Release(within(t, time.Minute)); (err != nil) != (i == 7) {
+		if err := freed(within(t, time.Minute), lock); (err != nil) != (i == 7) {
 			t.Errorf("release %d: %v", i, err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestNameThatIsTooLongForTheServer(t *testing.T) {
 	if n > 100 {
 		t.Errorf("it took %d requests", n)
 	}
-	if err := held.Release(within(t, time.Minute)); err != nil {
+	if err := freed(within(t, time.Minute), held); err != nil {
 		t.Errorf("another lock: %v", err)
 	}
 	if !uses(t, l, "short") {

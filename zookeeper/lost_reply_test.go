@@ -166,7 +166,7 @@ func TestDeleteWhoseReplyIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.SwallowReply(carries(opDelete), 0)
-	if err := lock.Release(within(t, time.Minute)); err != nil {
+	if err := freed(within(t, time.Minute), lock); err != nil {
 		t.Errorf("release: %v", err)
 	}
 	if p.Stats().Swallowed == 0 {

@@ -56,7 +56,7 @@ func TestPartitionIsToldBeforeTheNextHolder(t *testing.T) {
 			}
 			t.Logf("the next holder had it after %v", granted.Sub(frozen))
 			p.Heal()
-			if err := second.Release(within(t, time.Minute)); err != nil {
+			if err := freed(within(t, time.Minute), second); err != nil {
 				t.Error(err)
 			}
 			// In a new session, and nothing of the old is left.
@@ -95,7 +95,7 @@ func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
 	used.Cut()
 	eventually.Is(t, "the other server to be tried", func() bool { return other.Stats().Accepted > before })
 	eventually.Is(t, "the first to be used again", func() bool { return !d.disconnected() })
-	if err := lock.Release(within(t, time.Minute)); err != nil {
+	if err := freed(within(t, time.Minute), lock); err != nil {
 		t.Errorf("release: %v", err)
 	}
 	other.Heal()
@@ -187,7 +187,7 @@ func TestRestartWithHolderAndWaiter(t *testing.T) {
 	if next.Token() <= held.Token() {
 		t.Errorf("tokens %d, %d", held.Token(), next.Token())
 	}
-	if err := next.Release(within(t, time.Minute)); err != nil {
+	if err := freed(within(t, time.Minute), next); err != nil {
 		t.Error(err)
 	}
 }
@@ -229,14 +229,14 @@ func TestManyDisconnects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := lock.Release(within(t, time.Minute)); err != nil {
+		if err := freed(within(t, time.Minute), lock); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := held.Context().Err(); err != nil {
 		t.Errorf("lost: %v", context.Cause(held.Context()))
 	}
-	if err := held.Release(within(t, time.Minute)); err != nil {
+	if err := freed(within(t, time.Minute), held); err != nil {
 		t.Error(err)
 	}
 }

@@ -102,13 +102,13 @@ func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
 			if all, _, err := op.Children(queuePath(folder, n)); err != nil || len(all) > 2 {
 				t.Errorf("in the queue: %q %v", all, err)
 			}
-			if err := lock.Release(ctx); err != nil {
+			if err := freed(ctx, lock); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	op.length(n, 2)
-	if err := held.Release(ctx); err != nil {
+	if err := freed(ctx, held); err != nil {
 		t.Fatal(err)
 	}
 	wg.Wait()

@@ -137,7 +137,7 @@ func TestHundredIdleWaiters(t *testing.T) {
 			wg.Go(func() {
 				lock, err := l.Acquire(ctx, "a")
 				if err == nil {
-					err = lock.Release(ctx)
+					err = freed(ctx, lock)
 				}
 				if err != nil {
 					t.Error(err)

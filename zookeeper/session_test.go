@@ -100,7 +100,7 @@ func TestTTLLongerThanAnySession(t *testing.T) {
 	if left := time.Until(lock.Deadline()); left > time.Minute || left < 30*time.Second {
 		t.Errorf("held for %v", left)
 	}
-	if err := lock.Release(context.Background()); err != nil {
+	if err := freed(context.Background(), lock); err != nil {
 		t.Error(err)
 	}
 }
@@ -127,7 +127,7 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 	go func() {
 		lock, err := l.Acquire(within(t, 5*time.Minute), m)
 		if err == nil {
-			err = lock.Release(context.Background())
+			err = freed(context.Background(), lock)
 		}
 		turn <- err
 	}()
@@ -145,13 +145,13 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 	if again.Token() <= lock.Token() {
 		t.Errorf("tokens %d, %d", lock.Token(), again.Token())
 	}
-	if err := held.Release(within(t, time.Minute)); err != nil {
+	if err := freed(within(t, time.Minute), held); err != nil {
 		t.Error(err)
 	}
 	if err := await(t, turn, "the waiter's turn"); err != nil {
 		t.Error(err)
 	}
-	if err := again.Release(within(t, time.Minute)); err != nil {
+	if err := freed(within(t, time.Minute), again); err != nil {
 		t.Error(err)
 	}
 }

@@ -37,7 +37,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.Release(context.Background()); err != nil {
+	if err := freed(context.Background(), lock); err != nil {
 		t.Error(err)
 	}
 	other := open(t, []string{plain})
@@ -49,12 +49,12 @@ func TestTLS(t *testing.T) {
 	go func() {
 		lock, err := l.Acquire(within(t, time.Minute), n)
 		if err == nil {
-			err = lock.Release(context.Background())
+			err = freed(context.Background(), lock)
 		}
 		turn <- err
 	}()
 	console(t, plain).length(n, 2)
-	if err := held.Release(within(t, time.Minute)); err != nil {
+	if err := freed(within(t, time.Minute), held); err != nil {
 		t.Error(err)
 	}
 	if err := await(t, turn, "turn over TLS"); err != nil {
