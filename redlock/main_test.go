@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 var (
 	within      = locktest.Within
 	must        = locktest.Must
+	release     = locktest.Release
 	driverClaim = locktest.Claim
 	take        = locktest.Take
 	begin       = locktest.BeginClaim
@@ -102,7 +103,11 @@ func requests(t testing.TB, set []*servers.Redis) int64 {
 // newDriver makes the driver without the core.
 func newDriver(t testing.TB, nodes []string, opts ...locker.Option) *backend {
 	t.Helper()
-	return newDriverOver(t, connect(t, nodes...), opts...)
+	clients := connect(t, nodes...)
+	for i, c := range clients {
+		clients[i] = c.(*goredis.Client).WithTimeout(20 * time.Second) // none is sent again
+	}
+	return newDriverOver(t, clients, opts...)
 }
 
 func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...locker.Option) *backend {
