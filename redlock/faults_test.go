@@ -21,7 +21,7 @@ func TestEndOfContextIsTheError(t *testing.T) {
 	t.Parallel()
 	nodes := five(t)
 	holder, l := open(t, nodes), open(t, nodes)
-	_, err := holder.Acquire(within(t, 10*time.Second), t.Name())
+	_, err := holder.Acquire(within(t, time.Minute), t.Name())
 	must(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
@@ -46,10 +46,11 @@ func cancelledAcquireLeavesNothing(t *testing.T, opts ...locker.Option) {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(time.Duration(rand.N(1500))*time.Microsecond, cancel)
 		lock, err := l.Acquire(ctx, t.Name())
+		begun := time.Now()
 		if err == nil {
 			err = lock.Release(context.Background())
 		}
-		if err != nil && !errors.Is(err, context.Canceled) {
+		if err != nil && !errors.Is(err, context.Canceled) && !locktest.GaveUp(err, begun) {
 			t.Fatalf("try %d: %v", i, err)
 		}
 		cancel()
@@ -57,7 +58,7 @@ func cancelledAcquireLeavesNothing(t *testing.T, opts ...locker.Option) {
 	keys(t, nodes, 0, time.Minute)
 	lock, err := open(t, nodes, WithNodeTimeout(10*time.Second)).TryAcquire(within(t, time.Minute), t.Name())
 	must(t, err)
-	must(t, lock.Release(context.Background()))
+	release(t, lock)
 }
 
 // redsync's extension can bring back a lock that was lost, and answers "taken" when
@@ -103,7 +104,7 @@ func TestNodeThatHangsHoldsNobodyUp(t *testing.T) {
 	cycle := func() {
 		lock, err := l.Acquire(within(t, 20*time.Second), t.Name())
 		must(t, err)
-		must(t, lock.Release(context.Background()))
+		release(t, lock)
 	}
 	cycle()
 	list[0].Freeze()
@@ -126,16 +127,16 @@ func lostReplies(t *testing.T, opts ...locker.Option) {
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
 	l := open(t, fronts, opts...)
-	warm, err := l.Acquire(within(t, 10*time.Second), t.Name()+"/warm")
+	warm, err := l.Acquire(within(t, time.Minute), t.Name()+"/warm")
 	must(t, err)
-	must(t, warm.Release(context.Background()))
+	release(t, warm)
 
 	for range 4 { // where a connection breaks a request is repeated
 		for _, p := range list {
 			p.SwallowReply(isAcquire, 0)
 		}
 	}
-	if lock, err := l.TryAcquire(within(t, 10*time.Second), t.Name()); err == nil {
+	if lock, err := l.TryAcquire(within(t, time.Minute), t.Name()); err == nil {
 		t.Errorf("got %v without a single answer", lock.Name())
 	} else if errors.Is(err, locker.ErrNotAcquired) {
 		t.Errorf("lost replies were taken for a no: %v", err)
@@ -145,9 +146,9 @@ func lostReplies(t *testing.T, opts ...locker.Option) {
 	for _, p := range list {
 		p.SwallowReply(isAcquire, 0)
 	}
-	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
+	lock, err := l.Acquire(within(t, time.Minute), t.Name())
 	must(t, err)
-	must(t, lock.Release(context.Background()))
+	release(t, lock)
 }
 
 // A request that arrives after the claim has been given up has no effect, and
@@ -159,9 +160,9 @@ func lateRequestsHaveNoEffect(t *testing.T, opts ...locker.Option) {
 	nodes := five(t)
 	list, fronts := proxies(t, nodes)
 	l := open(t, fronts, opts...)
-	warm, err := l.Acquire(within(t, 10*time.Second), t.Name()+"/warm")
+	warm, err := l.Acquire(within(t, time.Minute), t.Name()+"/warm")
 	must(t, err)
-	must(t, warm.Release(context.Background()))
+	release(t, warm)
 	for _, p := range list {
 		p.FreezeUp()
 	}
@@ -173,9 +174,9 @@ func lateRequestsHaveNoEffect(t *testing.T, opts ...locker.Option) {
 	for _, p := range list {
 		p.Heal()
 	}
-	lock, err := l.Acquire(within(t, 10*time.Second), t.Name())
+	lock, err := l.Acquire(within(t, time.Minute), t.Name())
 	must(t, err)
-	must(t, lock.Release(context.Background()))
+	release(t, lock)
 	nothingLeft(t, nodes)
 }
 
@@ -242,9 +243,13 @@ func TestNoQuorum(t *testing.T) {
 	})
 	got := make(chan error, 1)
 	go func() {
-		lock, err := l.Acquire(within(t, 30*time.Second), t.Name())
+		lock, err := l.Acquire(within(t, time.Minute), t.Name())
+		begun := time.Now()
 		if err == nil {
 			err = lock.Release(context.Background())
+		}
+		if locktest.GaveUp(err, begun) {
+			err = nil
 		}
 		got <- err
 	}()

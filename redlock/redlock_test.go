@@ -17,6 +17,7 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/leaks"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -60,16 +61,16 @@ func TestNumbersOfNodes(t *testing.T) {
 		name := fmt.Sprint(t.Name(), n)
 		var last int64
 		for range 5 {
-			lock, err := l.Acquire(within(t, 10*time.Second), name)
+			lock, err := l.Acquire(within(t, time.Minute), name)
 			must(t, err)
 			if lock.Token() <= last {
 				t.Errorf("%d nodes: token %d after %d", n, lock.Token(), last)
 			}
 			last = lock.Token()
-			if _, err := other.TryAcquire(within(t, 10*time.Second), name); !errors.Is(err, locker.ErrNotAcquired) {
+			if _, err := other.TryAcquire(within(t, time.Minute), name); !errors.Is(err, locker.ErrNotAcquired) {
 				t.Errorf("%d nodes: got %v, want ErrNotAcquired", n, err)
 			}
-			must(t, lock.Release(context.Background()))
+			release(t, lock)
 			l, other = other, l
 		}
 		warned := func() bool { return strings.Contains(log.String(), "odd number") }
@@ -102,12 +103,12 @@ func TestWithoutFencing(t *testing.T) {
 			}
 			got <- b
 		}()
-		must(t, a.Release(context.Background()))
+		release(t, a)
 		b := <-got
 		if b == nil || b.Token() == 0 {
 			t.Fatal("no token")
 		}
-		must(t, b.Release(context.Background()))
+		release(t, b)
 	}
 }
 
@@ -120,10 +121,11 @@ func TestClocksAreBounded(t *testing.T) {
 		wg.Go(func() {
 			for i := range 150 {
 				lock, err := l.Acquire(context.Background(), fmt.Sprint(t.Name(), " ", g, " ", i))
+				begun := time.Now()
 				if err == nil {
 					err = lock.Release(context.Background())
 				}
-				if err != nil {
+				if err != nil && !locktest.GaveUp(err, begun) {
 					t.Error(err)
 					return
 				}
@@ -162,11 +164,11 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	must(t, err)
 	b, err := New(clients)
 	must(t, err)
-	lock, err := a.Acquire(within(t, 10*time.Second), t.Name())
+	lock, err := a.Acquire(within(t, time.Minute), t.Name())
 	must(t, err)
 	got := make(chan error, 1)
 	go func() {
-		_, err := b.Acquire(within(t, 10*time.Second), t.Name())
+		_, err := b.Acquire(within(t, time.Minute), t.Name())
 		got <- err
 	}()
 	time.Sleep(20 * time.Millisecond) // waiting or about to wait: both are to end
@@ -174,7 +176,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	if err := <-got; !errors.Is(err, locker.ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
-	must(t, lock.Release(context.Background()))
+	release(t, lock)
 	must(t, a.Close(within(t, 10*time.Second)))
 	must(t, leaks.Find(before))
 }
