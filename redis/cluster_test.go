@@ -102,7 +102,7 @@ func TestSlotIsMovingForLong(t *testing.T) {
 	t.Parallel()
 	c := servers.NewRedisCluster(t, 3, servers.RedisOptions{})
 	ctx := within(t, 60*time.Second)
-	l := open(t, closing(t, goredis.NewClusterClient(clusterOptions(c.Addrs(), nil))), locker.WithTTL(10*time.Second))
+	l := open(t, closing(t, goredis.NewClusterClient(clusterOptions(c.Addrs(), nil))), locker.WithTTL(30*time.Second))
 	name := freshName(t)
 	lock := acquire(t, l, name)
 	twin := twinOf(name)

@@ -39,12 +39,15 @@ func queueKey(name string) string { return key("queue", name) }
 // opened makes a driver without the core around it.
 func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option) *backend {
 	t.Helper()
+	if single, ok := client.(*goredis.Client); ok {
+		client = single.WithTimeout(20 * time.Second) // no late answer has a request sent again
+	}
 	b, _, err := newBackend(client, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := b.Close(within(t, slack+5*time.Second)); err != nil {
+		if err := b.Close(within(t, 30*time.Second)); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})

@@ -40,12 +40,10 @@ func TestCallerDoesNotWaitForAClientThatHangs(t *testing.T) {
 				time.AfterFunc(100*time.Millisecond, cancel)
 				want = context.Canceled
 			}
-			began := time.Now()
+			inTime := locktest.Limit(t, 200*time.Millisecond+slack)
 			err := do(ctx)
 			cancel()
-			if took := time.Since(began); took > 200*time.Millisecond+slack {
-				t.Errorf("%s came back %v after its %s", what, took-100*time.Millisecond, how)
-			}
+			inTime(what + " until after its " + how)
 			if !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v in it", what, err, want)
 			}
@@ -62,13 +60,11 @@ func TestCallerDoesNotWaitForAClientThatHangs(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	began := time.Now()
+	inTime := locktest.Limit(t, 200*time.Millisecond+slack)
 	if err := held.Release(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("release: %v", err)
 	}
-	if took := time.Since(began); took > 200*time.Millisecond+slack {
-		t.Errorf("release came back after %v", took)
-	}
+	inTime("release")
 	p.Heal()
 	nothingLeft(t, admin, name)
 	nothingLeft(t, admin, held.Name())
@@ -309,7 +305,7 @@ func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	r := servers.NewRedis(t, servers.RedisOptions{})
 	admin := connect(t, r.Addr())
-	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(12*time.Second)), open(t, connect(t, r.Addr()))
+	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(30*time.Second)), open(t, connect(t, r.Addr()))
 	var held []*locker.Lock
 	for range 200 {
 		held = append(held, acquire(t, a, freshName(t)))

@@ -105,7 +105,7 @@ func newDriver(t testing.TB, nodes []string, opts ...locker.Option) *backend {
 	t.Helper()
 	clients := connect(t, nodes...)
 	for i, c := range clients {
-		clients[i] = c.(*goredis.Client).WithTimeout(20 * time.Second) // none is sent again
+		clients[i] = c.(*goredis.Client).WithTimeout(20 * time.Second) // no late answer has a request sent again
 	}
 	return newDriverOver(t, clients, opts...)
 }

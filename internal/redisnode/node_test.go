@@ -26,7 +26,7 @@ var (
 
 func connect(t testing.TB, addr string) *goredis.Client {
 	t.Helper()
-	client := goredis.NewClient(&goredis.Options{Addr: addr})
+	client := goredis.NewClient(&goredis.Options{Addr: addr}).WithTimeout(20 * time.Second) // no late answer has a request sent again
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -119,7 +119,7 @@ func TestLateRequestWhileLingering(t *testing.T) {
 // A server whose clock is ahead of our guess costs one request more, once; one whose clock is behind costs none.
 func TestServerTimeDiffers(t *testing.T) {
 	for off, more := range map[time.Duration]int64{-time.Hour: 1, time.Hour: 0} {
-		client := connect(t, servers.SharedRedis(t).Addr()).WithTimeout(20 * time.Second) // none is sent again
+		client := connect(t, servers.SharedRedis(t).Addr())
 		var requests atomic.Int64
 		client.AddHook(hook{func() { requests.Add(1) }})
 		n := open(t, client)
