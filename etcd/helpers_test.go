@@ -230,19 +230,48 @@ func soon[T any](t testing.TB, what string, c <-chan T) T {
 	return locktest.Receive(t, what, c, 30*time.Second)
 }
 
-// release releases a claim as the core does: again while no server or leader answers, and then its key may be gone.
-func release(t testing.TB, b *backend, c *driver.Claim) {
-	t.Helper()
-	err := b.Release(t.Context(), c)
+// insistently calls do, and again while no server or leader answers, and then what it is to remove may be gone.
+func insistently(do func() error) error {
+	err := do()
 	var e rpctypes.EtcdError
 	for errors.Is(err, errSilence) || errors.As(err, &e) && e.Code() == codes.Unavailable {
-		if err = b.Release(t.Context(), c); errors.Is(err, driver.ErrGone) {
+		if err = do(); errors.Is(err, driver.ErrGone) {
 			err = nil
 		}
 	}
-	if err != nil {
+	return err
+}
+
+// release releases a claim as the core does.
+func release(t testing.TB, b *backend, c *driver.Claim) {
+	t.Helper()
+	if err := insistently(func() error { return b.Release(t.Context(), c) }); err != nil {
 		t.Error(err)
 	}
+}
+
+// abandon cleans up after a claim as the core does, or ends the test.
+func abandon(t testing.TB, b *backend, c *driver.Claim) {
+	t.Helper()
+	must(t, insistently(func() error { return b.Abandon(t.Context(), c) }))
+}
+
+// evict evicts the claim with this ID as an operator does, or ends the test.
+func evict(t testing.TB, b *backend, name, id string) {
+	t.Helper()
+	must(t, insistently(func() error { return b.Evict(t.Context(), name, id) }))
+}
+
+// put puts a key, or ends the test.
+func put(t testing.TB, c *clientv3.Client, key, value string) {
+	t.Helper()
+	must(t, insistently(func() error { _, err := c.Put(t.Context(), key, value); return err }))
+}
+
+// remove deletes keys, or ends the test.
+func remove(t testing.TB, c *clientv3.Client, key string, opts ...clientv3.OpOption) {
+	t.Helper()
+	must(t, insistently(func() error { _, err := c.Delete(t.Context(), key, opts...); return err }))
 }
 
 // keysOf lists the keys of a name, the oldest first.

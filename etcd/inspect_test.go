@@ -44,7 +44,8 @@ func TestLook(t *testing.T) {
 	if ps[0].Token != g.Token || ps[0].Since.Before(before) || ps[2].Since.Before(ps[0].Since) {
 		t.Errorf("%+v", ps)
 	}
-	must(t, b.Release(t.Context(), first), soon(t, "the grant", granted))
+	release(t, b, first)
+	must(t, soon(t, "the grant", granted))
 	ps, err = b.Look(t.Context(), t.Name())
 	if err != nil || len(ps) != 2 || !ps[1].Held || !ps[1].Since.IsZero() { // nobody knows since when
 		t.Errorf("%+v %v", ps, err)
@@ -98,9 +99,7 @@ func TestNamesInPages(t *testing.T) {
 	b := driverOf(t, c, WithPrefix(t.Name()))
 	const n = 2*namesAtOnce + 10
 	for i := range n {
-		if _, err := c.Put(t.Context(), b.queueOf(fmt.Sprint(i))+"x.0", ""); err != nil {
-			t.Fatal(err)
-		}
+		put(t, c, b.queueOf(fmt.Sprint(i))+"x.0", "")
 	}
 	seen := map[string]bool{}
 	for name, err := range b.Names(t.Context(), "") {
@@ -130,23 +129,21 @@ func TestEvict(t *testing.T) {
 		t.Errorf("nobody with this ID: %v", err)
 	}
 	byHand := operator.queueOf(t.Name()) + "by hand"
-	_, err := c.Put(t.Context(), byHand, "")
-	must(t, err)
+	put(t, c, byHand, "")
 	if err := operator.Evict(t.Context(), t.Name(), ""); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("what has no ID: %v", err)
 	}
-	_, err = c.Delete(t.Context(), byHand)
-	must(t, err, operator.Evict(t.Context(), t.Name(), waiter.ID))
+	remove(t, c, byHand)
+	evict(t, operator, t.Name(), waiter.ID)
 	if now := keysOf(t, c, t.Name()); len(now) < 2 || now[0] != keys[0] || now[1] != keys[2] { // the waiter may be behind them again
 		t.Errorf("keys %v, before the waiter was evicted %v", now, keys)
 	}
-	must(t, operator.Evict(t.Context(), t.Name(), held.ID))
-	if len(lost(t, b, held)) != 1 {
-		t.Error("the holder was not told")
-	}
+	evict(t, operator, t.Name(), held.ID)
+	eventually.Is(t, "telling the holder", func() bool { return len(lost(t, b, held)) == 1 })
 	must(t, soon(t, "the grant of the third", thirdGranted))
 	queueHas(t, c, t.Name(), 2) // the waiter is in the queue again
-	must(t, operator.Release(t.Context(), third), soon(t, "the grant of the waiter", granted))
+	release(t, operator, third)
+	must(t, soon(t, "the grant of the waiter", granted))
 	if err := operator.Evict(t.Context(), t.Name(), held.ID); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("the same again: %v", err)
 	}
@@ -168,8 +165,9 @@ func TestEvictOnlyWhomItFound(t *testing.T) {
 			return do(reply)
 		}
 		lost = true
-		_, err := c.Delete(t.Context(), keys[1])
-		must(t, err, b.Release(t.Context(), held), soon(t, "the grant of the waiter", granted))
+		remove(t, c, keys[1])
+		release(t, b, held)
+		must(t, soon(t, "the grant of the waiter", granted))
 		<-ctx.Done()
 		return ctx.Err()
 	}, nil)))
@@ -177,5 +175,5 @@ func TestEvictOnlyWhomItFound(t *testing.T) {
 	if !lost {
 		t.Error("no answer was lost")
 	}
-	must(t, other.Release(t.Context(), waiter))
+	release(t, other, waiter)
 }

@@ -89,9 +89,7 @@ func TestLaterFormat(t *testing.T) {
 	c := dial(t, servers.SharedEtcd(t).Addr())
 	b := driverOf(t, c)
 	later := b.queueOf(t.Name()) + "later"
-	if _, err := c.Put(t.Context(), later, "2 1 2147483647 and so on"); err != nil {
-		t.Fatal(err)
-	}
+	put(t, c, later, "2 1 2147483647 and so on")
 	try := claimOf(t.Name(), 1, driver.All)
 	try.Wait = false
 	if _, err := b.Acquire(t.Context(), try); !errors.Is(err, driver.ErrTaken) {
@@ -99,9 +97,7 @@ func TestLaterFormat(t *testing.T) {
 	}
 	granted := begin(t, b, claimOf(t.Name(), 1, driver.All))
 	queueHas(t, c, t.Name(), 2)
-	if _, err := c.Delete(t.Context(), later); err != nil {
-		t.Fatal(err)
-	}
+	remove(t, c, later)
 	must(t, soon(t, "the grant", granted))
 }
 
@@ -117,7 +113,7 @@ func TestKeysAreReused(t *testing.T) {
 		for _, key := range keysOf(t, c, t.Name()) {
 			used[key] = true
 		}
-		must(t, b.Release(t.Context(), held))
+		release(t, b, held)
 	}
 	if len(used) != 1 || len(b.keys) != 0 {
 		t.Errorf("20 acquisitions used %d keys: %v; kept: %v", len(used), used, b.keys)
@@ -132,16 +128,12 @@ func TestKeyOfSomebodyElse(t *testing.T) {
 	b := driverOf(t, c)
 	held := hold(t, b, t.Name())
 	key := keysOf(t, c, t.Name())[0]
-	if _, err := c.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Put(t.Context(), key, "somebody else"); err != nil {
-		t.Fatal(err)
-	}
+	remove(t, c, key)
+	put(t, c, key, "somebody else")
 	if err := b.Release(t.Context(), held); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("release: %v, want ErrGone", err)
 	}
-	must(t, b.Abandon(t.Context(), held))
+	abandon(t, b, held)
 	if keys := keysOf(t, c, t.Name()); len(keys) != 1 {
 		t.Errorf("the successor's key was deleted: %v", keys)
 	}
@@ -153,13 +145,11 @@ func TestKeyOfSomebodyElse(t *testing.T) {
 		}
 	}
 	next := strings.TrimSuffix(key, "0") + "1"
-	_, err := c.Put(t.Context(), next, "somebody else, too")
-	must(t, err)
+	put(t, c, next, "somebody else, too")
 	granted := begin(t, b, claim(t.Name(), true))
 	queueHas(t, c, t.Name(), 3)
 	for _, key := range []string{key, next} {
-		_, err := c.Delete(t.Context(), key)
-		must(t, err)
+		remove(t, c, key)
 	}
 	must(t, soon(t, "the grant", granted))
 }

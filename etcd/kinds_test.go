@@ -321,9 +321,7 @@ func TestLingerOfWhatIsGone(t *testing.T) {
 	c := dial(t, servers.SharedEtcd(t).Addr())
 	b := driverOf(t, c)
 	held := hold(t, b, t.Name())
-	if _, err := c.Delete(t.Context(), keysOf(t, c, t.Name())[0]); err != nil {
-		t.Fatal(err)
-	}
+	remove(t, c, keysOf(t, c, t.Name())[0])
 	if err := b.Linger(t.Context(), held, time.Minute); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("%v, want ErrGone", err)
 	}
@@ -348,11 +346,9 @@ func TestTokens(t *testing.T) {
 	}()
 	keys := queueHas(t, c, t.Name(), 2)
 	for range 3 {
-		if _, err := c.Put(t.Context(), fmt.Sprint(t.Name(), "-else"), ""); err != nil {
-			t.Fatal(err)
-		}
+		put(t, c, fmt.Sprint(t.Name(), "-else"), "")
 	}
-	must(t, b.Release(t.Context(), first))
+	release(t, b, first)
 	h := soon(t, "the next grant", next)
 	r, err := c.Get(t.Context(), keys[1])
 	if err != nil || len(r.Kvs) != 1 || h.Token != r.Kvs[0].CreateRevision*1024 {

@@ -230,15 +230,14 @@ func TestNoSpace(t *testing.T) {
 		failed = append(failed, c)
 	}
 	for _, c := range failed {
-		must(t, b.Abandon(t.Context(), c))
+		abandon(t, b, c)
 	}
-	must(t, b.Release(t.Context(), held))
+	release(t, b, held)
 	if err := b.Abandon(t.Context(), doubtful); !errors.Is(err, rpctypes.ErrNoSpace) {
 		t.Errorf("cleanup that needs the barrier: %v", err)
 	}
 	queueHas(t, admin, "doubtful", 0) // the name is free all the same
-	_, err := admin.Delete(t.Context(), "filler", clientv3.WithPrefix())
-	must(t, err)
+	remove(t, admin, "filler", clientv3.WithPrefix())
 	r, err := admin.Get(t.Context(), "nothing")
 	must(t, err)
 	_, err = admin.Compact(t.Context(), r.Header.Revision, clientv3.WithCompactPhysical())
@@ -247,7 +246,7 @@ func TestNoSpace(t *testing.T) {
 	must(t, err)
 	_, err = admin.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
 	must(t, err)
-	must(t, b.Abandon(t.Context(), doubtful))
+	abandon(t, b, doubtful)
 	hold(t, b, "new")
 	if len(b.keys) != 1 {
 		t.Errorf("kept in the process: %v", b.keys)
@@ -313,7 +312,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("release: %v", err)
 	}
 	grant()
-	must(t, b.Release(t.Context(), held))
+	release(t, b, held)
 }
 
 // TestCancelledOnStalledServer: who gives up returns at once, although cleaning up has to
@@ -382,7 +381,7 @@ func TestOverdueWithoutLeader(t *testing.T) {
 				t.Fatal("granted after its time")
 			}
 			queueHas(t, admin, t.Name(), ahead+1)
-			must(t, b.Abandon(t.Context(), c))
+			abandon(t, b, c)
 			queueHas(t, admin, t.Name(), ahead)
 			return errors.Is(err, rpctypes.ErrNoLeader)
 		})
@@ -439,14 +438,15 @@ func TestRequestMadeTwice(t *testing.T) {
 			if all := read(t, admin, queueHas(t, admin, t.Name(), 1)); all[0].CreateRevision != g.Token>>tokenBits {
 				t.Errorf("wait %v: token %d, key %v", wait, g.Token, all)
 			}
-			must(t, b.Abandon(t.Context(), c))
+			abandon(t, b, c)
 			queueHas(t, admin, t.Name(), 0)
 		}
 	}
 	held := hold(t, holder, t.Name())
 	granted := begin(t, b, claim(t.Name(), true))
 	queueHas(t, admin, t.Name(), 2)
-	must(t, holder.Release(t.Context(), held), soon(t, "the grant", granted))
+	release(t, holder, held)
+	must(t, soon(t, "the grant", granted))
 	queueHas(t, admin, t.Name(), 1)
 }
 
