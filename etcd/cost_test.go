@@ -34,9 +34,7 @@ func cycle(t testing.TB, l locker.Locker, name string, inside func()) {
 	if inside != nil {
 		inside()
 	}
-	if err := lock.Release(context.Background()); err != nil {
-		t.Error(err)
-	}
+	locktest.Release(t, lock)
 }
 
 // TestCostAlone: two requests, renewals aside.
@@ -124,7 +122,7 @@ func contend(t *testing.T, e *servers.Etcd, all []locker.Locker) (per float64, b
 func TestCostWaiting(t *testing.T) {
 	e := servers.NewEtcd(t, servers.EtcdOptions{})
 	admin := dial(t, e.Addr())
-	holder := patientLocker(t, admin)
+	holder := patientLocker(t, admin, locker.WithTTL(lasting))
 	lock, err := holder.Acquire(t.Context(), t.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -156,9 +154,7 @@ func TestCostWaiting(t *testing.T) {
 		t.Errorf("%d idle waiters cost %d requests more than their holder: %v", waiters, excess, by)
 	}
 	released, since := time.Now(), requests(t, e)
-	if err := lock.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	locktest.Release(t, lock)
 	wg.Wait()
 	n, by := since()
 	// A look, a release and the ends of two watches; holders confirm their keys. And who has waited for long looks anyway.
