@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
@@ -35,9 +36,7 @@ func use(t *testing.T, name string, a, b *clientv3.Client) {
 		waiting <- lock
 	}()
 	queueHas(t, a, name, 2)
-	if err := lock.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	locktest.Release(t, lock)
 	follows(t, lock, waiting)
 }
 
@@ -65,15 +64,11 @@ func TestPassword(t *testing.T) {
 		c := claim(t.Name(), true)
 		granted := begin(t, b, c)
 		queueHas(t, admin, t.Name(), 2)
-		if err := holder.Release(t.Context(), held); err != nil {
-			t.Fatal(err)
-		}
+		release(t, holder, held)
 		if err := <-granted; err != nil {
 			t.Fatalf("wait %d: %v", i, err)
 		}
-		if err := b.Release(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		release(t, b, c)
 	}
 	most := 5 + 9*int64(time.Since(begun)/life) // of three clients; up to three goroutines of each find that a token has expired
 	if _, by := since(); by["Auth/Authenticate"] > most {
@@ -88,12 +83,9 @@ func TestPassword(t *testing.T) {
 	other := hold(t, holder, t.Name()+"2")
 	also := begin(t, b, claim(t.Name()+"2", true))
 	queueHas(t, admin, t.Name()+"2", 2)
-	if err := errors.Join(holder.Release(t.Context(), other), <-also); err != nil {
-		t.Error(err)
-	}
-	if err := errors.Join(holder.Release(t.Context(), held), <-granted); err != nil {
-		t.Error(err)
-	}
+	release(t, holder, other)
+	release(t, holder, held)
+	must(t, <-also, <-granted)
 }
 
 // TestNamespace: a client confined to a part of the key space stays there, and waits
@@ -125,9 +117,7 @@ func TestNamespace(t *testing.T) {
 	if names := slices.Collect(maps.Keys(maps.Collect(d.Names(t.Context(), t.Name())))); !slices.Equal(names, []string{t.Name()}) {
 		t.Errorf("names: %q", names)
 	}
-	if _, err := plain.Delete(t.Context(), string(r.Kvs[0].Key)); err != nil {
-		t.Fatal(err)
-	}
+	remove(t, plain, string(r.Kvs[0].Key))
 	soon(t, "the loss", gone)
 }
 
