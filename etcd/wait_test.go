@@ -48,15 +48,15 @@ func TestWaiterLosesItsPlace(t *testing.T) {
 				_, err := c.Revoke(t.Context(), b.session.Load().lease)
 				must(t, err)
 			} else {
-				_, err := c.Delete(t.Context(), keys[1])
-				must(t, err)
+				remove(t, c, keys[1])
 			}
-			must(t, holder.Release(t.Context(), held), soon(t, "who stood behind", nextGranted))
+			release(t, holder, held)
+			must(t, soon(t, "who stood behind", nextGranted))
 			queueHas(t, c, t.Name(), 2)
 			if len(granted) > 0 {
 				t.Fatal("two hold the name")
 			}
-			must(t, third.Release(t.Context(), next))
+			release(t, third, next)
 			g := soon(t, "the grant", granted)
 			r, err := c.Get(t.Context(), b.queueOf(t.Name()), clientv3.WithFirstCreate()...)
 			if err != nil || len(r.Kvs) != 1 || r.Kvs[0].CreateRevision != g.Token>>tokenBits {
@@ -95,12 +95,13 @@ func TestSomebodyAheadGivesUp(t *testing.T) {
 	if err := soon(t, "who gave up", gaveUp); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	must(t, b.Abandon(t.Context(), middle))
+	abandon(t, b, middle)
 	queueHas(t, c, t.Name(), 2)
 	if len(granted) > 0 {
 		t.Fatal("granted behind a holder")
 	}
-	must(t, b.Release(t.Context(), held), soon(t, "the grant", granted))
+	release(t, b, held)
+	must(t, soon(t, "the grant", granted))
 }
 
 // TestCompaction: the history that a waiter would need after its watch was cut is compacted: it
@@ -117,13 +118,14 @@ func TestCompaction(t *testing.T) {
 	eventually.Is(t, "watch", func() bool { return watchers(t, e) > 0 })
 	p.Refuse()
 	p.Cut()
-	must(t, holder.Release(t.Context(), held))
+	release(t, holder, held)
 	r, err := c.Get(t.Context(), "nothing")
 	must(t, err)
 	_, err = c.Compact(t.Context(), r.Header.Revision, clientv3.WithCompactPhysical())
 	must(t, err)
 	p.Heal()
-	must(t, soon(t, "the grant", granted), b.Release(t.Context(), waiter))
+	must(t, soon(t, "the grant", granted))
+	release(t, b, waiter)
 	queueHas(t, c, t.Name(), 0)
 }
 
@@ -141,9 +143,11 @@ func TestWatchIsUsedAgain(t *testing.T) {
 		eventually.Is(t, "watch in use", func() bool {
 			b.subscription.mu.Lock()
 			defer b.subscription.mu.Unlock()
-			return watchers(t, e) == 1 && b.subscription.kept == nil
+			return watchers(t, e) >= 1 && b.subscription.kept == nil // after longWait its own key, too
 		})
-		must(t, holder.Release(t.Context(), held), soon(t, "the grant", granted), b.Release(t.Context(), waiter))
+		release(t, holder, held)
+		must(t, soon(t, "the grant", granted))
+		release(t, b, waiter)
 	}
 	var by map[string]int64
 	excess := locktest.Requests(0, func() int64 { // a late machine may need the watch again only when it is no longer kept
@@ -231,7 +235,7 @@ func TestWaitThatTimesOut(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
-			must(t, b.Abandon(t.Context(), waiter))
+			abandon(t, b, waiter)
 		}
 		n, by = since()
 		return max(0, n-5*4) + by["Maintenance/Status"]
