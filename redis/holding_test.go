@@ -617,13 +617,13 @@ func TestHolderIsToldOfDeletion(t *testing.T) {
 		"shared":    {locker.Shared()},
 		"permits":   {locker.Permits(2, 5)},
 	} {
-		l := open(t, admin)
+		l := open(t, admin, locker.WithTTL(10*time.Minute)) // no renewal tells it
 		lock := acquire(t, l, freshName(t), opts...)
 		w := wants(within(t, 60*time.Second), open(t, admin), lock.Name())
 		queued(t, admin, lock.Name(), 1)
 		admin.Del(context.Background(), lockKey(lock.Name()))
-		lost(t, lock, time.Second+slack)
-		if next := w.Granted(t, time.Second+slack); next.Token() <= lock.Token() {
+		lost(t, lock, 20*time.Second)
+		if next := w.Granted(t, 20*time.Second); next.Token() <= lock.Token() {
 			t.Errorf("%s: token %d after %d", what, next.Token(), lock.Token())
 		}
 		release(t, w.Value)

@@ -211,7 +211,7 @@ func TestSilentNodeIsNotWaitedFor(t *testing.T) {
 	list[4].Freeze()
 	b.nodes[4].silent.Store(true)
 	c := b.newClaim(driverClaim(t.Name(), 10*time.Minute, false))
-	inTime := locktest.Limit(t, 4*time.Second)
+	inTime := locktest.Limit(t, 15*time.Second)
 	for range 2 {
 		b.askFor(ctx, c, redisnode.Try)
 		if yes, no := b.votes(c).count(); yes != 2 || no != 2 {
@@ -219,7 +219,7 @@ func TestSilentNodeIsNotWaitedFor(t *testing.T) {
 		}
 		eventually.Is(t, "it is asked", func() bool { return list[4].Stats().HeldUp > 0 })
 	}
-	inTime("two looks") // the client gives a request up after 5 s
+	inTime("two looks") // the client gives a request up after 20 s
 	p := c.places[4]
 	p.calls.Lock()
 	p.silent.Store(true)
