@@ -16,6 +16,10 @@ import (
 func clusterDown(x *Exam) {
 	a, _ := x.Player("A")
 	x.Warm(a)
+	for _, r := range x.Redis {
+		_, err := r.Do(x.Within(5*time.Second), "CONFIG", "SET", "cluster-node-timeout", "5000")
+		x.Must(err)
+	}
 	node := x.Cluster.Nodes[2]
 	x.Must(node.Kill())
 	x.Until("the Cluster is down", 20*time.Second, func() bool {

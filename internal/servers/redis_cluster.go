@@ -28,8 +28,9 @@ func StartRedisCluster(ctx context.Context, n int, opts RedisOptions) (*RedisClu
 
 func (c *RedisCluster) start(ctx context.Context, n int, opts RedisOptions) error {
 	for range n {
+		// A node that stands still for seconds is not taken for dead.
 		r, err := startRedis(ctx, opts, func(*Redis) []string {
-			return []string{"cluster-enabled yes", "cluster-node-timeout 5000"}
+			return []string{"cluster-enabled yes", "cluster-node-timeout 60000"}
 		})
 		if err != nil {
 			return err
