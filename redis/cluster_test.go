@@ -47,9 +47,9 @@ func TestOneSlotPerName(t *testing.T) {
 func TestSlotMovesWhileWaiting(t *testing.T) {
 	t.Parallel()
 	c := servers.NewRedisCluster(t, 3, servers.RedisOptions{})
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 2*time.Minute)
 	open3 := func() locker.Locker {
-		return open(t, closing(t, goredis.NewClusterClient(clusterOptions(c.Addrs(), nil))), locker.WithTTL(20*time.Second))
+		return open(t, closing(t, goredis.NewClusterClient(clusterOptions(c.Addrs(), nil))), locker.WithTTL(30*time.Second))
 	}
 	a, b, d := open3(), open3(), open3()
 	name := freshName(t)
@@ -101,7 +101,7 @@ func TestSlotMovesWhileWaiting(t *testing.T) {
 func TestSlotIsMovingForLong(t *testing.T) {
 	t.Parallel()
 	c := servers.NewRedisCluster(t, 3, servers.RedisOptions{})
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 2*time.Minute)
 	l := open(t, closing(t, goredis.NewClusterClient(clusterOptions(c.Addrs(), nil))), locker.WithTTL(30*time.Second))
 	name := freshName(t)
 	lock := acquire(t, l, name)

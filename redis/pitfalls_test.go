@@ -312,7 +312,7 @@ func TestScriptFlush(t *testing.T) {
 	}
 	name := freshName(t)
 	lock := acquire(t, a, name)
-	w := wants(within(t, 60*time.Second), b, name)
+	w := wants(within(t, 2*time.Minute), b, name)
 	queued(t, admin, name, 1)
 	renewed := renewal(t, held...)
 	eventually.Is(t, "all renewed", func() bool {
