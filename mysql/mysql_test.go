@@ -365,14 +365,15 @@ func TestRenewalIsKept(t *testing.T) {
 	acquire := func(id string) string {
 		return "call locker.acquire('x', " + id + ", 1, 1, 0, 3600000, '', 9223372036854775807, true, null)"
 	}
-	for name, c := range map[string]struct{ locked, call string }{
-		"another asks":      {waiter, acquire(waiter)},
-		"the holder asks":   {holder, acquire(holder)},
-		"the holder renews": {holder, "call locker.renew(concat(" + holder + ", unhex(lpad(hex(3600000), 16, '0'))))"},
+	for name, c := range map[string]struct{ locked, call, until string }{
+		"another asks": {waiter, acquire(waiter), now + " + 60000000"},
+		"another asks when the clock was set back": {holder, acquire(waiter), now + " + 7200000000"},
+		"the holder asks":                          {holder, acquire(holder), now + " + 60000000"},
+		"the holder renews":                        {holder, "call locker.renew(concat(" + holder + ", unhex(lpad(hex(3600000), 16, '0'))))", now + " + 60000000"},
 	} {
 		do(t, admin, "delete from locker.claim")
 		do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, token, since, expires) values
-			(`+holder+", 'x', 1, 1, 1, 0, 3600000, '', 1, 0, "+now+" + 60000000), ("+waiter+", 'x', 2, 1, 1, 0, 3600000, '', null, 0, "+now+" + 60000000)")
+			(`+holder+", 'x', 1, 1, 1, 0, 3600000, '', 1, 0, "+c.until+"), ("+waiter+", 'x', 2, 1, 1, 0, 3600000, '', null, 0, "+now+" + 60000000)")
 		tx, err := admin.Begin()
 		if err != nil {
 			t.Fatal(err)

@@ -147,7 +147,9 @@ begin
     if c_id is null then
       leave ahead_of_time;
     end if;
-    update claim set expires = moment + ttl * 1000 where id = c_id;
+    select id into c_id from claim where id = c_id for update; -- what time it is counts when the row is locked
+    set moment = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
+    update claim set expires = moment + ttl * 1000 where id = c_id and expires - ttl * 1000 > moment + 1000000;
   end while;
   walk: while waiting > 0 do
     set c_id = null, last_place = place;
@@ -310,7 +312,7 @@ begin
     select name, expires - moment, renewable into c_name, time_left, c_renewable from claim
       where id = c_id and token is not null and expires > moment;
     if c_name is not null and c_ttl > 0 and c_renewable and time_left not between c_ttl * 5000 div 6 and c_ttl * 1000 then
-      select id into c_id from claim where id = c_id for update; -- what time it is counts when the row is locked
+      select id into c_id from claim where id = c_id for update; -- as in settle
       set moment = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
       update claim set expires = moment + c_ttl * 1000 where id = c_id and renewable and token is not null and expires > moment;
       set c_name = if(row_count() > 0, c_name, null), time_left = c_ttl * 1000;

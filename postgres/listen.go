@@ -120,7 +120,7 @@ func hear(l *sqlqueue.Listener, text string) {
 
 // Poll asks which of those who wait ought to look, and tells them.
 func (s *server) Poll(ctx context.Context, l *sqlqueue.Listener) {
-	for waiting := range slices.Chunk(slices.Collect(maps.Keys(l.Waiting())), sqlqueue.AtOnce) {
+	for waiting := range slices.Chunk(slices.Sorted(maps.Keys(l.Waiting())), sqlqueue.AtOnce) { // each at about the same time of a pass
 		due, _ := all(ctx, s, s.statements.due, waiting, pgx.RowTo[string]) // those who wait look by themselves, too
 		for _, id := range due {
 			l.Tell(id, sqlqueue.Event{})
