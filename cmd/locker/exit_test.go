@@ -88,7 +88,7 @@ func TestExitStatusOfSignal(t *testing.T) {
 func TestExitStatusWhenTaken(t *testing.T) {
 	t.Parallel()
 	url := place(t)
-	hold(t, url, "taken")
+	hold(t, url, "taken", "--ttl", "5m")
 	for _, c := range []struct {
 		what   string
 		status int
@@ -97,9 +97,9 @@ func TestExitStatusWhenTaken(t *testing.T) {
 	}{
 		{"not waiting", 75, false, []string{"-n"}},
 		{"waiting for no time", 75, false, []string{"-w", "0"}},
-		{"waiting for some time", 75, false, []string{"-w", "2.5"}},
+		{"waiting for some time", 75, false, []string{"-w", "20.5"}},
 		{"a number of the user's", 9, false, []string{"-n", "-E", "9"}},
-		{"a number of the user's, waiting", 0, false, []string{"-w", "2s", "-E", "0"}},
+		{"a number of the user's, waiting", 0, false, []string{"-w", "20s", "-E", "0"}},
 		{"silent", 75, true, []string{"-n", "-q"}},
 		{"shared beside exclusive", 75, false, []string{"-n", "-s"}},
 	} {

@@ -172,11 +172,11 @@ func TestSuspend(t *testing.T) {
 func TestStopOfCommand(t *testing.T) {
 	t.Parallel()
 	url := place(t)
-	p := hold(t, url, "x", "--ttl", "6s", "--grace", "0.1")
+	p := hold(t, url, "x", "--ttl", "30s", "--grace", "0.1")
 	child := p.pid("pid ")
 	kill(t, child, syscall.SIGSTOP)
 	stopped(t, child)
-	start(t, url, "run", "-w", "7s", "x", "--", "true").want(75)
+	start(t, url, "run", "-w", "31s", "x", "--", "true").want(75)
 	kill(t, child, syscall.SIGCONT)
 	p.signal(syscall.SIGTERM)
 	p.want(128 + 15)
@@ -198,7 +198,7 @@ func TestStopOfServer(t *testing.T) {
 			t.Parallel()
 			server, url := newRedis(t)
 			b := newBeats(t)
-			p := start(t, url, "run", "x", "--ttl", "8s", "--grace", "4s", "-c", b.line(c.first))
+			p := start(t, url, "run", "x", "--ttl", "40s", "--grace", "20s", "-c", b.line(c.first))
 			p.pid("pid ")
 			b.beat(t)
 			if err := server.Pause(); err != nil {
