@@ -63,7 +63,7 @@ func fullDisk(ctx context.Context, dir string) error {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,nr_inodes=20"); err != nil {
 		return err
 	}
-	l, err := New(dir, locker.WithTTL(10*time.Second))
+	l, err := New(dir, locker.WithTTL(30*time.Second))
 	if err != nil {
 		return err
 	}
