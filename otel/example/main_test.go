@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,7 +23,8 @@ var identifiers = regexp.MustCompile(`locker_[a-z_]+`)
 // Every metric and every label that the dashboard asks for is there as Prometheus is shown it, and the dashboard leaves no
 // metric out.
 func TestDashboard(t *testing.T) {
-	shown := scrape(t)
+	var shown []string
+	synctest.Test(t, func(t *testing.T) { shown = scrape(t) })
 	asked := queries(t)
 	for _, name := range asked {
 		if !slices.Contains(shown, name) {
