@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/pressly/goose/v3"
 	"go.uber.org/goleak"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/adapters/internal/replica"
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/memory"
 )
 
@@ -65,9 +65,18 @@ func TestWaitEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := provider(t, filepath.Join(t.TempDir(), "db"), func(context.Context) error { t.Error("run"); return nil }, goose.WithLocker(New(b, "schema")))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := p.Up(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Up(ctx)
+		ended <- err
+	}()
+	eventually.Is(t, "it waits", func() bool {
+		queue, err := locker.Inspect(t.Context(), a, "schema")
+		return err == nil && len(queue) == 2
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if err := lock.Release(t.Context()); err != nil {
