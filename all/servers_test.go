@@ -19,6 +19,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -54,7 +55,7 @@ func TestServers(t *testing.T) {
 				hosts = append(hosts, r.Addr())
 			}
 			t.Setenv("TEST_PASSWORD", "word")
-			return "redlock://" + strings.Join(hosts, ",") + "/1?node-timeout=5s&password-env=TEST_PASSWORD"
+			return "redlock://" + strings.Join(hosts, ",") + "/1?node-timeout=20s&password-env=TEST_PASSWORD"
 		},
 		"zookeeper": func(t *testing.T) string {
 			z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
@@ -97,7 +98,7 @@ func exclude(ctx context.Context, t *testing.T, url string) {
 	t.Helper()
 	var both [2]locker.Locker
 	for i := range both {
-		l, err := locker.Open(ctx, url, locker.WithTTL(20*time.Second))
+		l, err := locker.Open(ctx, url, locker.WithTTL(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,9 +121,7 @@ func exclude(ctx context.Context, t *testing.T, url string) {
 	if err != nil || len(queue) != 1 || !queue[0].Held {
 		t.Fatalf("%v, %v", queue, err)
 	}
-	if err := lock.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
+	locktest.Release(t, lock)
 	next, err := b.Acquire(ctx, "orders/42")
 	if err != nil {
 		t.Fatal(err)
