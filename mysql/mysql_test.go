@@ -86,7 +86,7 @@ func TestStatementsPerLock(t *testing.T) {
 		}
 		return questions(t, admin) - before - 1
 	})
-	if n > 100 {
+	if n < 90 || n > 100 { // a release that was given up late may be missing
 		t.Errorf("50 pairs took %d statements", n)
 	}
 }

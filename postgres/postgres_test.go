@@ -84,7 +84,7 @@ func TestStatementsPerLock(t *testing.T) {
 		}
 		after := counted(t, admin)
 		return after["acquire"] - before["acquire"] + after["release"] - before["release"]
-	}); n > 100 {
+	}); n < 90 || n > 100 { // a release that was given up late may be missing
 		t.Errorf("50 pairs took %d acquire and release", n)
 	}
 
@@ -103,7 +103,7 @@ func TestStatementsPerLock(t *testing.T) {
 		all.Wait()
 		after := counted(t, admin)
 		return after["acquire"] - before["acquire"] + after["release"] - before["release"]
-	}); n > most {
+	}); n < 11 || n > most {
 		t.Errorf("10 that waited took %d acquire and release", n)
 	}
 }
