@@ -43,7 +43,7 @@ func TestRivals(t *testing.T) {
 func keepsTheRules(t *testing.T, open func(context.Context, ...locker.Option) (conformance.Client, error)) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	const ttl = 10 * time.Second
+	const ttl = 30 * time.Second
 	name := t.Name()
 	var clients []conformance.Client
 	for range 2 {
