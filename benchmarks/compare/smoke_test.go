@@ -6,11 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -51,18 +54,29 @@ func compare(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), errs.String(), err
 }
 
-// smoke runs the smallest comparison with args; returns what it printed, the folder of its reports, and the medians of its figures.
-func smoke(t *testing.T, args ...string) (out, dir string, got map[string]float64) {
+// smoke runs the smallest comparison with args, up to three times until nothing fails and all figures are as wanted, since the
+// machine may stand still meanwhile. Whatever says that locks do not exclude ends the test at once. It returns what the last
+// one printed and the folder of its reports.
+func smoke(t *testing.T, wanted map[string][2]float64, args ...string) (out, dir string) {
 	t.Helper()
-	dir = t.TempDir()
-	out, errs, err := compare(t, append([]string{"-smoke", "-repeat", "1", "-out", dir}, args...)...)
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, errs)
+	for try := 1; ; try++ {
+		dir = t.TempDir()
+		out, errs, err := compare(t, append([]string{"-smoke", "-repeat", "1", "-out", dir}, args...)...)
+		if err != nil {
+			t.Fatalf("%v\n%s\n%s", err, out, errs)
+		}
+		complaints, unsafe := unexpected(figures(t, filepath.Join(dir, "report.json")), wanted)
+		if strings.Contains(out, "failed:") {
+			complaints = append(complaints, "something failed:\n"+out)
+		}
+		if len(complaints) == 0 {
+			return out, dir
+		}
+		if unsafe || try == 3 {
+			t.Fatal(strings.Join(complaints, "\n"))
+		}
+		t.Logf("once more, because %s", strings.Join(complaints, "\n"))
 	}
-	if strings.Contains(out, "failed:") {
-		t.Errorf("something failed:\n%s", out)
-	}
-	return out, dir, figures(t, filepath.Join(dir, "report.json"))
 }
 
 // says complains if something wanted was not printed.
@@ -75,40 +89,33 @@ func says(t *testing.T, out string, wanted ...string) {
 	}
 }
 
-// none and some are for expect.
+// none and some are for what is wanted.
 var (
 	none = [2]float64{0, 0}
 	some = [2]float64{math.SmallestNonzeroFloat64, math.Inf(1)}
 )
 
-// expect complains of figures that are missing, less than the first of what is wanted, or more than the second.
-func expect(t *testing.T, got map[string]float64, wanted map[string][2]float64) {
-	t.Helper()
+// exclusion is of figures that no late machine makes more than wanted.
+var exclusion = regexp.MustCompile(`\|(two inside|too many|oversold|wrong together)$`)
+
+// unexpected complains of figures that are missing, less than the first of what is wanted, or more than the second, and
+// reports whether one of them says that locks do not exclude.
+func unexpected(got map[string]float64, wanted map[string][2]float64) (complaints []string, unsafe bool) {
 	for figure, want := range wanted {
 		if v, ok := got[figure]; !ok || v < want[0] || v > want[1] {
-			t.Errorf("%s is %v (%v), want %v", figure, v, ok, want)
+			complaints = append(complaints, fmt.Sprintf("%s is %v (%v), want %v", figure, v, ok, want))
+			unsafe = unsafe || v > want[1] && exclusion.MatchString(figure)
 		}
 	}
+	return complaints, unsafe
 }
 
 // The smallest comparison on a real server, with processes that are killed and paused.
 func TestSmoke(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	out, dir, got := smoke(t, "-backends", "redis", "-rivals", "redislock")
-	again, _, err := compare(t, "-from", filepath.Join(dir, "report.json"), "-out", "none")
-	if err != nil || !strings.HasPrefix(out, again) {
-		t.Errorf("made again from its file, %v, the report is\n%s\nand was\n%s", err, again, out)
-	}
-	fillsPage(t, dir)
-	says(t, out, "Alone", "16 clients", "killed, TTL 2s", "redislock", "Which one?", "at least 0.85 of redislock's rate")
-	for _, name := range []string{"report.md", "report.html", "report.json", "plots/rates.svg"} {
-		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 	const failover = "failover|Redis master dies before its replica saw the lock|"
-	expect(t, got, map[string][2]float64{
+	wanted := map[string][2]float64{
 		// Two for each of fifty pairs, and some more if connections had to be opened, or a lock renewed.
 		"alone||redis|requests":                                              {2, 2.3},
 		"alone||redislock|requests":                                          {2, 2.3},
@@ -133,14 +140,26 @@ func TestSmoke(t *testing.T) {
 		"readers|64 readers of one name|redis|rate":             some,
 		"readers|a writer among 64 readers|redis|in hand-overs": some,
 		"death|killed, TTL 2s|redis|next holder":                some,
-	})
+	}
+	out, dir := smoke(t, wanted, "-backends", "redis", "-rivals", "redislock")
+	again, _, err := compare(t, "-from", filepath.Join(dir, "report.json"), "-out", "none")
+	if err != nil || !strings.HasPrefix(out, again) {
+		t.Errorf("made again from its file, %v, the report is\n%s\nand was\n%s", err, again, out)
+	}
+	fillsPage(t, dir)
+	says(t, out, "Alone", "16 clients", "killed, TTL 2s", "redislock", "Which one?", "at least 0.85 of redislock's rate")
+	for _, name := range []string{"report.md", "report.html", "report.json", "plots/rates.svg"} {
+		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // Locks in databases are compared with each other.
 func TestDatabases(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	out, _, _ := smoke(t, "-backends", "postgres,mysql", "-experiments", "alone,death")
+	out, _ := smoke(t, nil, "-backends", "postgres,mysql", "-experiments", "alone,death")
 	says(t, out, "PostgreSQL 1", "postgres-durable", "pglock", "floor-postgres-1", "MariaDB 10", "killed, TTL 2s")
 }
 
@@ -176,8 +195,7 @@ func fillsPage(t *testing.T, dir string) {
 func TestSmokeOfExperimentsOnDemand(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	_, _, got := smoke(t, "-backends", "zookeeper-1", "-rivals", "none", "-experiments", "delay,read-write,processes,many-held")
-	expect(t, got, map[string][2]float64{
+	wanted := map[string][2]float64{
 		"delay|alone, 5 ms|zookeeper-1|two inside":                   none,
 		"delay|16 clients, 5 ms|zookeeper-1|two inside":              none,
 		"delay|alone, 5 ms|zookeeper-1|round trips":                  {2, math.Inf(1)}, // for a lock and its release
@@ -186,18 +204,19 @@ func TestSmokeOfExperimentsOnDemand(t *testing.T) {
 		"read-write|50 % writes|naive.rw-last-writer|wrong together": none,
 		"processes|2 × 4, hand-over|zookeeper-1|two inside":          none,
 		"many-held|100 names held at once|zookeeper-1|lost":          none,
-	})
+	}
+	smoke(t, wanted, "-backends", "zookeeper-1", "-rivals", "none", "-experiments", "delay,read-write,processes,many-held")
 }
 
 // What is counted in another way on each kind of server.
 func TestSmokeOfOtherServers(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()
-	_, _, got := smoke(t, "-backends", "zookeeper-1,etcd-1", "-rivals", "none", "-experiments", "alone,waiting,herd,fairness,scale,readers")
+	wanted := map[string][2]float64{}
 	for _, who := range []string{"zookeeper-1", "etcd-1"} {
 		// From and to: on a busy machine those who come 100 ms apart may change places, and readers may ask and hold again and again
 		// before a writer's request, which was made first, comes to the server.
-		expect(t, got, map[string][2]float64{
+		maps.Copy(wanted, map[string][2]float64{
 			"alone||" + who + "|requests":                             {2, 2.3}, // a third request for each pair makes it 3
 			"waiting|20 clients|" + who + "|stuck":                    none,
 			"waiting|20 clients|" + who + "|drain":                    {1, 20},
@@ -208,6 +227,7 @@ func TestSmokeOfOtherServers(t *testing.T) {
 			"scale|100 names held at once|" + who + "|goroutines":     {0, .3},
 		})
 	}
+	smoke(t, wanted, "-backends", "zookeeper-1,etcd-1", "-rivals", "none", "-experiments", "alone,waiting,herd,fairness,scale,readers")
 }
 
 // figures are the medians in a JSON file.
@@ -235,9 +255,7 @@ func figures(t *testing.T, file string) map[string]float64 {
 func TestWithoutServers(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("LOCKER_REDIS", "")
-	out, _, got := smoke(t, "-backends", "memory,file,redis", "-rivals", "none", "-experiments", "alone,contended,death")
-	says(t, out, "redis-1 could not be started", "make setup")
-	expect(t, got, map[string][2]float64{
+	wanted := map[string][2]float64{
 		"alone||memory|rate":                      some,
 		"contended|16 clients|memory|acquire p99": some,
 		"contended|16 clients|memory|two inside":  none,
@@ -245,7 +263,9 @@ func TestWithoutServers(t *testing.T) {
 		"contended|16 clients|file|acquire p99":   some,
 		"contended|16 clients|file|two inside":    none,
 		"death|killed, TTL 2s|file|next holder":   some,
-	})
+	}
+	out, _ := smoke(t, wanted, "-backends", "memory,file,redis", "-rivals", "none", "-experiments", "alone,contended,death")
+	says(t, out, "redis-1 could not be started", "make setup")
 }
 
 // Whoever has seen enough gets a report of what has been measured, and no server is left.
