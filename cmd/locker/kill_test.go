@@ -85,7 +85,7 @@ func TestKillOfProgram(t *testing.T) {
 	t.Parallel()
 	for what, url := range places(t) {
 		t.Run(what, func(t *testing.T) {
-			p := hold(t, url, "x", "--ttl", "3s", "--grace", "0.1")
+			p := hold(t, url, "x", "--ttl", "20s", "--grace", "0.1")
 			child := p.pid("pid ")
 			p.signal(syscall.SIGKILL)
 			ends(t, child)
@@ -125,7 +125,7 @@ func TestStopOfProgramBeyondDeadline(t *testing.T) {
 	t.Parallel()
 	for what, url := range places(t) {
 		t.Run(what, func(t *testing.T) {
-			p := hold(t, url, "x", "--ttl", "3s", "--grace", "0.1")
+			p := hold(t, url, "x", "--ttl", "20s", "--grace", "0.1")
 			child := p.pid("pid ")
 			p.signal(syscall.SIGSTOP)
 			start(t, url, "run", "x", "--", "true").want(0) // waits until the lock is lost
@@ -224,7 +224,7 @@ func TestKillOfServer(t *testing.T) {
 	t.Parallel()
 	server, url := newRedis(t)
 	b := newBeats(t)
-	p := start(t, url, "run", "x", "--ttl", "4s", "-c", b.line(""))
+	p := start(t, url, "run", "x", "--ttl", "20s", "-c", b.line(""))
 	b.beat(t)
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
