@@ -18,6 +18,8 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
+func TestMain(m *testing.M) { servers.Main(m) }
+
 // Every rival can be opened behind the suite's interface, excludes, and gives back.
 func TestRivals(t *testing.T) {
 	redis := servers.NewRedisSet(t, 5, servers.RedisOptions{})
