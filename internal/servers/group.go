@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -70,19 +71,19 @@ type leading interface {
 // leaderOf returns the member that leads now. It waits for one until ctx ends.
 func leaderOf[T leading](ctx context.Context, members []T) (leader T, err error) {
 	err = Poll(ctx, func(ctx context.Context) error {
-		errs := []error{errors.New("no member leads")}
-		for _, m := range members {
-			if !m.Given() && m.PID() == 0 {
-				continue
+		leads := make([]bool, len(members))
+		err := together(len(members), func(i int) (err error) { // one that stands still keeps none from being asked
+			if m := members[i]; m.Given() || m.PID() != 0 {
+				leads[i], err = m.leads(ctx)
 			}
-			is, err := m.leads(ctx)
-			if is {
-				leader = m
-				return nil
-			}
-			errs = append(errs, err)
+			return err
+		})
+		i := slices.Index(leads, true)
+		if i < 0 {
+			return errors.Join(errors.New("no member leads"), err)
 		}
-		return errors.Join(errs...)
+		leader = members[i]
+		return nil
 	})
 	return leader, err
 }
