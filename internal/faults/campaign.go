@@ -249,7 +249,8 @@ func (k *campaign) do(s Step) error {
 		// A master that is silent for long is failed over, and for a while after it goes on
 		// there are two.
 		return x.did(s.String(), true, "", func() error {
-			return errors.Join(pause(), x.oneMaster(x.Within(time.Minute)))
+			ctx := x.Within(time.Minute)
+			return errors.Join(x.Sentinel.FailOverAfter(ctx, time.Second), pause(), x.oneMaster(ctx), x.Sentinel.FailOverAfter(ctx, time.Minute))
 		})
 	case moveLeader:
 		k.note(s)

@@ -55,15 +55,19 @@ func (s *Servers) promote(ctx context.Context, replica *servers.Redis, nets []*N
 	return nil
 }
 
-// becomesMaster waits until the Sentinels have made one the master of whom it is true.
+// becomesMaster waits until the Sentinels, which are to do so within seconds, have made one the master of whom it is true.
 func (s *Servers) becomesMaster(ctx context.Context, is func(now *servers.Redis) bool) error {
-	return servers.Poll(ctx, func(ctx context.Context) error {
+	if err := s.Sentinel.FailOverAfter(ctx, time.Second); err != nil {
+		return err
+	}
+	err := servers.Poll(ctx, func(ctx context.Context) error {
 		now, err := s.Sentinel.CurrentMaster(ctx)
 		if err == nil && !is(now) {
 			err = errors.New("the Sentinels have not failed over")
 		}
 		return err
 	})
+	return errors.Join(err, s.Sentinel.FailOverAfter(ctx, time.Minute))
 }
 
 // inStep waits until a replica has its master's data.

@@ -48,9 +48,6 @@ func together(all []*servers.Server, do func(s *servers.Server) error) error {
 func (x *Exam) restartAll(all []*servers.Server) {
 	x.Helper()
 	x.Must(together(all, func(s *servers.Server) error { return s.Restart(x.Within(time.Minute)) }))
-	if x.Sentinel != nil {
-		x.Must(x.oneMaster(x.Within(time.Minute))) // it may have been failed over meanwhile
-	}
 }
 
 // The lock is given back while all servers are dead.
@@ -86,11 +83,7 @@ func stall(x *Exam) {
 	x.Must(x.WaitReady(x.Ctx))
 	back := time.Now()
 	hb := x.GoesOn(two.wait, back, x.Backend.Death+10*time.Second, "the servers went on")
-	if x.Sentinel == nil {
-		x.Released(hb)
-	} else if err := hb.Release(x.Within(10 * time.Second)); err != nil {
-		x.Logf("release, which a replica that became the master may not know of: %v", err)
-	}
+	x.Released(hb)
 }
 
 // deposed is how long a leader that has lost its majority may go on renewing before it notices: two election timeouts.
@@ -100,7 +93,7 @@ const deposed = 2 * time.Second
 func quorumLost(x *Exam) {
 	c, _ := x.Player("C")
 	x.Warm(c)
-	two := x.holderAndWaiter(time.Minute)
+	two := x.holderAndWaiter(limit)
 	some := x.All[:len(x.All)/2+1]
 	x.Did("kill the majority", false, "", func() error { return together(some, (*servers.Server).Kill) })
 	killed := time.Now()
@@ -115,7 +108,7 @@ func quorumLost(x *Exam) {
 // All servers are killed and come back with their data, while a lock is held and waited
 // for.
 func allRestarted(x *Exam) {
-	two := x.holderAndWaiter(time.Minute)
+	two := x.holderAndWaiter(limit)
 	x.Did("kill all servers", false, "", func() error { return together(x.All, (*servers.Server).Kill) })
 	x.restartAll(x.All)
 	back := time.Now()
@@ -129,7 +122,7 @@ func allRestarted(x *Exam) {
 // The master is killed and the replica takes its place, while a lock is held and waited
 // for.
 func failover(x *Exam) {
-	two := x.holderAndWaiter(time.Minute)
+	two := x.holderAndWaiter(limit)
 	var rejoin func() error
 	x.Did("fail over", true, "", func() (err error) {
 		rejoin, err = x.Failover(x.Within(time.Minute), []*Network{two.a.net, two.b.net})

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	if code == 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		err := Poll(ctx, func(context.Context) error { return goleak.Find() })
 		cancel()
 		if err != nil {
@@ -120,7 +120,7 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 	must(t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait()
 	killed = true
-	must(t, Poll(locktest.Within(t, 10*time.Second), func(context.Context) error {
+	must(t, Poll(locktest.Within(t, time.Minute), func(context.Context) error {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()

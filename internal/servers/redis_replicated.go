@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 )
 
 // ReplicatedRedis is a master with replicas. The names are those of the start: a
@@ -72,8 +73,8 @@ type RedisSentinel struct {
 }
 
 // StartRedisSentinel starts a master, one replica and three Sentinels, which fail over
-// when the master was silent for a second. It returns when the Sentinels know the
-// replica and each other.
+// when the master was silent for a minute; see [RedisSentinel.FailOverAfter]. It returns
+// when the Sentinels know the replica and each other.
 func StartRedisSentinel(ctx context.Context, opts RedisOptions) (*RedisSentinel, error) {
 	if opts.TLS {
 		return nil, errors.New("servers: Sentinel with TLS is not offered")
@@ -92,7 +93,7 @@ func (g *RedisSentinel) watch(ctx context.Context, opts RedisOptions) error {
 		s, err := startRedis(ctx, RedisOptions{Args: []string{"--sentinel"}}, func(*Redis) []string {
 			lines := []string{
 				fmt.Sprintf("sentinel monitor %s %s 2", g.MasterName, strings.Replace(g.Master.Addr(), ":", " ", 1)),
-				"sentinel down-after-milliseconds " + g.MasterName + " 60000", // as long as they start
+				"sentinel down-after-milliseconds " + g.MasterName + " 60000", // a master that is late is not dead
 				"sentinel failover-timeout " + g.MasterName + " 5000",
 			}
 			if opts.Password != "" {
@@ -105,15 +106,15 @@ func (g *RedisSentinel) watch(ctx context.Context, opts RedisOptions) error {
 		}
 		g.Sentinels = append(g.Sentinels, s)
 	}
-	if err := pollRedis(ctx, "sentinel", g.Sentinels, g.met); err != nil {
+	return pollRedis(ctx, "sentinel", g.Sentinels, g.met)
+}
+
+// FailOverAfter has the Sentinels fail over when the master was silent for d.
+func (g *RedisSentinel) FailOverAfter(ctx context.Context, d time.Duration) error {
+	return together(len(g.Sentinels), func(i int) error {
+		_, err := g.Sentinels[i].Do(ctx, "SENTINEL", "SET", g.MasterName, "down-after-milliseconds", fmt.Sprint(d.Milliseconds()))
 		return err
-	}
-	for _, s := range g.Sentinels {
-		if _, err := s.Do(ctx, "SENTINEL", "SET", g.MasterName, "down-after-milliseconds", "1000"); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // met asks a Sentinel whether it knows the replica and the other Sentinels.
