@@ -131,7 +131,7 @@ func ask(t *testing.T, c net.Conn, line string) {
 
 func receive(t *testing.T, c net.Conn, want string) {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	got := make([]byte, len(want)+1)
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != want+"\n" {
 		t.Fatalf("received %q, %v; want %q", got, err, want)
@@ -152,7 +152,7 @@ func silent(t *testing.T, c net.Conn) {
 // over fails the test unless the connection ends without another byte.
 func over(t *testing.T, c net.Conn) {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	var b [1]byte
 	var timeout net.Error
 	n, err := c.Read(b[:])
