@@ -50,11 +50,15 @@ type Answer struct {
 	Tally  Tally
 }
 
+// errUnclean is what a process has left behind, or ended with: never right, however late the machine is.
+var errUnclean = errors.New("not a clean end")
+
 // sentinels are the errors that are recognised in the parent; the first says most.
 var sentinels = []struct {
 	code string
 	err  error
 }{
+	{"unclean", errUnclean},
 	{"stale", fence.ErrStale},
 	{"lost", locker.ErrLost},
 	{"closed", locker.ErrClosed},
@@ -90,7 +94,7 @@ func (a *Answer) err() error {
 // of a lock it never returns.
 func Child() {
 	spec := os.Getenv(envChild)
-	pulse = lateness.Start(50 * time.Millisecond)
+	pulse = lateness.Start(lateness.Limit)
 	if spec == "" {
 		return
 	}
@@ -224,17 +228,18 @@ func takeStock() stock {
 	return stock{len(fds), runtime.NumGoroutine()}
 }
 
-// left waits until there is no more than before, but for the goroutine of this call, and says what there is if it
-// does not come to that.
+// left waits for 250 looks, which is five seconds, until there is no more than before, but for the goroutine of this call, and
+// says what there is if it does not come to that.
 func (before stock) left() error {
 	var now stock
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for range 250 {
 		if now = takeStock(); now.files <= before.files && now.goroutines <= before.goroutines+1 {
 			return nil
 		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	stacks := make([]byte, 64<<10)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	return fmt.Errorf("after closing there are %d files and %d goroutines, before opening there were %d and %d:\n%s",
-		now.files, now.goroutines, before.files, before.goroutines, stacks)
+	return fmt.Errorf("%w: after closing there are %d files and %d goroutines, before opening there were %d and %d:\n%s",
+		errUnclean, now.files, now.goroutines, before.files, before.goroutines, stacks)
 }

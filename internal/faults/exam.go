@@ -63,11 +63,20 @@ var underWay atomic.Int64
 // Examine runs a row on s, if others are under way when the machine is not late.
 func Examine(t testing.TB, s *Servers, row func(x *Exam)) {
 	t.Helper()
+	examine(t, s, row, false)
+}
+
+// examine is Examine. If fresh, a row that begins again does so on new servers.
+func examine(t testing.TB, s *Servers, row func(x *Exam), fresh bool) {
+	t.Helper()
 	var tries atomic.Int32
 	pulse.Calm(func() bool { return underWay.Load() > 0 })
 	underWay.Add(1)
 	defer underWay.Add(-1)
 	for attempt(t, s, &tries, row) {
+		if fresh {
+			s = StartOn(t, s.Backend)
+		}
 	}
 }
 

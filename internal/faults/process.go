@@ -140,7 +140,7 @@ func (p *Process) Close(within time.Duration) error {
 		err = nil // what follows says more
 	}
 	if p.child.Err() != nil {
-		err = errors.Join(err, fmt.Errorf("process %s: %w\n%s", p.Name, p.child.Err(), p.child.Said()))
+		err = errors.Join(err, fmt.Errorf("process %s: %w: %w\n%s", p.Name, errUnclean, p.child.Err(), p.child.Said()))
 	}
 	return err
 }

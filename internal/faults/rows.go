@@ -46,7 +46,7 @@ func init() {
 // Examine runs the row on servers of b for t.
 func (r Row) Examine(t testing.TB, s *Servers) {
 	t.Helper()
-	Examine(t, s, r.Run)
+	examine(t, s, r.Run, r.Fresh)
 }
 
 // The families.

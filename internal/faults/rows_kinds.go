@@ -75,6 +75,9 @@ func permitsAfterFailover(x *Exam) {
 		return x.failOverUnseen([]*Network{a.net, b.net})
 	})
 	after := []*Holding{x.Acquired(b, name, 10*time.Second, permit), x.Acquired(b, name, 10*time.Second, permit)}
+	if before[0].hasLost() {
+		x.again(before[0].user() + " lost the lock before another had it")
+	}
 	x.Until("more have been seen to hold than there are permits", 5*time.Second, func() bool {
 		return before[0].LostAt() != 0 || before[0].Alive() > after[1].grant
 	})
@@ -114,7 +117,7 @@ func (x *Exam) failOverUnseen(nets []*Network) error {
 	if err := errors.Join(master.Kill(), replica.Resume()); err != nil {
 		return err
 	}
-	if err := x.promote(x.Within(30*time.Second), replica, nets); err != nil {
+	if err := x.promote(x.Within(time.Minute), replica, nets); err != nil {
 		return err
 	}
 	if v := x.redis(replica, "GET", "control"); v != "seen" {

@@ -25,9 +25,10 @@ func (x *Exam) Within(d time.Duration) context.Context {
 // Acquired has p take the lock, or as much of it as share says, which has to succeed within d.
 func (x *Exam) Acquired(p *Player, name string, d time.Duration, share ...history.Share) *Holding {
 	x.Helper()
+	began := time.Now()
 	h, err := p.Acquire(x.Within(d), name, share...)
 	if err != nil {
-		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
+		x.fatalUnlessLate(began, "%s did not get the lock within %v: %v", p.Name, d, err)
 	}
 	x.grants(name, h)
 	return h
@@ -60,9 +61,10 @@ func (x *Exam) holderAndWaiter(d time.Duration) *two {
 // Taken is Acquired for another process.
 func (x *Exam) Taken(p *Process, name string, d time.Duration, share ...history.Share) *Remote {
 	x.Helper()
+	began := time.Now()
 	r, _, err := p.Acquire(d, name, share...)
 	if err != nil {
-		x.Fatalf("%s did not get the lock within %v: %v", p.Name, d, err)
+		x.fatalUnlessLate(began, "%s did not get the lock within %v: %v", p.Name, d, err)
 	}
 	x.grants(name, r)
 	return r
@@ -71,9 +73,7 @@ func (x *Exam) Taken(p *Process, name string, d time.Duration, share ...history.
 // Close closes a user before the end.
 func (x *Exam) Close(p *Player) {
 	x.Helper()
-	if err := p.client.Close(x.Within(15 * time.Second)); err != nil && x.Backend.Offers.Tidy {
-		x.Errorf("close: %v", err)
-	}
+	x.wasClosed(time.Now(), p.client.Close(x.Within(15*time.Second)))
 }
 
 // Released has h given back, which has to succeed.
@@ -252,11 +252,11 @@ func (x *Exam) secondHolder(f forgotten) {
 	if f.prepare != nil {
 		f.prepare(a.net)
 	}
-	first := x.Acquired(a, name, 10*time.Second)
+	first := x.Acquired(a, name, time.Minute)
 	a.net.Freeze() // or A hears of it before B has the lock
 	x.Did(f.how, true, name, func() error { return f.forget(name, []*Network{a.net, b.net}) })
-	second := x.Acquired(b, name, min(f.ttl, 10*time.Second))
-	if first.hasLost() && x.Replicated == nil { // else the servers are not what they were
+	second := x.Acquired(b, name, time.Minute)
+	if first.hasLost() {
 		x.again(first.user() + " lost the lock before another had it")
 	}
 	x.ToldApart(first, second)

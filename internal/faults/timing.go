@@ -118,14 +118,22 @@ func (x *Exam) lost(h *Holding, what string) {
 // the row may call it.
 func (x *Exam) unlessLate(began time.Time, format string, args ...any) {
 	x.Helper()
-	if x.lateSince(began) {
-		x.again(fmt.Sprintf(format, args...) + ", on a machine that is late")
-	}
+	x.againIfLate(began, format, args...)
 	x.Errorf(format, args...)
 }
 
-// lateSince reports whether the machine was late since a TTL before a moment: the requests of that time, too, decide how long a
-// session lasts.
-func (x *Exam) lateSince(began time.Time) bool {
-	return pulse.Worst(began.Add(-x.Backend.TTL)) > 20*time.Millisecond // the servers may have been much later
+// fatalUnlessLate is unlessLate for what ends the row.
+func (x *Exam) fatalUnlessLate(began time.Time, format string, args ...any) {
+	x.Helper()
+	x.againIfLate(began, format, args...)
+	x.Fatalf(format, args...)
+}
+
+// againIfLate begins the row again if the machine was late since a TTL before a moment: the requests of that time, too, decide
+// how long a session lasts. The first time it begins again in any case: that a server stood still is not seen from here.
+func (x *Exam) againIfLate(began time.Time, format string, args ...any) {
+	x.Helper()
+	if x.tries.Load() == 0 || pulse.Worst(began.Add(-x.Backend.TTL)) > lateness.Limit {
+		x.again(fmt.Sprintf(format, args...))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -66,23 +67,31 @@ func (x *Exam) closeAll() {
 	const within = 15 * time.Second
 	var all sync.WaitGroup
 	start := time.Now()
-	for _, p := range x.players {
-		all.Go(func() {
-			if err := p.Close(x.Within(within)); err != nil && x.Backend.Offers.Tidy {
-				x.Errorf("close %s: %v", p.Name, err)
-			}
-		})
+	errs := make([]error, len(x.players)+len(x.procs))
+	for i, p := range x.players {
+		all.Go(func() { errs[i] = p.Close(x.Within(within)) })
 	}
 	all.Wait()
 	x.Soon("close", start, within)
-	for _, p := range x.procs {
-		all.Go(func() {
-			if err := p.Close(within); err != nil && x.Backend.Offers.Tidy {
-				x.Errorf("close: %v", err)
-			}
-		})
+	for i, p := range x.procs {
+		all.Go(func() { errs[len(x.players)+i] = p.Close(within) })
 	}
 	all.Wait()
+	for _, err := range errs {
+		x.wasClosed(start, err)
+	}
+}
+
+// wasClosed asserts that a Close, which began then, succeeded.
+func (x *Exam) wasClosed(began time.Time, err error) {
+	x.Helper()
+	switch {
+	case err == nil || !x.Backend.Offers.Tidy:
+	case errors.Is(err, errUnclean):
+		x.Errorf("close: %v", err)
+	default:
+		x.unlessLate(began, "close: %v", err)
+	}
 }
 
 // tidy waits until nothing is left on the servers.
@@ -94,13 +103,13 @@ func (x *Exam) tidy() {
 	var left []string
 	deadline := time.Now().Add(x.Backend.Death + x.patience)
 	for _, name := range x.names {
-		for {
+		for look := 1; ; look++ {
 			var err error
 			left, err = x.Litter(x.Within(10*time.Second), name)
 			if err == nil && len(left) == 0 {
 				break
 			}
-			if time.Now().After(deadline) {
+			if time.Now().After(deadline) && look >= 40 { // two seconds after a stall
 				x.Errorf("left on the servers of %q: %q %v", name, left, err)
 				break
 			}
@@ -167,10 +176,12 @@ func (x *Exam) quiet() {
 	x.Helper()
 	pprof.SetGoroutineLabels(context.Background())
 	var left string
-	for deadline := time.Now().Add(x.patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	const pause = 20 * time.Millisecond
+	for range x.patience / pause {
 		if left = labelled(x.label); left == "" {
 			return
 		}
+		time.Sleep(pause)
 	}
 	x.Errorf("goroutines are left:\n%s", left)
 }
