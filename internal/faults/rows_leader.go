@@ -16,7 +16,7 @@ var leaderRows = []Row{
 func leaderStopped(x *Exam) {
 	x.Access.TTL = 4 * time.Second
 	two := x.holderAndWaiter(time.Minute)
-	leader, err := x.Leader(x.Within(10 * time.Second))
+	leader, err := x.Leader(x.Within(time.Minute))
 	x.Must(err)
 	x.Did("stop the leader", false, "", x.All[leader].Pause)
 	time.Sleep(7 * time.Second)
@@ -58,11 +58,11 @@ func leaderMoved(x *Exam) {
 // The leader is killed while a lock is held and waited for.
 func leaderKilled(x *Exam) {
 	x.Access.TTL = 7 * time.Second // an election takes its time
-	two := x.holderAndWaiter(time.Minute)
-	leader, err := x.Leader(x.Within(10 * time.Second))
+	two := x.holderAndWaiter(limit)
+	leader, err := x.Leader(x.Within(time.Minute))
 	x.Must(err)
 	x.Did("kill the leader", false, "", x.All[leader].Kill)
-	_, err = x.Leader(x.Within(20 * time.Second))
+	_, err = x.Leader(x.Within(time.Minute))
 	x.Must(err)
 	x.Must(x.All[leader].Restart(x.Within(time.Minute)))
 	x.StillHolds(two.held, "who holds while there is no leader")

@@ -218,7 +218,7 @@ func cutOften(x *Exam) {
 	}
 	wg.Wait()
 	before := x.acquired(procs)
-	x.Until("work goes on", 10*time.Second, func() bool { return x.acquired(procs) >= before+10 })
+	x.Until("work goes on", time.Minute, func() bool { return x.acquired(procs) >= before+10 })
 	sum := x.unload(procs...)
 	x.Logf("%d acquisitions, %d failed", sum.Acquired, sum.Failed)
 }

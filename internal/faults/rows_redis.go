@@ -101,7 +101,7 @@ func (x *Exam) masters() []*servers.Redis {
 	if x.Replicated == nil {
 		return x.Redis
 	}
-	master, _, err := x.roles(x.Within(10 * time.Second))
+	master, _, err := x.roles(x.Within(time.Minute))
 	x.Must(err)
 	return []*servers.Redis{master}
 }

@@ -29,7 +29,7 @@ var sessionRows = []Row{
 func waitersSessionDies(x *Exam) {
 	x.Access.TTL = long
 	two := x.holderAndWaiter(40 * time.Second)
-	x.Did("end the waiter's session", false, "", func() error { return x.EndSession(x.Within(10*time.Second), two.name, true) })
+	x.Did("end the waiter's session", false, "", func() error { return x.EndSession(x.Within(time.Minute), two.name, true) })
 	x.stillWaits(two.wait, two.held, 1500*time.Millisecond)
 	released := time.Now()
 	x.Released(two.held)
@@ -41,7 +41,7 @@ func removedByHand(x *Exam) {
 	name := x.Lock()
 	a, _ := x.Player("A")
 	ha := x.Acquired(a, name, 10*time.Second)
-	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(10*time.Second), name) })
+	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(time.Minute), name) })
 	x.toldAfter(ha, history.Now(), time.Second)
 	if err := ha.Release(x.Within(5 * time.Second)); x.Backend.Offers.Late && !errors.Is(err, locker.ErrLost) {
 		x.Errorf("release after the loss: %v, want ErrLost", err)
@@ -69,7 +69,7 @@ func (x *Exam) toldAfter(h *Holding, at int64, within time.Duration) {
 // The holder's session is ended by somebody else.
 func sessionClosed(x *Exam) {
 	two := x.holderAndWaiter(30 * time.Second)
-	x.Did("end the holder's session", true, two.name, func() error { return x.EndSession(x.Within(10*time.Second), two.name, false) })
+	x.Did("end the holder's session", true, two.name, func() error { return x.EndSession(x.Within(time.Minute), two.name, false) })
 	x.toldAfter(two.held, history.Now(), 500*time.Millisecond)
 	x.Released(x.Get(two.wait))
 	x.Released(x.Acquired(two.a, two.name, 10*time.Second)) // in a new session
@@ -79,7 +79,7 @@ func sessionClosed(x *Exam) {
 // holder.
 func clockJump(x *Exam) {
 	x.secondHolder(forgotten{ttl: believing, how: "clock jump", forget: func(name string, _ []*Network) error {
-		return x.Expire(x.Within(10*time.Second), name)
+		return x.Expire(x.Within(time.Minute), name)
 	}})
 }
 
@@ -89,7 +89,7 @@ func nothingBack(x *Exam) {
 	name, a, b := x.pair()
 	other := x.Acquired(a, x.Lock(), 10*time.Second) // so that there is something to renew
 	ha := x.Acquired(a, name, 10*time.Second)
-	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(10*time.Second), name) })
+	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(time.Minute), name) })
 	x.Told(ha, x.Backend.TTL+noise)
 	for range 8 {
 		time.Sleep(x.Backend.TTL / 8)

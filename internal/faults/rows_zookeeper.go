@@ -31,7 +31,7 @@ var zooKeeperRows = []Row{
 // whenever it is empty.
 func parentDeleted(x *Exam) {
 	name, a, b := x.pair()
-	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
+	c, err := ZooKeeperConn(x.Within(time.Minute), x.Addrs)
 	x.Must(err)
 	defer c.Close()
 	deleted := 0
@@ -64,7 +64,7 @@ func parentDeleted(x *Exam) {
 func foreignChildren(x *Exam) {
 	name, a, b := x.pair()
 	ha := x.Acquired(a, name, 10*time.Second)
-	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
+	c, err := ZooKeeperConn(x.Within(time.Minute), x.Addrs)
 	x.Must(err)
 	defer c.Close()
 	queue := "/locker/" + names.Escape(name) + "/"
@@ -104,7 +104,7 @@ func withoutDigest(b Backend) Backend {
 func numbersUsedUp(x *Exam) {
 	name := x.Lock()
 	queue := "/locker/" + names.Escape(name)
-	c, err := ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
+	c, err := ZooKeeperConn(x.Within(time.Minute), x.Addrs)
 	x.Must(err)
 	for _, node := range []string{"/locker", queue} {
 		_, err := c.Create(node, nil, 0, zk.WorldACL(zk.PermAll))
@@ -131,7 +131,7 @@ func numbersUsedUp(x *Exam) {
 	a, _ := x.Player("A")
 	x.Warm(a)
 	h := x.Acquired(a, name, 10*time.Second)
-	c, err = ZooKeeperConn(x.Within(10*time.Second), x.Addrs)
+	c, err = ZooKeeperConn(x.Within(time.Minute), x.Addrs)
 	x.Must(err)
 	defer c.Close()
 	nodes, _, err := c.Children(queue)
