@@ -249,8 +249,8 @@ func (k *campaign) do(s Step) error {
 		// A master that is silent for long is failed over, and for a while after it goes on
 		// there are two.
 		return x.did(s.String(), true, "", func() error {
-			ctx := x.Within(time.Minute)
-			return errors.Join(x.Sentinel.FailOverAfter(ctx, time.Second), pause(), x.oneMaster(ctx), x.Sentinel.FailOverAfter(ctx, time.Minute))
+			return errors.Join(x.Sentinel.FailOverAfter(x.Ctx, time.Second), pause(), x.oneMaster(x.Ctx),
+				x.Sentinel.FailOverAfter(x.Ctx, time.Minute))
 		})
 	case moveLeader:
 		k.note(s)
@@ -258,7 +258,7 @@ func (k *campaign) do(s Step) error {
 	case failOver:
 		var rejoin func() error
 		return x.did(s.Fault, true, "", func() (err error) {
-			if rejoin, err = x.Failover(x.Within(time.Minute), k.nets); err != nil {
+			if rejoin, err = x.Failover(x.Ctx, k.nets); err != nil {
 				return err
 			}
 			return rejoin()

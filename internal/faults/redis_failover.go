@@ -55,7 +55,8 @@ func (s *Servers) promote(ctx context.Context, replica *servers.Redis, nets []*N
 	return nil
 }
 
-// becomesMaster waits until the Sentinels, which are to do so within seconds, have made one the master of whom it is true.
+// becomesMaster waits until the Sentinels, which are to do so within seconds, have made one the master of whom it is true. A
+// Sentinel that stood still does nothing for half a minute.
 func (s *Servers) becomesMaster(ctx context.Context, is func(now *servers.Redis) bool) error {
 	if err := s.Sentinel.FailOverAfter(ctx, time.Second); err != nil {
 		return err

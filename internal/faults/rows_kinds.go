@@ -117,7 +117,7 @@ func (x *Exam) failOverUnseen(nets []*Network) error {
 	if err := errors.Join(master.Kill(), replica.Resume()); err != nil {
 		return err
 	}
-	if err := x.promote(x.Within(time.Minute), replica, nets); err != nil {
+	if err := x.promote(x.Ctx, replica, nets); err != nil {
 		return err
 	}
 	if v := x.redis(replica, "GET", "control"); v != "seen" {

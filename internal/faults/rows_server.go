@@ -125,7 +125,7 @@ func failover(x *Exam) {
 	two := x.holderAndWaiter(limit)
 	var rejoin func() error
 	x.Did("fail over", true, "", func() (err error) {
-		rejoin, err = x.Failover(x.Within(time.Minute), []*Network{two.a.net, two.b.net})
+		rejoin, err = x.Failover(x.Ctx, []*Network{two.a.net, two.b.net})
 		return err
 	})
 	x.releaseUnlessLost(two.held)
