@@ -130,10 +130,10 @@ func (x *Exam) fatalUnlessLate(began time.Time, format string, args ...any) {
 }
 
 // againIfLate begins the row again if the machine was late since a TTL before a moment: the requests of that time, too, decide
-// how long a session lasts. The first time it begins again in any case: that a server stood still is not seen from here.
+// how long a session lasts, and the servers may have been much later.
 func (x *Exam) againIfLate(began time.Time, format string, args ...any) {
 	x.Helper()
-	if x.tries.Load() == 0 || pulse.Worst(began.Add(-x.Backend.TTL)) > lateness.Limit {
-		x.again(fmt.Sprintf(format, args...))
+	if pulse.Worst(began.Add(-x.Backend.TTL)) > lateness.Limit {
+		x.again(fmt.Sprintf(format, args...) + ", on a machine that is late")
 	}
 }
