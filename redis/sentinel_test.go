@@ -2,7 +2,6 @@ package redis
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -14,20 +13,11 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// failOverAfter has the Sentinels fail over when the master was silent for d.
-func failOverAfter(t testing.TB, g *servers.RedisSentinel, d time.Duration) {
-	t.Helper()
-	for _, s := range g.Sentinels {
-		ask(within(t, time.Minute), t, s, "SENTINEL", "SET", g.MasterName, "down-after-milliseconds", fmt.Sprint(d.Milliseconds()))
-	}
-}
-
 // The master dies and a Sentinel makes its replica the master: holders keep their
 // locks if the replica knows of them, waiters go on, tokens rise.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	g := servers.NewRedisSentinel(t, servers.RedisOptions{})
-	failOverAfter(t, g, time.Minute)
 	ctx := within(t, 5*time.Minute)
 	open := func() locker.Locker {
 		return open(t, closing(t, goredis.NewFailoverClient(failoverOptions(g.SentinelAddrs(), nil))), locker.WithTTL(2*time.Minute))
@@ -45,10 +35,7 @@ func TestSentinelFailover(t *testing.T) {
 	if n, err := master.Wait(ctx, 1, 5*time.Second).Result(); n != 1 {
 		t.Fatal(n, err)
 	}
-	if err := g.Master.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	failOverAfter(t, g, time.Second)
+	locktest.Must(t, g.Master.Kill(), g.FailOverAfter(ctx, time.Second))
 	eventually.Is(t, "a new master", func() bool {
 		m, err := g.CurrentMaster(ctx)
 		return err == nil && m == g.Replicas[0]
