@@ -54,8 +54,7 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 					}
 					last = lock.Token()
 					mu.Unlock()
-					begun := time.Now()
-					if err := lock.Release(context.Background()); err != nil && !locktest.GaveUp(err, begun) {
+					if err := locktest.Freed(context.Background(), lock); err != nil {
 						t.Error(err)
 					}
 				}
@@ -158,8 +157,7 @@ func TestConnectionsCutUnderLoad(t *testing.T) {
 					holder = nil
 				}
 				mu.Unlock()
-				begun := time.Now()
-				if err := lock.Release(ctx); err != nil && !locktest.GaveUp(err, begun) {
+				if err := locktest.Freed(ctx, lock); err != nil {
 					t.Error(err)
 				}
 			}

@@ -68,8 +68,7 @@ func requestsContended(t *testing.T, opts ...locker.Option) {
 						t.Error(err)
 						return
 					}
-					begun := time.Now()
-					if err := lock.Release(ctx); err != nil && !locktest.GaveUp(err, begun) {
+					if err := locktest.Freed(ctx, lock); err != nil {
 						t.Error(err)
 					}
 				}

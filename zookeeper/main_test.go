@@ -84,6 +84,7 @@ func queuePath(base, name string) string { return (&backend{base: base}).queuePa
 var (
 	within = locktest.Within
 	front  = locktest.Front
+	freed  = locktest.Freed
 )
 
 // lasting makes sessions outlive what a machine is late by, unless a test names another TTL.
@@ -156,16 +157,6 @@ func uses(t testing.TB, l locker.Locker, name string) bool {
 		t.Error(err)
 	}
 	return err == nil
-}
-
-// freed releases the lock. An election, or a late machine, can take longer than a release waits, which then goes on aside.
-func freed(ctx context.Context, lock *locker.Lock) error {
-	begun := time.Now()
-	err := lock.Release(ctx)
-	if locktest.GaveUp(err, begun) {
-		return nil
-	}
-	return err
 }
 
 // await waits for a value.

@@ -56,12 +56,17 @@ func Release(t testing.TB, lock *locker.Lock) {
 	t.Helper()
 	ctx, cancel := patient()
 	defer cancel()
+	Must(t, Freed(ctx, lock))
+}
+
+// Freed releases the lock; it returns no error when that was given up late.
+func Freed(ctx context.Context, lock *locker.Lock) error {
 	begun := time.Now()
-	if err := lock.Release(ctx); GaveUp(err, begun) {
-		t.Logf("release: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
+	err := lock.Release(ctx)
+	if GaveUp(err, begun) {
+		return nil
 	}
+	return err
 }
 
 // GaveUp reports whether a Release that began then was given up after five seconds, which says that this machine or the server was
