@@ -50,7 +50,8 @@
 //
 // Statements work through PgBouncer in transaction mode, whatever the DefaultQueryExecMode of the pool: they
 // are sent by the simple protocol. LISTEN does not: give [WithListen] a way that leads past the pooler. Without it
-// the waiters of a Locker ask together, in one statement every quarter of a second.
+// the waiters of a Locker ask together, in one statement every quarter of a second. PgBouncer 1.18 to 1.20 may crash
+// when the server answers while a statement is being cancelled: let a service manager start it again.
 //
 // # The pool
 //

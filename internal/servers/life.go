@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/child"
 )
 
 // givenServer is one that was not started here.
@@ -142,7 +144,23 @@ func (s *Server) startLocked(ctx context.Context) error {
 		_ = s.endLocked(syscall.SIGKILL)
 		return fmt.Errorf("start %s at %s: %w", s.kind, s.addr, err)
 	}
+	if s.respawn {
+		go s.startAgain(proc)
+	}
 	return nil
+}
+
+// startAgain starts the server anew when its process ends by itself, as a service manager does.
+func (s *Server) startAgain(proc *child.Process) {
+	<-proc.Ended()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != proc { // it was ended here
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), StartTimeout)
+	defer cancel()
+	_ = s.startLocked(ctx) // its log says why not
 }
 
 // start brings a new server up for the first time and returns when it listens.

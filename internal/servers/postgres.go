@@ -225,7 +225,8 @@ type PgBouncer struct{ *Server }
 // URL returns what a client connects with.
 func (b *PgBouncer) URL() string { return postgresURL(b.addr, "") }
 
-// StartPgBouncer starts a pooler before a server.
+// StartPgBouncer starts a pooler before a server. A pooler that ends by itself is started again: PgBouncer 1.18 to 1.20 may end when
+// the server answers while a statement is being cancelled (pgbouncer issue 822).
 func StartPgBouncer(ctx context.Context, p *Postgres) (*PgBouncer, error) {
 	bin, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -233,7 +234,7 @@ func StartPgBouncer(ctx context.Context, p *Postgres) (*PgBouncer, error) {
 	}
 	b := &PgBouncer{}
 	prepare := func(s *Server) error {
-		b.Server = s
+		b.Server, s.respawn = s, true
 		to, port, _ := net.SplitHostPort(p.addr)
 		file, err := s.configure("pgbouncer.ini", []string{
 			"[databases]", "postgres = host=" + to + " port=" + port + " user=postgres",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +36,18 @@ func TestPostgres(t *testing.T) {
 	must(t, p.Resume(), p.WaitReady(ctx))
 	for _, stop := range []func() error{p.Kill, p.Stop} {
 		must(t, stop(), p.Restart(ctx))
+	}
+
+	// A pooler that has crashed is started again; one that was stopped is not.
+	crashed := bouncer.PID()
+	must(t, syscall.Kill(crashed, syscall.SIGKILL))
+	eventually.Is(t, "a pooler that has crashed is started again", func() bool {
+		pid := bouncer.PID()
+		return pid != 0 && pid != crashed
+	})
+	must(t, bouncer.WaitReady(ctx), bouncer.Stop())
+	if pid := bouncer.PID(); pid != 0 {
+		t.Errorf("process %d of a pooler that was stopped", pid)
 	}
 
 	// It asks for the password that it was given.

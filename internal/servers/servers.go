@@ -92,6 +92,7 @@ type Server struct {
 	notEmpty string                                   // why it cannot be started without its data, "" if it can
 	user     *user                                    // whom the process runs as, nil for the user of this one
 	family   bool                                     // the program has children, which signals are meant for, too
+	respawn  bool                                     // it is started again when it ends by itself
 
 	mu   sync.Mutex
 	args []string // further arguments of the program
