@@ -9,13 +9,14 @@ import (
 // Fallback is how often a waiter asks at least. A server keeps three times as long a queue at which nobody has asked.
 const Fallback = 20 * time.Second
 
-// In returns when a waiter asks next: when the time of the first holder is over, if it does not renew. That is left
-// away, which is less than zero if it is not known. first says whether no other waits before it.
+// In returns when a waiter asks next: when the time of the first holder is over, if it does not renew, or when the waiter has not
+// asked for long. That time is left away, which is less than zero if it is not known. first says whether no other waits before it.
 func In(left time.Duration, first bool) time.Duration {
-	if left < 0 || left > Fallback {
-		return Fallback + rand.N(Fallback/4)
+	at := Fallback + rand.N(Fallback/4)
+	if left >= 0 {
+		at = min(at, left+Jitter(first))
 	}
-	return left + Jitter(first)
+	return at
 }
 
 // Jitter returns how long after the end of a holding a waiter asks. The first in the queue asks at once. The others
