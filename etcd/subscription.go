@@ -35,13 +35,14 @@ type subscription struct {
 type watch struct {
 	key    string
 	told   chan clientv3.WatchResponse // what the server says: first, that the watch is created
+	rev    int64                       // up to which it has told those who used it
 	stream context.Context             // ends when it, or another of the Locker, has failed
 	stop   context.CancelFunc
 	timer  *time.Timer // stops it when it has been kept for long enough
 }
 
-// watch watches one key or, if key ends with mark, every key of that queue. It may return the watch that was kept; its first
-// messages may be older than the caller's view.
+// watch watches one key or, if key ends with mark, every key of that queue. It may return the watch that was kept: its first
+// messages may be older than the caller's view, and others were told of what came until its revision.
 func (b *backend) watch(key string) *watch {
 	sub := &b.subscription
 	sub.mu.Lock()

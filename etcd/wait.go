@@ -125,11 +125,21 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view, own b
 		defer b.subscription.unwatch(ofOwn)
 	}
 	timer := time.After(lookAfter)
-	for {
+	for at := max(w.rev, ofOwn.rev); ; {
+		if at > v.rev { // something may have happened that cs is not told of
+			now, err := b.look(ctx, cs, at)
+			if err != nil || now.lets(cs) || now.watches != v.watches {
+				return now, err
+			}
+			v = now
+		}
+		at = 0
 		var r clientv3.WatchResponse
 		select {
 		case r = <-w.told:
+			w.rev = max(w.rev, r.Header.Revision)
 		case r = <-ofOwn.told:
+			ofOwn.rev = max(ofOwn.rev, r.Header.Revision)
 		case <-timer:
 			return b.look(ctx, cs, 0)
 		case <-w.stream.Done():
@@ -139,14 +149,9 @@ func (b *backend) awaitChange(ctx context.Context, cs *claimState, v view, own b
 		case <-ctx.Done():
 			return view{}, ctx.Err()
 		}
-		switch {
-		case r.Created && r.Header.Revision > v.rev: // something may have happened before the watch began
-			now, err := b.look(ctx, cs, r.Header.Revision)
-			if err != nil || now.lets(cs) || now.watches != v.watches {
-				return now, err
-			}
-			v = now
-		case v.apply(cs, r.Events):
+		if r.Created {
+			at = r.Header.Revision // what came before is not told
+		} else if v.apply(cs, r.Events) {
 			return b.look(ctx, cs, v.rev)
 		}
 	}

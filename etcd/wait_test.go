@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -162,6 +164,52 @@ func TestWatchIsUsedAgain(t *testing.T) {
 		t.Errorf("two more waits: %v", by)
 	}
 	eventually.Is(t, "no watch", func() bool { return watchers(t, e) == 0 })
+}
+
+// TestWatchThatHasToldOthers: a reader that learns of its place late, and goes on with the watch of one that was granted
+// meanwhile, is not told again of what that was told. It looks at once.
+func TestWatchThatHasToldOthers(t *testing.T) {
+	t.Parallel()
+	addr := servers.SharedEtcd(t).Addr()
+	c := dial(t, addr)
+	holder := driverOf(t, c)
+	var count atomic.Bool
+	var joined, blind atomic.Int64 // who joined the queue; looks that nobody gave a reason for
+	var answer chan struct{}
+	b := driverOf(t, dialThrough(t, addr, func(_ context.Context, _ string, req, reply any, do func(reply any) error) error {
+		if r, ok := req.(*pb.RangeRequest); ok && count.Load() && !r.Serializable {
+			blind.Add(1)
+		}
+		late := joins(req, t.Name()) && joined.Add(1) == 2
+		err := do(reply)
+		if late {
+			<-answer
+		}
+		return err
+	}, nil))
+	excess := locktest.Requests(0, func() int64 { // a late machine may need another watch, and look before that has begun
+		answer = make(chan struct{})
+		blind.Store(0)
+		joined.Store(0)
+		held := hold(t, holder, t.Name())
+		first, second := claimOf(t.Name(), 1, driver.All), claimOf(t.Name(), 1, driver.All)
+		firstGranted := begin(t, b, first)
+		queueHas(t, c, t.Name(), 2)
+		secondGranted := begin(t, b, second)
+		queueHas(t, c, t.Name(), 3)
+		release(t, holder, held)
+		must(t, soon(t, "the first grant", firstGranted))
+		count.Store(true)
+		close(answer)
+		must(t, soon(t, "the second grant", secondGranted))
+		count.Store(false)
+		release(t, b, first)
+		release(t, b, second)
+		return blind.Load()
+	})
+	if excess > 0 {
+		t.Error("the second looked only because nothing had happened for long")
+	}
 }
 
 // TestWatchIsKeptAgain: a watch that is kept, used and kept again is kept for as long as it was the first time.
