@@ -39,7 +39,8 @@ func TestPromptWhenDriverHangs(t *testing.T) {
 			"Queued":  func(ctx context.Context) error { _, err := l.Acquire(ctx, "x"); return err },
 			"Try":     func(ctx context.Context) error { _, err := l.TryAcquire(ctx, "x"); return err },
 		}
-		cause := errors.New("cause of mine")
+		// An error of this package, as errgroup makes one the cause, is not taken for that of the call.
+		cause := error(&Error{Op: "try", Backend: "another", Name: "another", Err: ErrNotAcquired})
 		for name, call := range calls {
 			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, cause)
 			begin := time.Now()

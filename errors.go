@@ -76,8 +76,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // fail makes an *Error of err, unless it is one.
 func (c *core) fail(op, name string, err error) error {
-	var known *Error
-	if errors.As(err, &known) {
+	if _, known := err.(*Error); known { // not a cause of the caller's within err
 		return err
 	}
 	return &Error{Op: op, Backend: c.traits.Backend, Name: name, Err: err}

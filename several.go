@@ -13,7 +13,8 @@ type Locks []*Lock
 // AcquireAll takes several names, or none: it waits for one after the other, in the order
 // of their bytes, each once however often it is named, so that callers who take
 // overlapping sets never wait for each other in a circle. If a lock is lost before the
-// last is there all go back, and the error is ErrLost. The options are those of each.
+// last is there all go back, and the error is ErrLost. The options are those of each. AtLeast
+// counts for names that were returned: those that go back are free at once.
 func AcquireAll(ctx context.Context, l Locker, names []string, opts ...AcquireOption) (Locks, error) {
 	return takeAll(ctx, l.Acquire, names, opts)
 }
@@ -29,8 +30,13 @@ func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireO
 	locks := make(Locks, 0, len(names))
 	all := false
 	defer func() {
+		if all {
+			return
+		}
+		for _, lock := range locks {
+			lock.lingerNot()
+		}
 		switch {
-		case all:
 		case ctx.Err() != nil:
 			go func() { _ = locks.Release(ctx) }() // the caller does not wait any longer
 		default:
@@ -42,6 +48,9 @@ func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireO
 	for _, name := range names {
 		lock, err := take(whole, name, opts...)
 		if err != nil {
+			if ended := locks.ended(); ended != nil && ctx.Err() == nil {
+				err = ended
+			}
 			return nil, err
 		}
 		locks = append(locks, lock)
@@ -49,13 +58,31 @@ func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireO
 		stop := context.AfterFunc(held, func() { end(context.Cause(held)) })
 		defer stop()
 	}
-	for _, lock := range locks {
-		if lock.Context().Err() != nil {
-			return nil, lock.lease.core.fail("acquire", lock.Name(), context.Cause(lock.Context()))
-		}
+	if err := locks.ended(); err != nil {
+		return nil, err
 	}
 	all = true
 	return locks, nil
+}
+
+// ended returns the error of an acquisition of which a lock has ended; nil if none has.
+func (ls Locks) ended() error {
+	for _, lock := range ls {
+		if lock.Context().Err() != nil {
+			return lock.lease.core.fail("acquire", lock.Name(), context.Cause(lock.Context()))
+		}
+	}
+	return nil
+}
+
+// lingerNot takes AtLeast back from a lock that its caller never had.
+func (l *Lock) lingerNot() {
+	if l.outer != nil { // the time of the outer lock
+		return
+	}
+	l.lease.mu.Lock()
+	l.lease.atLeast = 0
+	l.lease.mu.Unlock()
 }
 
 // Release frees all locks. It returns the errors of those that could not be, see

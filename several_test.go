@@ -83,7 +83,8 @@ func TestAcquireAllLost(t *testing.T) {
 		}()
 		synctest.Wait()
 		s.Destroy("x")
-		if err := <-failed; !errors.Is(err, locker.ErrLost) {
+		var of *locker.Error
+		if err := <-failed; !errors.Is(err, locker.ErrLost) || errors.Is(err, context.Canceled) || !errors.As(err, &of) || of.Name != "x" {
 			t.Errorf("lost while waiting: %v", err)
 		}
 		_ = blocker.Release(t.Context())
@@ -103,6 +104,39 @@ func TestAcquireAllLost(t *testing.T) {
 		}
 		if err := locks.Release(t.Context()); !errors.Is(err, locker.ErrLost) {
 			t.Error(err)
+		}
+	})
+}
+
+// AtLeast keeps no name taken of which the caller has not got the lock.
+func TestAcquireAllAtLeast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.NewStore()
+		a, b := openStore(t, s), openStore(t, s)
+		blocker, err := b.Acquire(t.Context(), "z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{"x", "y", "z"}
+		if _, err := locker.TryAcquireAll(t.Context(), a, names, locker.AtLeast(time.Hour)); !errors.Is(err, locker.ErrNotAcquired) {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := locker.AcquireAll(ctx, a, names, locker.AtLeast(time.Hour)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if left := s.Names(); !slices.Equal(left, []string{"z"}) {
+			t.Errorf("left %q, want only what another holds", left)
+		}
+		_ = blocker.Release(t.Context())
+		locks, err := locker.AcquireAll(t.Context(), a, names, locker.AtLeast(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := locks.Release(t.Context()); err != nil || s.Len() != len(names) {
+			t.Errorf("released too early: %v, left %q", err, s.Names())
 		}
 	})
 }
