@@ -337,6 +337,37 @@ func TestHandOverOfPermitOvertakesNobody(t *testing.T) {
 	})
 }
 
+// What is handed over passes nobody of the same Locker who came before and had to ask the server.
+func TestHandOverOvertakesNobody(t *testing.T) {
+	for what, opts := range map[string]struct{ before, between []AcquireOption }{
+		"an exclusive lock among shared ones": {before: []AcquireOption{Shared()}},
+		"a lock of another owner":             {between: []AcquireOption{As("another")}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := openExclusively(t, 1000, WithHandOver(time.Second))
+				first := acquire(t, l, "x", opts.before...)
+				second := queueUp(t, l, 1, opts.between...)
+				third := queueUp(t, l, 1, opts.before...)
+				_ = first.Release(context.Background())
+				synctest.Wait()
+				if len(second) != 1 || len(third) != 0 {
+					t.Error("it was passed by one that came later")
+				}
+				for range 2 {
+					var lock *Lock
+					select {
+					case lock = <-second:
+					case lock = <-third:
+					}
+					_ = lock.Release(context.Background())
+				}
+				closeAll(t, l)
+			})
+		})
+	}
+}
+
 // Goroutines that could hold the name together wait at the server side by side; those that
 // could not wait at home, one after the other. Nobody passes one who came before.
 func TestSideBySideAtTheServer(t *testing.T) {
