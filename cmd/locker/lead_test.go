@@ -58,3 +58,21 @@ func TestLeadAfterLoss(t *testing.T) {
 	p.want(128 + 15)
 	isFree(t, url, "x")
 }
+
+// A signal that comes while the rest of the command is being stopped after a loss ends the campaign, too.
+func TestLeadEndsAfterLoss(t *testing.T) {
+	t.Parallel()
+	server, url := newRedis(t)
+	line := "(trap '' TERM; exec sleep 1000) & trap 'exit 0' TERM; echo pid $$; wait"
+	p := start(t, url, "lead", "x", "--ttl", "30s", "--grace", "15s", "-c", line)
+	first := p.pid("pid ")
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Within(t, bound, "the first process of the command has ended", func() bool { return !alive(first) })
+	p.signal(syscall.SIGTERM)
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	p.want(128 + 15)
+}

@@ -73,7 +73,7 @@ func (s *Signals) deliver() {
 }
 
 // take returns a channel of the signals that come from now on, SIGTSTP and SIGCONT among them, until restore
-// is called.
+// is called. One that asks for an end and that nobody received by then ends the context.
 func (s *Signals) take() (taken <-chan syscall.Signal, restore func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,23 @@ func (s *Signals) take() (taken <-chan syscall.Signal, restore func()) {
 		signal.Reset(syscall.SIGTSTP, syscall.SIGCONT)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.taker = nil
+		for left := s.taker; s.taker != nil; {
+			select {
+			case sig := <-left:
+				if s.early == 0 && asksForEnd(sig) {
+					s.early = sig
+					s.cancel(&SignalError{sig})
+				}
+			default:
+				s.taker = nil
+			}
+		}
 	}
+}
+
+// asksForEnd reports whether a signal is one by which a person or a service manager ends a program.
+func asksForEnd(sig syscall.Signal) bool {
+	return sig == syscall.SIGINT || sig == syscall.SIGQUIT || sig == syscall.SIGTERM
 }
 
 // stopProcess stops this process as the terminal's suspend character does, if asked to with all of its

@@ -111,18 +111,16 @@ func (r *running) ended(state syscall.WaitStatus) Result {
 
 // pass passes a signal on to the command.
 func (r *running) pass(sig syscall.Signal) {
-	switch sig {
-	case syscall.SIGCONT:
+	switch {
+	case sig == syscall.SIGCONT:
 		r.resume()
-	case syscall.SIGTSTP:
+		return
+	case sig == syscall.SIGTSTP:
 		r.suspend = true
-		r.group.signal(sig)
-	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+	case asksForEnd(sig):
 		r.result.Signal = sig
-		r.group.signal(sig)
-	default:
-		r.group.signal(sig)
 	}
+	r.group.signal(sig)
 }
 
 // stopped does what there is to do when the command was stopped by a signal. If it wants the terminal it gets it,
