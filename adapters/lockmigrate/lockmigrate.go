@@ -101,18 +101,23 @@ func (d *Driver) Unlock() error {
 	return lock.Release(context.Background())
 }
 
-// Close ends a Lock that waits, releases the name, if it is held, and closes the driver below.
+// Close ends a Lock that waits, closes the driver below, and releases the name, if it is held. A migration that is being run
+// is the last, and the name is released after it where the driver below waits for it, as those of database/sql do.
 func (d *Driver) Close() error {
 	d.close()
+	closed := d.Driver.Close()
 	err := d.Unlock()
 	if errors.Is(err, database.ErrNotLocked) {
 		err = nil
 	}
-	return errors.Join(err, d.Driver.Close())
+	return errors.Join(err, closed)
 }
 
-// check returns locker.ErrLost if the lock was lost.
+// check returns locker.ErrLost if the lock was lost, and locker.ErrClosed after Close.
 func (d *Driver) check() error {
+	if d.closing.Err() != nil {
+		return locker.ErrClosed
+	}
 	d.mu.Lock()
 	lock := d.held
 	d.mu.Unlock()
@@ -122,7 +127,7 @@ func (d *Driver) check() error {
 	return context.Cause(lock.Context())
 }
 
-// Run runs a migration unless the lock was lost.
+// Run runs a migration unless the lock was lost or d is closed.
 func (d *Driver) Run(migration io.Reader) error {
 	if err := d.check(); err != nil {
 		return err
@@ -130,7 +135,7 @@ func (d *Driver) Run(migration io.Reader) error {
 	return d.Driver.Run(migration)
 }
 
-// SetVersion writes the version unless the lock was lost.
+// SetVersion writes the version unless the lock was lost or d is closed.
 func (d *Driver) SetVersion(version int, dirty bool) error {
 	if err := d.check(); err != nil {
 		return err
@@ -138,7 +143,7 @@ func (d *Driver) SetVersion(version int, dirty bool) error {
 	return d.Driver.SetVersion(version, dirty)
 }
 
-// Drop deletes everything unless the lock was lost.
+// Drop deletes everything unless the lock was lost or d is closed.
 func (d *Driver) Drop() error {
 	if err := d.check(); err != nil {
 		return err

@@ -151,6 +151,39 @@ func TestCloseEndsWait(t *testing.T) {
 	}
 }
 
+// closing calls before when it is closed.
+type closing struct {
+	database.Driver
+	before func()
+}
+
+func (c closing) Close() error {
+	c.before()
+	return c.Driver.Close()
+}
+
+// The name is released after the driver below is closed, which waits for a migration that is being run; none is begun then.
+func TestCloseDuringMigration(t *testing.T) {
+	a, b := replica.Two(t)
+	d := New(closing{openDatabase(t, filepath.Join(t.TempDir(), "db")), func() {
+		if _, err := b.TryAcquire(t.Context(), "schema"); !errors.Is(err, locker.ErrNotAcquired) {
+			t.Errorf("another may migrate before the driver below is closed: %v", err)
+		}
+	}}, a, "schema", wait)
+	if err := d.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	for what, err := range map[string]error{"Run": d.Run(nil), "SetVersion": d.SetVersion(7, false), "Drop": d.Drop()} {
+		if !errors.Is(err, locker.ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	replica.Free(t, b, "schema")
+}
+
 // After a loss no migration is begun and no version written.
 func TestLoss(t *testing.T) {
 	l, cut := replica.CutOff(t, "schema")
