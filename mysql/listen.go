@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -37,7 +38,13 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 	}
 	defer discard(conn)
 	l.Listens(number)
-	for {
+	for checked := time.Now(); ; {
+		if time.Since(checked) >= asleep {
+			if !s.knows(life, number) {
+				return fmt.Errorf("the statements go to another server now: %w", sqldriver.ErrBadConn)
+			}
+			checked = time.Now()
+		}
 		waiting := l.Waiting()
 		ctx, cancel := context.WithTimeout(life, asleep+sqlqueue.Fresh)
 		var missed sync.WaitGroup
@@ -49,6 +56,13 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 			return err
 		}
 	}
+}
+
+// knows reports whether it is known where the statements go that somebody listens by that number; true if there is no answer.
+func (s *server) knows(ctx context.Context, number int64) bool {
+	var by sql.NullInt64
+	_, err := s.one(ctx, fmt.Sprintf("select is_used_lock('locker.%d')", number), &by)
+	return err != nil || by.Valid
 }
 
 // pollMissed polls if claims wait that the sleeping statement was not sent for. A server forgets a KILL QUERY that comes

@@ -405,6 +405,52 @@ func TestRenewalIsKept(t *testing.T) {
 	}
 }
 
+// A request that arrives when what its claim held is over, and was to linger, has no effect.
+func TestLateAcquireAfterLinger(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	release(t, acquire(t, openDSN(t, server.DSN()), "x"))
+	const holder = "unhex(md5('holder'))"
+	ask := func() (state string) {
+		var rest [5]sql.NullInt64
+		err := admin.QueryRowContext(within(t, patience), "call locker.acquire('x', "+holder+", 1, 1, 0, 3600000, '', 9223372036854775807, false, null)").
+			Scan(&state, &rest[0], &rest[1], &rest[2], &rest[3], &rest[4])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	if state := ask(); state != "granted" {
+		t.Fatal(state)
+	}
+	do(t, admin, "call locker.`release`('x', "+holder+", 1, "+now+" + 3600000000, false)")
+	time.Sleep(20 * time.Millisecond) // until it is over
+	if state := ask(); state != "given up" {
+		t.Errorf("the late request: %s", state)
+	}
+}
+
+// When the statements go to another server, and the connection that listens does not, it is made anew.
+func TestServerIsReplaced(t *testing.T) {
+	t.Parallel()
+	first, second := servers.NewMariaDB(t, servers.MariaDBOptions{}), servers.NewMariaDB(t, servers.MariaDBOptions{})
+	p, dsn := front(t, first)
+	db := newPool(t, dsn)
+	db.SetMaxIdleConns(-1) // each statement finds out where to go
+	opt := locker.WithTTL(time.Hour)
+	_, held := acquire(t, openDSN(t, first.DSN(), opt), "x"), acquire(t, openDSN(t, second.DSN(), opt), "x")
+	waiter := locktest.Begin(within(t, 3*time.Minute), openOn(t, db, opt), "x")
+	eventually.Is(t, "it can be woken", func() bool { return waiting(t, newPool(t, first.DSN())) == 1 })
+	p.SetTarget(second.Addr())
+	admin := newPool(t, second.DSN())
+	eventually.Within(t, 2*time.Minute, "it can be woken by the other server", func() bool {
+		return ask[int](t, admin, "select count(*) from locker.claim where token is null and is_used_lock(concat('locker.', listener)) is not null") == 1
+	})
+	release(t, held)
+	release(t, waiter.Granted(t, 15*time.Second)) // a look of its own comes after twenty
+}
+
 // A name that stays taken for less long than was known is granted when that time is over, also to one that has become the
 // first waiter by then.
 func TestAtLeastTellsTheFirst(t *testing.T) {

@@ -216,7 +216,7 @@ begin
   set known = exists (select 1 from claim where id = p_id);
   if moment > p_latest then
     set state = 'late';
-  elseif not known and exists (select 1 from given_up where id = p_id) then
+  elseif exists (select 1 from given_up where id = p_id) then
     set state = 'given up';
   else
     if known then

@@ -47,6 +47,9 @@ func (s *server) Listen(ctx context.Context, l *sqlqueue.Listener) error {
 		default:
 			answering, cancel := context.WithTimeout(ctx, sqlqueue.Fresh)
 			err := conn.Ping(answering)
+			if err == nil && !s.knows(answering, number) {
+				err = errors.New("the statements go to another server now")
+			}
 			cancel()
 			if err != nil {
 				return err
@@ -77,11 +80,22 @@ func (s *server) connect(ctx context.Context) (*pgx.Conn, int64, error) {
 		return nil, 0, err
 	}
 	number := rand.Int64N(math.MaxInt64) + 1
-	if err := subscribe(ctx, conn, number); err != nil {
+	err = subscribe(ctx, conn, number)
+	if err == nil && !s.knows(ctx, number) {
+		err = fmt.Errorf("%w: the connection that listens leads to another database", sqlqueue.ErrCannotListen)
+	}
+	if err != nil {
 		_ = conn.Close(ctx)
 		return nil, 0, err
 	}
 	return conn, number, nil
+}
+
+// knows reports whether it is known where the statements go that somebody listens by that number; true if there is no answer.
+func (s *server) knows(ctx context.Context, number int64) bool {
+	var free bool
+	_, err := s.one(ctx, "select pg_try_advisory_xact_lock_shared($1)", []any{number}, &free)
+	return err != nil || !free
 }
 
 func subscribe(ctx context.Context, conn *pgx.Conn, number int64) error {

@@ -38,7 +38,8 @@
 //
 // The tables are unlogged: nothing is written to the disk for a lock. When the server crashes, or a
 // standby takes its place, they come back empty, and so is a row that says that they were not. Then nothing is
-// granted for as long as the longest TTL lasts that was in use in the last hour, which a logged table remembers.
+// granted for as long as the longest TTL lasts that was in use in the last hour, which a logged table remembers, on a standby as far as it
+// has been told.
 // Holders learn from their next renewal that they hold nothing any more. What [locker.AtLeast] kept is free
 // after that time. When a server is restarted in order, all stays as it was.
 //
@@ -66,10 +67,13 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed80cd6120/locker"
@@ -147,7 +151,7 @@ func New(pool *pgxpool.Pool, opts ...locker.Option) (locker.Locker, error) {
 type backend struct {
 	*sqlqueue.Queue
 	server *server
-	prompt bool // pgx returns when a context ends; the caller's hooks may not
+	prompt bool // pgx returns when a context ends; what the caller has it do may not
 }
 
 func newBackend(pool *pgxpool.Pool, cfg *locker.Config, s settings) *backend {
@@ -159,9 +163,18 @@ func newBackend(pool *pgxpool.Pool, cfg *locker.Config, s settings) *backend {
 	}
 	hooks := pool.Config()
 	//lint:ignore SA1019 it is called all the same
-	prompt := hooks.BeforeAcquire == nil && hooks.PrepareConn == nil && hooks.ConnConfig.Tracer == nil
+	prompt := hooks.BeforeAcquire == nil && hooks.PrepareConn == nil && hooks.ShouldPing == nil && hooks.ConnConfig.Tracer == nil &&
+		endsAtOnce(&hooks.ConnConfig.Config)
 	server := &server{pool: pool, settings: s, statements: newStatements(s.schema)}
 	return &backend{sqlqueue.New(server, cfg.Clock, s.poll), server, prompt}
+}
+
+// endsAtOnce reports whether connections do what those of pgx do by themselves when a context ends: give up at once. Others may ask
+// the server to cancel, and wait for that.
+func endsAtOnce(config *pgconn.Config) bool {
+	plain, err := pgconn.ParseConfig("")
+	code := func(build func(*pgconn.PgConn) ctxwatch.Handler) uintptr { return reflect.ValueOf(build).Pointer() }
+	return err == nil && code(plain.BuildContextWatcherHandler) == code(config.BuildContextWatcherHandler)
 }
 
 // Traits implements [driver.Driver].

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed80cd6120/locker"
@@ -360,6 +361,32 @@ func TestHooksThatHang(t *testing.T) {
 	}
 }
 
+// A pool whose connections wait for something when a context ends keeps nobody waiting either.
+func TestHandlerThatWaits(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	l := openOn(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
+		c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+			return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, CancelRequestDelay: time.Hour, DeadlineDelay: time.Hour}
+		}
+	}))
+	release(t, acquire(t, l, "x"))
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Resume(); err != nil {
+			t.Error(err)
+		}
+	}()
+	returned := make(chan error, 1)
+	go func() { _, err := l.TryAcquire(within(t, 100*time.Millisecond), "x"); returned <- err }()
+	err := locktest.Receive(t, "the call", returned, 20*time.Second)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
 // A user cannot put a table of its own before those that the functions use.
 func TestTemporaryTableIsNotUsed(t *testing.T) {
 	t.Parallel()
@@ -604,6 +631,57 @@ func TestRenewalIsKept(t *testing.T) {
 			t.Errorf("%s: it was held until %v, and is until %v", name, renewed, until)
 		}
 	}
+}
+
+// A request that arrives when what its claim held is over, and was to linger, has no effect.
+func TestLateAcquireAfterLinger(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	release(t, acquire(t, openURL(t, server.URL(), locker.WithTTL(time.Hour)), "x"))
+	if state := try(t, admin, "x", oneID); state != "granted" {
+		t.Fatal(state)
+	}
+	const linger = "select locker.release('x', '" + oneID + "', 1, locker.micros(now() + interval '1 hour'))"
+	if answer := ask[int](t, admin, linger); answer != 1 {
+		t.Fatalf("answer %d", answer)
+	}
+	eventually.Is(t, "it is over", func() bool { return ask[bool](t, admin, "select until < clock_timestamp() from locker.claim") })
+	if state := try(t, admin, "x", oneID); state != "given up" {
+		t.Errorf("the late request: %s", state)
+	}
+}
+
+// The server remembers a TTL for as long as a claim may last that is granted a while after it has asked.
+func TestTTLIsRememberedInTime(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	release(t, acquire(t, openURL(t, server.URL()), "x"))
+	if _, err := admin.Exec(t.Context(), "insert into locker.ttl_in_use values (3600000, now() + interval '61 minutes')"); err != nil {
+		t.Fatal(err)
+	}
+	try(t, admin, "x", oneID)
+	if left := ask[float64](t, admin, "select extract(epoch from until - now())::float8 from locker.ttl_in_use where ttl = 3600000"); left < 90*60 {
+		t.Errorf("remembered for %v s more", left)
+	}
+}
+
+// Where the connection that listens leads to another database waiters ask, and are granted all the same.
+func TestListenElsewhere(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	if _, err := admin.Exec(within(t, patience), "create database elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	other := newPool(t, server.URL()).Config().ConnConfig
+	other.Database = "elsewhere"
+	held := acquire(t, openURL(t, server.URL(), locker.WithTTL(time.Hour)), "x")
+	waiter := locktest.Begin(within(t, 2*time.Minute), openURL(t, server.URL(), locker.WithTTL(time.Hour), WithListen(other)), "x")
+	eventually.Is(t, "the other asks", func() bool { return counted(t, admin)["due"] > 0 })
+	release(t, held)
+	release(t, waiter.Granted(t, 15*time.Second)) // a look of its own comes after twenty
 }
 
 // A name that stays taken for less long than was known is granted when that time is over, also to one that has become the

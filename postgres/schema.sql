@@ -86,11 +86,11 @@ begin
   return clock_timestamp();
 end $$;
 
--- Makes sure that ttl_in_use knows of claims that last so long. That is written once in an hour, and to
--- the disk before anything is granted.
+-- Makes sure that ttl_in_use knows of claims that last so long, also of one that waits without asking again and is granted
+-- after a minute. That is written once in an hour, and to the disk before anything is granted.
 create or replace function remember(p_ttl bigint) returns void language plpgsql as $$
 begin
-  if not exists (select from ttl_in_use where ttl >= p_ttl and until > clock_timestamp() + millis(p_ttl)) then
+  if not exists (select from ttl_in_use where ttl >= p_ttl and until > clock_timestamp() + millis(p_ttl) + interval '2 minutes') then
     perform set_config('synchronous_commit', 'on', true)
       where current_setting('synchronous_commit') = 'off';
     insert into ttl_in_use values (p_ttl, clock_timestamp() + millis(p_ttl) + interval '1 hour')
@@ -211,13 +211,12 @@ begin
   state := case when server_time > p_latest then 'late' when p_wait then 'waits' else 'taken' end;
   if state = 'late' then return; end if;
   perform remember(p_ttl);
+  if exists (select from given_up where id = p_id) then
+    state := 'given up';
+    return;
+  end if;
   select * into c from claim where id = p_id;
-  if not found then
-    if exists (select from given_up where id = p_id) then
-      state := 'given up';
-      return;
-    end if;
-  elsif c.token is null and (c.listener is distinct from p_listener or c.until < moment + patience / 2) then
+  if found and c.token is null and (c.listener is distinct from p_listener or c.until < moment + patience / 2) then
     update claim set listener = p_listener, until = moment + patience where id = p_id;
   end if;
   ahead := settle(p_name, moment);
