@@ -25,7 +25,7 @@ compare:
 	@scripts/setup.sh || echo "compare: going on with what is there"
 	go -C benchmarks run ./compare $(ARGS)
 
-# The short table and the plot in docs/comparison.md, from the last comparison (a full one).
+# The tables and the plots in docs/comparison.md, from the last comparison. The first of each is there if delay was measured.
 figures:
 	go -C benchmarks run ./compare -from results/report.json -out none -page ../docs/comparison.md
 
@@ -33,7 +33,7 @@ figures:
 soak: setup
 	@scripts/soak.sh
 
-# Every fault in its full length; make test runs a short form of each.
+# Every fault in its full length; make test runs a part of them, in a short form.
 faults: setup
 	LOCKER_FAULTS=full go test -v -timeout 60m $(ARGS) ./internal/faults/...
 	LOCKER_FAULTS=full go -C postgres test -v -timeout 30m -run 'TestRows|TestCampaign' $(ARGS) ./...

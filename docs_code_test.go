@@ -231,6 +231,8 @@ func (s *shellCheck) goTool(t *testing.T, dir string, args []string) string {
 	case "install":
 		path, _, _ := strings.Cut(args[0], "@")
 		return noPackage(dir, strings.Replace(path, module, ".", 1))
+	case "build":
+		return noPackage(dir, args[len(args)-1])
 	case "run":
 		if problem := noPackage(dir, args[0]); problem != "" || args[0] != "./compare" {
 			return problem

@@ -47,7 +47,8 @@ var (
 )
 
 // Error is the error of every constructor, of every method of a Locker and a Lock,
-// and of the functions of this package. It says what was being done and wraps the
+// and of the functions of this package; Do and Lead also return the error of their
+// function, and Locks.Release joins several. It says what was being done and wraps the
 // reason: one of the sentinel errors above, the error of the caller's context, or the
 // error of the client library.
 type Error struct {

@@ -55,9 +55,10 @@ type Locker interface {
 	TryAcquire(ctx context.Context, name string, opts ...AcquireOption) (*Lock, error)
 
 	// Close releases every lock held, ends every waiting call with ErrClosed and
-	// frees what the constructor opened, but not what it was given. If ctx ends
-	// first, or no server answers for five seconds and then for a TTL, the locks that
-	// could not be released stay until their TTL or lease. Later calls return nil.
+	// frees what the constructor opened, but not what it was given. If ctx ends first, or
+	// no server answers for five seconds and then for a TTL, or five more if that is longer,
+	// the locks that could not be released stay until their TTL or lease. Later calls return
+	// nil.
 	Close(ctx context.Context) error
 }
 

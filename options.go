@@ -52,9 +52,9 @@ func WithOwner(owner string) Option {
 	}
 }
 
-// WithLogger has the Locker report to l what no caller can be told: locks lost,
-// cleanups that have to be tried again, servers configured in a way that breaks
-// a promise. Without it nothing is logged. A handler that is slow delays nobody.
+// WithLogger has the Locker report to l what no caller can be told: as warnings, locks
+// lost and servers configured in a way that breaks a promise; at level Debug, cleanups and
+// renewals that are tried again. Without it nothing is logged. A handler that is slow delays nobody.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *Config) error {
 		if l == nil {
