@@ -49,6 +49,8 @@ type Driver struct {
 
 	mu   sync.Mutex // guards held, and is held during Lock
 	held *locker.Lock
+
+	busy sync.RWMutex // read-locked by what works on the database
 }
 
 // New returns d with a lock of l in place of its own. Lock waits for name for as long as wait, which should be a
@@ -101,11 +103,13 @@ func (d *Driver) Unlock() error {
 	return lock.Release(context.Background())
 }
 
-// Close ends a Lock that waits, closes the driver below, and releases the name, if it is held. A migration that is being run
-// is the last, and the name is released after it where the driver below waits for it, as those of database/sql do.
+// Close ends a Lock that waits, closes the driver below, and releases the name, if it is held. A migration that is being run is
+// the last, and the name is released after it.
 func (d *Driver) Close() error {
 	d.close()
 	closed := d.Driver.Close()
+	d.busy.Lock()
+	defer d.busy.Unlock()
 	err := d.Unlock()
 	if errors.Is(err, database.ErrNotLocked) {
 		err = nil
@@ -129,6 +133,8 @@ func (d *Driver) check() error {
 
 // Run runs a migration unless the lock was lost or d is closed.
 func (d *Driver) Run(migration io.Reader) error {
+	d.busy.RLock()
+	defer d.busy.RUnlock()
 	if err := d.check(); err != nil {
 		return err
 	}
@@ -137,6 +143,8 @@ func (d *Driver) Run(migration io.Reader) error {
 
 // SetVersion writes the version unless the lock was lost or d is closed.
 func (d *Driver) SetVersion(version int, dirty bool) error {
+	d.busy.RLock()
+	defer d.busy.RUnlock()
 	if err := d.check(); err != nil {
 		return err
 	}
@@ -145,6 +153,8 @@ func (d *Driver) SetVersion(version int, dirty bool) error {
 
 // Drop deletes everything unless the lock was lost or d is closed.
 func (d *Driver) Drop() error {
+	d.busy.RLock()
+	defer d.busy.RUnlock()
 	if err := d.check(); err != nil {
 		return err
 	}

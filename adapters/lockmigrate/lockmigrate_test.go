@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -151,29 +152,35 @@ func TestCloseEndsWait(t *testing.T) {
 	}
 }
 
-// closing calls before when it is closed.
-type closing struct {
-	database.Driver
-	before func()
-}
-
-func (c closing) Close() error {
-	c.before()
-	return c.Driver.Close()
-}
-
-// The name is released after the driver below is closed, which waits for a migration that is being run; none is begun then.
+// The name is released after a migration that is being run when the driver is closed, and none is begun then.
 func TestCloseDuringMigration(t *testing.T) {
 	a, b := replica.Two(t)
-	d := New(closing{openDatabase(t, filepath.Join(t.TempDir(), "db")), func() {
-		if _, err := b.TryAcquire(t.Context(), "schema"); !errors.Is(err, locker.ErrNotAcquired) {
-			t.Errorf("another may migrate before the driver below is closed: %v", err)
-		}
+	runs, goOn := make(chan struct{}), make(chan struct{})
+	d := New(watched{openDatabase(t, filepath.Join(t.TempDir(), "db")), func() {
+		close(runs)
+		<-goOn
 	}}, a, "schema", wait)
 	if err := d.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Close(); err != nil {
+	ran, closed := make(chan struct{}), make(chan error)
+	go func() {
+		_ = d.Run(strings.NewReader("")) // the database may be closed by then
+		close(ran)
+	}()
+	<-runs
+	go func() { closed <- d.Close() }()
+	select {
+	case err := <-closed:
+		t.Errorf("closed during a migration (%v)", err)
+	case <-time.After(100 * time.Millisecond): // in which nothing may happen
+	}
+	if _, err := b.TryAcquire(t.Context(), "schema"); !errors.Is(err, locker.ErrNotAcquired) {
+		t.Errorf("another may migrate: %v", err)
+	}
+	close(goOn)
+	<-ran
+	if err := <-closed; err != nil {
 		t.Error(err)
 	}
 	for what, err := range map[string]error{"Run": d.Run(nil), "SetVersion": d.SetVersion(7, false), "Drop": d.Drop()} {
