@@ -3,7 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -39,30 +39,39 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 	defer discard(conn)
 	l.Listens(number)
 	for checked := time.Now(); ; {
-		if time.Since(checked) >= asleep {
-			if !s.knows(life, number) {
-				return fmt.Errorf("the statements go to another server now: %w", sqldriver.ErrBadConn)
-			}
-			checked = time.Now()
-		}
 		waiting := l.Waiting()
 		ctx, cancel := context.WithTimeout(life, asleep+sqlqueue.Fresh)
-		var missed sync.WaitGroup
-		missed.Go(func() { s.pollMissed(ctx, l, waiting) })
+		var beside sync.WaitGroup
+		elsewhere := false
+		if time.Since(checked) >= asleep {
+			checked = time.Now()
+			beside.Go(func() {
+				if !s.knows(life, number) {
+					elsewhere = true
+					cancel()
+				}
+			})
+		}
+		beside.Go(func() { s.pollMissed(ctx, l, waiting) })
 		err := s.hear(ctx, conn, l, waiting, asleep, false)
 		cancel()
-		missed.Wait()
-		if err != nil && !among(interruptions, err) {
+		beside.Wait()
+		switch {
+		case elsewhere:
+			return errors.New("the statements go to another server now")
+		case err != nil && !among(interruptions, err):
 			return err
 		}
 	}
 }
 
-// knows reports whether it is known where the statements go that somebody listens by that number; true if there is no answer.
+// knows wakes this connection by way of a statement; it returns false when that was answered, and reached no such connection.
 func (s *server) knows(ctx context.Context, number int64) bool {
-	var by sql.NullInt64
-	_, err := s.one(ctx, fmt.Sprintf("select is_used_lock('locker.%d')", number), &by)
-	return err != nil || by.Valid
+	ctx, cancel := context.WithTimeout(ctx, sqlqueue.Brief)
+	defer cancel()
+	var woken int
+	_, err := s.one(ctx, s.call("try_ring", number), &woken)
+	return err != nil || woken != 0
 }
 
 // pollMissed polls if claims wait that the sleeping statement was not sent for. A server forgets a KILL QUERY that comes

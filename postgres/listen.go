@@ -82,7 +82,9 @@ func (s *server) connect(ctx context.Context) (*pgx.Conn, int64, error) {
 	number := rand.Int64N(math.MaxInt64) + 1
 	err = subscribe(ctx, conn, number)
 	if err == nil && !s.knows(ctx, number) {
-		err = fmt.Errorf("%w: the connection that listens leads to another database", sqlqueue.ErrCannotListen)
+		if err = conn.Ping(ctx); err == nil { // else it is the other end that has changed meanwhile
+			err = fmt.Errorf("%w: the connection that listens leads to another database", sqlqueue.ErrCannotListen)
+		}
 	}
 	if err != nil {
 		_ = conn.Close(ctx)
@@ -91,8 +93,11 @@ func (s *server) connect(ctx context.Context) (*pgx.Conn, int64, error) {
 	return conn, number, nil
 }
 
-// knows reports whether it is known where the statements go that somebody listens by that number; true if there is no answer.
+// knows asks where the statements go whether somebody listens by that number; it returns false when the answer is that nobody
+// does.
 func (s *server) knows(ctx context.Context, number int64) bool {
+	ctx, cancel := context.WithTimeout(ctx, sqlqueue.Brief)
+	defer cancel()
 	var free bool
 	_, err := s.one(ctx, "select pg_try_advisory_xact_lock_shared($1)", []any{number}, &free)
 	return err != nil || !free

@@ -69,6 +69,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -172,10 +173,16 @@ func newBackend(pool *pgxpool.Pool, cfg *locker.Config, s settings) *backend {
 // endsAtOnce reports whether connections do what those of pgx do by themselves when a context ends: give up at once. Others may ask
 // the server to cancel, and wait for that.
 func endsAtOnce(config *pgconn.Config) bool {
-	plain, err := pgconn.ParseConfig("")
+	plain := plainConfig()
 	code := func(build func(*pgconn.PgConn) ctxwatch.Handler) uintptr { return reflect.ValueOf(build).Pointer() }
-	return err == nil && code(plain.BuildContextWatcherHandler) == code(config.BuildContextWatcherHandler)
+	return plain != nil && code(plain.BuildContextWatcherHandler) == code(config.BuildContextWatcherHandler)
 }
+
+// plainConfig returns a configuration in which nothing was changed, nil if there is none in this environment.
+var plainConfig = sync.OnceValue(func() *pgconn.Config {
+	config, _ := pgconn.ParseConfig("host=/ sslmode=disable")
+	return config
+})
 
 // Traits implements [driver.Driver].
 func (b *backend) Traits() driver.Traits {

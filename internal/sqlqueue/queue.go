@@ -22,6 +22,8 @@ const (
 	// Fresh is for how long a request that takes something is meant, and how long an answer is waited for. The
 	// network may keep a request for longer; the server refuses it then.
 	Fresh = 5 * time.Second
+	// Brief is how long an answer is waited for without which things go on as before.
+	Brief = 500 * time.Millisecond
 	// CheckEvery is how soon a holder learns that its row was deleted by hand.
 	CheckEvery = 750 * time.Millisecond
 	// sweepEvery is how often a Locker that is used removes what others left behind who are gone.
