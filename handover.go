@@ -24,7 +24,7 @@ func (c *core) openWindow(q *localQueue, le *lease) {
 }
 
 // windowFor reports whether a has to wait for the lease in the window, or may share it: not past those
-// who wait at the server already; c.mu is held.
+// at the server with whom it could not hold the name; c.mu is held.
 func (c *core) windowFor(q *localQueue, a acquisition) bool {
 	return q.window != nil && c.spare(a) > 0 && a.weight == q.window.claim.Weight && a.limit == q.window.claim.Limit &&
 		a.owner == q.window.claim.Owner && driver.Fits(q.asked, a.weight, a.limit) &&

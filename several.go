@@ -48,7 +48,7 @@ func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireO
 	for _, name := range names {
 		lock, err := take(whole, name, opts...)
 		if err != nil {
-			if ended := locks.ended(); ended != nil && ctx.Err() == nil {
+			if ended := locks.ended(); ended != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 				err = ended
 			}
 			return nil, err

@@ -47,7 +47,9 @@ func (c *leadCommand) run(i *invocation) error {
 		case result.Signal != 0:
 			return exit(128 + int(result.Signal))
 		}
-		i.say("warning", fmt.Sprintf("%q: the lead was lost: campaigning again", c.name))
+		if i.ctx.Err() == nil {
+			i.say("warning", fmt.Sprintf("%q: the lead was lost: campaigning again", c.name))
+		}
 		select {
 		case <-time.After(campaignPause):
 		case <-i.ctx.Done():

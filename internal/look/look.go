@@ -9,8 +9,8 @@ import (
 // Fallback is how often a waiter asks at least. A server keeps three times as long a queue at which nobody has asked.
 const Fallback = 20 * time.Second
 
-// In returns when a waiter asks next: when the time of the first holder is over, if it does not renew, or when the waiter has not
-// asked for long. That time is left away, which is less than zero if it is not known. first says whether no other waits before it.
+// In returns when a waiter asks next: when the first holding is over, if it is not renewed, or when the waiter has not asked for
+// long. left is how long that holding lasts yet, less than zero if it is not known. first says whether no other waits before it.
 func In(left time.Duration, first bool) time.Duration {
 	at := Fallback + rand.N(Fallback/4)
 	if left >= 0 {

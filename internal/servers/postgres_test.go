@@ -46,6 +46,7 @@ func TestPostgres(t *testing.T) {
 		return pid != 0 && pid != crashed
 	})
 	must(t, bouncer.WaitReady(ctx), bouncer.Stop())
+	time.Sleep(500 * time.Millisecond) // in which nothing may happen
 	if pid := bouncer.PID(); pid != 0 {
 		t.Errorf("process %d of a pooler that was stopped", pid)
 	}
