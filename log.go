@@ -11,8 +11,8 @@ import (
 // that is dropped and counted.
 const maxRecords = 1000
 
-// logQueue is a slog.Handler that never blocks and never runs the user's handler on the
-// caller's goroutine: that one may hang, or call the Locker that logs.
+// logQueue is a slog.Handler that never blocks and has the user's handler decide and handle on
+// a goroutine of its own: it may hang, or call the Locker that logs.
 type logQueue struct {
 	next  slog.Handler
 	state *logState
@@ -32,9 +32,7 @@ type logRecord struct {
 	record slog.Record
 }
 
-func (q *logQueue) Enabled(ctx context.Context, level slog.Level) bool {
-	return q.next.Enabled(ctx, level)
-}
+func (q *logQueue) Enabled(context.Context, slog.Level) bool { return true }
 
 func (q *logQueue) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &logQueue{next: q.next.WithAttrs(attrs), state: q.state}
@@ -74,6 +72,9 @@ func (s *logState) handOn(idle chan struct{}) {
 		}
 		s.mu.Unlock()
 		for _, r := range records {
+			if !r.next.Enabled(r.ctx, r.record.Level) {
+				continue
+			}
 			if dropped > 0 {
 				r.record.AddAttrs(slog.Int("records dropped before", dropped))
 				dropped = 0

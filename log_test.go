@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// callback is a slog.Handler that calls a function for each record.
+// callback is a slog.Handler that calls a function for each record, and for each question whether it is enabled, if there is one.
 type callback struct {
 	slog.Handler
 	call func(r slog.Record)
+	asks func() bool
 }
 
-func (h callback) Enabled(context.Context, slog.Level) bool { return true }
+func (h callback) Enabled(context.Context, slog.Level) bool { return h.asks == nil || h.asks() }
 func (h callback) Handle(_ context.Context, r slog.Record) error {
 	h.call(r)
 	return nil
@@ -46,9 +47,18 @@ func TestLogHandlerCallsLocker(t *testing.T) {
 
 // A handler that hangs stops nothing: not a renewal, not a loss, and Close for a moment only.
 func TestLogHandlerHangs(t *testing.T) {
+	for what, handler := range map[string]func(hang chan struct{}) callback{
+		"asked":   func(hang chan struct{}) callback { return callback{asks: func() bool { <-hang; return false }} },
+		"handles": func(hang chan struct{}) callback { return callback{call: func(slog.Record) { <-hang }} },
+	} {
+		t.Run(what, func(t *testing.T) { logHandlerHangs(t, handler) })
+	}
+}
+
+func logHandlerHangs(t *testing.T, handler func(hang chan struct{}) callback) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		l := open(t, &script{}, WithTTL(3*time.Second), WithLogger(slog.New(callback{call: func(slog.Record) { <-hang }})))
+		l := open(t, &script{}, WithTTL(3*time.Second), WithLogger(slog.New(handler(hang))))
 		lock := acquire(t, l, "x")
 		<-lock.Context().Done()
 		next := acquire(t, l, "x")
@@ -61,6 +71,21 @@ func TestLogHandlerHangs(t *testing.T) {
 			t.Errorf("Close took %v", took)
 		}
 		close(hang)
+	})
+}
+
+// What a handler does not want it is not given.
+func TestLogHandlerNotEnabled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, err := NewConfig[struct{}]("script", nil, WithLogger(slog.New(callback{
+			call: func(r slog.Record) { t.Errorf("given %q", r.Message) },
+			asks: func() bool { return false },
+		})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Logger.Warn("a warning")
+		synctest.Wait()
 	})
 }
 
