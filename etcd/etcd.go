@@ -18,8 +18,8 @@
 //
 // Acquiring and releasing is one request each, also for shared locks that are held together. Who has to wait makes one or two
 // more, and mostly watches one key; for permits two or three more, of which one tells the next that it is granted. An idle
-// waiter costs nothing but its Locker's lease. Holders read their keys twice a second, with one request for each 128 of them:
-// --max-txn-ops may not be less. The server checks a password for each renewal of a lease, three times in a TTL, and whenever a
+// waiter costs nothing but its Locker's lease. Holders read their keys twice a second, with one request for each 128 of them,
+// or for as many as --max-txn-ops allows. The server checks a password for each renewal of a lease, three times in a TTL, and whenever a
 // stream of watches is opened, but not for every wait.
 //
 // # The client
@@ -115,6 +115,7 @@ type backend struct {
 	session  atomic.Pointer[session]
 
 	checks atomic.Int64 // how often the holders' keys were read
+	halved atomic.Int64 // how often the server was asked to read too many with one request
 
 	keysMu sync.Mutex
 	keys   map[string]bool // those of the claims of this Locker

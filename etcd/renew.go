@@ -18,7 +18,8 @@ import (
 const checkEvery = 500 * time.Millisecond
 
 // claimsPerTxn is how many holders are confirmed with one request. It is as many operations as a
-// server takes unless --max-txn-ops says less, and with the longest names half as many bytes.
+// server takes unless --max-txn-ops says less, and with the longest names half as many bytes. A server
+// that takes less is asked for half as many.
 const claimsPerTxn = 128
 
 // wantedEvery is at which of all confirmations those that hold together learn who waits behind them.
@@ -54,7 +55,7 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report fu
 	waits := make(map[string]bool) // whether somebody waits, by queue
 	all := b.checks.Add(1)%wantedEvery == 1
 	for len(claims) > 0 {
-		part := claims[:min(claimsPerTxn, len(claims))]
+		part := claims[:min(max(claimsPerTxn>>b.halved.Load(), 1), len(claims))]
 		var reads []clientv3.Op
 		for _, c := range part {
 			cs := c.State.(*claimState)
@@ -66,6 +67,10 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report fu
 			reads = append(reads, read)
 		}
 		resp, err := b.txn(ctx, nil, reads, nil)
+		if errors.Is(err, rpctypes.ErrTooManyOps) && len(part) > 1 {
+			b.halved.Add(1)
+			continue
+		}
 		if err != nil {
 			b.log.Debug("locker: holders not confirmed", "backend", backendName, "error", err)
 			break

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,6 +83,22 @@ func TestKeyDeleted(t *testing.T) {
 			remove(t, c, b.prefix, clientv3.WithPrefix())
 			eventually.Is(t, "telling all", func() bool { return len(lost(t, b, held...)) == n })
 		})
+	}
+}
+
+// TestKeyDeletedOnModestServer: also where a server takes fewer operations in a request than there are holders.
+func TestKeyDeletedOnModestServer(t *testing.T) {
+	t.Parallel()
+	c := dial(t, servers.NewEtcd(t, servers.EtcdOptions{Args: []string{"--max-txn-ops", "10"}}).Addr())
+	b := driverOf(t, c)
+	var held []*driver.Claim
+	for i := range 50 {
+		held = append(held, hold(t, b, fmt.Sprint(i)))
+	}
+	for _, deleted := range []int{40, 3} {
+		remove(t, c, held[deleted].State.(*claimState).key)
+		eventually.Is(t, "telling one", func() bool { return slices.Equal(lost(t, b, held...), held[deleted:deleted+1]) })
+		held = slices.Delete(held, deleted, deleted+1)
 	}
 }
 
