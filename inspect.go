@@ -76,7 +76,8 @@ func (c *core) names(ctx context.Context, prefix string, yield func(string, erro
 }
 
 // Evict takes the name from the holder, or the place in the queue from the waiter, that
-// Inspect has shown, and from nobody who came since: then it returns ErrNotFound. The holder's
+// Inspect has shown, and from nobody who came since: then it returns ErrNotFound. To whom the
+// holder has handed the lock over since, by WithHandOver, counts as the holder. The holder's
 // context ends, with cause ErrLost, within a second; the waiter queues anew, at the end.
 func Evict(ctx context.Context, l Locker, p Position) error {
 	c, err := coreOf(l, "evict", p.Name)

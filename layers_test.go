@@ -32,6 +32,13 @@ func TestLayers(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		for _, neutral := range []string{"conformance", "dashboard", "internal/redisnode", "internal/sqlqueue", "internal/look", "internal/openurl"} {
+			for _, imported := range p.Imports {
+				if p.ImportPath == module+"/"+neutral && slices.Contains(backends, imported) {
+					t.Errorf("%s imports %s: it is to know no backend", neutral, imported)
+				}
+			}
+		}
 		core := p.ImportPath == module || p.ImportPath == module+"/driver"
 		backend := slices.Contains(backends, p.ImportPath)
 		adapter := strings.HasPrefix(p.ImportPath, module+"/adapters/")

@@ -318,7 +318,8 @@ type Position struct {
 	// Held: it holds the name. Otherwise it waits.
 	Held bool
 
-	// Token is the holder's, zero for one that waits.
+	// Token is the holder's, zero for one that waits. Where a lock was handed over in its
+	// process it is that of the first who held it.
 	Token int64
 
 	// Since is when it was granted or, if it waits, when it joined the queue, on the
