@@ -420,6 +420,35 @@ func TestMaintenanceNotifications(t *testing.T) {
 	release(t, w.Granted(t, slack))
 }
 
+// The clients that are made for a URL ask for no maintenance notifications, as clients of go-redis do by default.
+func TestNoMaintenanceNotificationsByURL(t *testing.T) {
+	t.Parallel()
+	const word = "maint_notifications"
+	r := servers.SharedRedis(t)
+	ctx := within(t, 2*time.Minute)
+	p, sent := locktest.Recording(t, r.Addr())
+	usual := closing(t, goredis.NewClient(&goredis.Options{Addr: p.Addr()}))
+	eventually.Is(t, "a client of go-redis asks for them", func() bool { usual.Ping(ctx); return sent(word) })
+	// What a client asks when it has connected. The server is none of a Cluster, and says so to who asks it for the others.
+	for scheme, asked := range map[string]string{"redis": "evalsha", "redis+cluster": "cluster"} {
+		p, sent := locktest.Recording(t, r.Addr())
+		l, err := locker.Open(ctx, scheme+"://"+p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		locktest.CloseAfter(t, l.Close)
+		eventually.Is(t, scheme+": the server is asked", func() bool {
+			if lock, err := l.TryAcquire(ctx, freshName(t)); err == nil {
+				release(t, lock)
+			}
+			return sent(asked)
+		})
+		if sent(word) {
+			t.Errorf("%s: the client asks for maintenance notifications", scheme)
+		}
+	}
+}
+
 // A Ring, and no client at all, are refused without asking anybody.
 func TestNewRefuses(t *testing.T) {
 	var nobody *goredis.Client

@@ -52,6 +52,34 @@ func TestNewRefuses(t *testing.T) {
 	must(t, l.Close(within(t, time.Minute)))
 }
 
+// The clients that are made for a URL ask for no maintenance notifications, as clients of go-redis do by default: see the test of
+// package redis.
+func TestNoMaintenanceNotificationsByURL(t *testing.T) {
+	t.Parallel()
+	var fronts []string
+	var sent []func(string) bool
+	for _, addr := range five(t)[:3] {
+		p, of := locktest.Recording(t, addr)
+		fronts, sent = append(fronts, p.Addr()), append(sent, of)
+	}
+	l, err := locker.Open(within(t, 2*time.Minute), "redlock://"+strings.Join(fronts, ","))
+	must(t, err)
+	locktest.CloseAfter(t, l.Close)
+	release(t, locktest.Acquire(t, l, t.Name()))
+	asked := 0
+	for i := range sent {
+		if sent[i]("evalsha") {
+			asked++
+		}
+		if sent[i]("maint_notifications") {
+			t.Errorf("the client of node %d asks for maintenance notifications", i)
+		}
+	}
+	if asked < 2 {
+		t.Errorf("%d nodes were asked by the proxies: the test shows nothing", asked)
+	}
+}
+
 func TestNumbersOfNodes(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{1: "warns", 2: "warns", 3: "", 4: "warns", 5: ""} {

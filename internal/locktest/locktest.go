@@ -2,9 +2,11 @@
 package locktest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,4 +127,23 @@ func Front(t testing.TB, addr string) *proxy.Proxy {
 	}
 	t.Cleanup(func() { _ = p.Close() })
 	return p
+}
+
+// Recording is Front, and a function that reports whether a client has sent the text by that proxy.
+func Recording(t testing.TB, addr string) (p *proxy.Proxy, sent func(text string) bool) {
+	t.Helper()
+	var mu sync.Mutex
+	var all []byte
+	p = Front(t, addr)
+	p.SwallowReply(func(request []byte) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, request...)
+		return false
+	}, 0)
+	return p, func(text string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return bytes.Contains(all, []byte(text))
+	}
 }
