@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,32 @@ func dialThrough(t testing.TB, endpoint string, each between, stream func(method
 	return dialWith(t, clientv3.Config{Endpoints: []string{endpoint}, DialOptions: []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(begin),
 	}})
+}
+
+// dialSeeing makes a client that shows what it is about to send on its streams, and on which, counted from 1.
+func dialSeeing(t testing.TB, endpoint string, see func(stream int64, msg any)) *clientv3.Client {
+	t.Helper()
+	var streams atomic.Int64
+	begin := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, begin grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		s, err := begin(ctx, desc, cc, method, opts...)
+		if err != nil {
+			return nil, err
+		}
+		n := streams.Add(1)
+		return seen{s, func(msg any) { see(n, msg) }}, nil
+	}
+	return dialWith(t, clientv3.Config{Endpoints: []string{endpoint}, DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(begin)}})
+}
+
+// seen is a stream that shows what is sent.
+type seen struct {
+	grpc.ClientStream
+	see func(msg any)
+}
+
+func (s seen) SendMsg(msg any) error {
+	s.see(msg)
+	return s.ClientStream.SendMsg(msg)
 }
 
 // joins reports whether a request is a transaction about the queue of a name.

@@ -131,6 +131,38 @@ func TestCompaction(t *testing.T) {
 	queueHas(t, c, t.Name(), 0)
 }
 
+// TestWatchesBeginNow: no watch of a waiter begins in the past, where a loop of the server serves it that runs every 100 ms.
+func TestWatchesBeginNow(t *testing.T) {
+	t.Parallel()
+	addr := servers.SharedEtcd(t).Addr()
+	var now, past atomic.Int64
+	var first atomic.Int64 // stream with watches: on a later one the client itself goes on with watches from where they were
+	holder, b := driverOf(t, dial(t, addr)), driverOf(t, dialSeeing(t, addr, func(stream int64, msg any) {
+		r, ok := msg.(*pb.WatchRequest)
+		if !ok || r.GetCreateRequest() == nil {
+			return
+		}
+		first.CompareAndSwap(0, stream)
+		switch {
+		case first.Load() != stream:
+		case r.GetCreateRequest().StartRevision == 0:
+			now.Add(1)
+		default:
+			past.Add(1)
+		}
+	}))
+	held := hold(t, holder, t.Name())
+	waiter := claim(t.Name(), true)
+	granted := begin(t, b, waiter)
+	eventually.Is(t, "a watch", func() bool { return now.Load()+past.Load() > 0 })
+	release(t, holder, held)
+	must(t, soon(t, "the grant", granted))
+	release(t, b, waiter)
+	if now.Load() == 0 || past.Load() > 0 {
+		t.Errorf("%d watches begin now, %d in the past", now.Load(), past.Load())
+	}
+}
+
 // TestWatchIsUsedAgain: who waits for the same Locker again and again uses the watch that it has,
 // and needs no look when the wait begins.
 func TestWatchIsUsedAgain(t *testing.T) {
