@@ -268,6 +268,26 @@ func TestRenewalCountsFromSending(t *testing.T) {
 	}
 }
 
+// TestSessionCountsFromSending: nor does the answer to the request for the session's lease.
+func TestSessionCountsFromSending(t *testing.T) {
+	t.Parallel()
+	const late = 700 * time.Millisecond
+	p := front(t, servers.SharedEtcd(t).Addr())
+	client := dial(t, p.Addr())
+	b := driverOf(t, client)
+	keysOf(t, client, t.Name()) // there is a connection
+	p.Delay(0, late)
+	defer p.Heal()
+	before := b.clock.Now()
+	g := take(t, b, claim(t.Name(), true))
+	took := b.clock.Now().Sub(before)
+	// After the lease was asked for came the answer to that, and one to the request for the name.
+	ttl := b.session.Load().ttl
+	if slack := g.Until.Sub(before) - ttl; slack < 0 || slack > took-2*late {
+		t.Errorf("until %v after the acquisition was begun, which took %v, TTL %v", g.Until.Sub(before), took, ttl)
+	}
+}
+
 // TestForgottenConnection: a firewall has forgotten the client's only connection and lets new
 // ones through. The client sends no probes. The lease is renewed all the same.
 func TestForgottenConnection(t *testing.T) {
