@@ -71,6 +71,54 @@ func TestReleaseIsRepeated(t *testing.T) {
 	}
 }
 
+// Nothing is renewed any more once its release has begun, also if that fails, and as long as it is tried: the server ends it by
+// the TTL.
+func TestReleaseEndsRenewals(t *testing.T) {
+	for _, prompt := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			clock := TimeClock{}
+			var ofX, ofOther atomic.Int64
+			var up atomic.Bool
+			answer := func(context.Context, *driver.Claim) error {
+				if up.Load() {
+					return nil
+				}
+				return errBroken
+			}
+			s := &script{traits: driver.Traits{Prompt: prompt}, release: answer, abandon: answer}
+			s.renew = func(_ context.Context, claims []*driver.Claim, report func(*driver.Claim, driver.Instant, error)) {
+				for _, c := range claims {
+					if c.Name == "x" {
+						ofX.Add(1)
+					} else {
+						ofOther.Add(1)
+					}
+					report(c, clock.Now().Add(c.TTL), nil)
+				}
+			}
+			l := open(t, s, WithTTL(3*time.Second))
+			lock := acquire(t, l, "x")
+			acquire(t, l, "other") // is renewed all the while
+			time.Sleep(10*time.Second + time.Millisecond)
+			synctest.Wait()
+			x, other := ofX.Load(), ofOther.Load()
+			if err := lock.Release(context.Background()); !errors.Is(err, errBroken) {
+				t.Errorf("prompt %v: %v", prompt, err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if more := ofX.Load() - x; x == 0 || more > 0 {
+				t.Errorf("prompt %v: %d renewals before the release, %d after", prompt, x, more)
+			}
+			if ofOther.Load() == other {
+				t.Errorf("prompt %v: the other is not renewed: the test shows nothing", prompt)
+			}
+			up.Store(true)
+			closeAll(t, l)
+		})
+	}
+}
+
 // Promise 7: Release has a bound of its own, also where the driver is asked on the
 // caller's goroutine and the server says nothing.
 func TestReleaseIsBounded(t *testing.T) {
