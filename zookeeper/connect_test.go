@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net"
@@ -80,6 +81,40 @@ func TestUnknownScheme(t *testing.T) {
 	inTime("connecting")
 	if !errors.Is(err, zk.ErrAuthFailed) {
 		t.Errorf("connect: %v", err)
+	}
+}
+
+// unwritable is a connection on which writes fail, and reads wait until it is closed.
+type unwritable struct{ net.Conn }
+
+func (unwritable) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// A write that fails is none that the library is told of: it learns by reading that the connection is over.
+func TestWriteNeverFails(t *testing.T) {
+	for _, opened := range []bool{false, true} {
+		ours, server := net.Pipe()
+		defer server.Close()
+		s := &session{clock: locker.SystemClock(), log: discard, changed: make(chan struct{}), connected: opened}
+		c := &connection{Conn: unwritable{ours}, session: s, in: bufio.NewReader(ours), opened: opened}
+		// version, zxid, timeout, session, password: a request to open the session
+		frame := protocolFrame(t, int32(0), int64(0), int32(1000), int64(7), make([]byte, 20))
+		if opened {
+			c.began = s.clock.Now()
+			frame = protocolFrame(t, int32(-4), int32(opSetAuth), int32(0), []byte("scheme and credentials"))
+		}
+		over := make(chan error, 1)
+		go func() { _, err := c.Read(make([]byte, 4)); over <- err }()
+		if n, err := c.Write(frame); n != len(frame) || err != nil {
+			t.Errorf("opened: %v: wrote %d of %d, %v", opened, n, len(frame), err)
+		}
+		if err := await(t, over, "the end of the read"); err == nil {
+			t.Errorf("opened: %v: the read did not fail", opened)
+		}
+		s.mu.Lock()
+		if s.failure == nil || s.connected {
+			t.Errorf("opened: %v: the session is not told: connected: %v, %v", opened, s.connected, s.failure)
+		}
+		s.mu.Unlock()
 	}
 }
 
