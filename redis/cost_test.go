@@ -190,7 +190,7 @@ func TestNothingLeftOnTheClient(t *testing.T) {
 	r := servers.SharedRedis(t)
 	before := goleak.IgnoreCurrent()
 	client := connect(t, r.Addr())
-	a, b := open(t, client), open(t, client)
+	a, b := open(t, client, lasting), open(t, client, lasting)
 	name := freshName(t)
 	for range 3 {
 		lock := acquire(t, a, name)

@@ -241,13 +241,13 @@ func TestOutOfMemory(t *testing.T) {
 	r := servers.NewRedis(t, servers.RedisOptions{})
 	ctx := within(t, 60*time.Second)
 	admin := connect(t, r.Addr())
-	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
+	a, b := open(t, connect(t, r.Addr()), locker.WithTTL(time.Minute)), open(t, connect(t, r.Addr()), lasting) // those of a are renewed
 	alone, name := acquire(t, a, freshName(t)), freshName(t)
 	lock := acquire(t, a, name)
 	w := wants(ctx, b, name)
 	queued(t, admin, name, 1)
 	gaveUp, cancel := context.WithCancel(ctx)
-	late := wants(gaveUp, open(t, connect(t, r.Addr())), name)
+	late := wants(gaveUp, open(t, connect(t, r.Addr()), lasting), name)
 	queued(t, admin, name, 2)
 
 	var readers []*locker.Lock

@@ -215,9 +215,9 @@ func TestWaiterWithoutPermission(t *testing.T) {
 	r := servers.SharedRedis(t)
 	admin := connect(t, r.Addr())
 	ctx := within(t, 60*time.Second)
-	a := open(t, admin)
+	a := open(t, admin, lasting)
 	for _, command := range []string{"subscribe", "publish", "pubsub", "evalsha"} {
-		l := open(t, connectAs(t, admin, r.Addr(), command, "-"+command))
+		l := open(t, connectAs(t, admin, r.Addr(), command, "-"+command), lasting)
 		name := freshName(t)
 		if command != "evalsha" {
 			lock, err := l.TryAcquire(ctx, name)
@@ -301,11 +301,11 @@ func TestLeastPermission(t *testing.T) {
 	}
 	o := options(r.Addr())
 	o.Username, o.Password = "locker", "pw"
-	a, b := open(t, closing(t, goredis.NewClient(o)), locker.WithTTL(30*time.Second)), open(t, closing(t, goredis.NewClient(o)))
+	a, b := open(t, closing(t, goredis.NewClient(o)), locker.WithTTL(30*time.Second)), open(t, closing(t, goredis.NewClient(o)), lasting)
 	name := freshName(t)
 	lock := acquire(t, a, name)
 	gaveUp, cancel := context.WithCancel(ctx)
-	c := open(t, closing(t, goredis.NewClient(o)))
+	c := open(t, closing(t, goredis.NewClient(o)), lasting)
 	late := wants(gaveUp, c, name)
 	queued(t, admin, name, 1)
 	w := wants(ctx, b, name)

@@ -26,7 +26,7 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 	p.Delay(2*time.Millisecond, 2*time.Millisecond)
 	var lockers []locker.Locker
 	for range 4 {
-		l := open(t, connect(t, p.Addr()))
+		l := open(t, connect(t, p.Addr()), lasting)
 		lockers = append(lockers, l, l, l)
 	}
 	name := freshName(t)
@@ -129,7 +129,7 @@ func TestConnectionsCutUnderLoad(t *testing.T) {
 	end, late := time.Now().Add(2*time.Second), time.Now().Add(3*time.Minute)
 	var lockers []locker.Locker
 	for range 6 {
-		l := open(t, connect(t, p.Addr()))
+		l := open(t, connect(t, p.Addr()), lasting)
 		lockers = append(lockers, l, l)
 	}
 	for _, l := range lockers {

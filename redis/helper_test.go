@@ -84,10 +84,13 @@ func queued(t testing.TB, admin goredis.UniversalClient, name string, n int64) {
 	})
 }
 
-// nothingLeft waits until the server has no key of the name.
+// lasting has keys stay for longer than nothingLeft waits.
+var lasting = locker.WithTTL(5 * time.Minute)
+
+// nothingLeft waits until the server has no key of the name, which has to be before a TTL of a minute or more would do that.
 func nothingLeft(t testing.TB, admin goredis.UniversalClient, name string) {
 	t.Helper()
-	eventually.Is(t, "nothing left of "+name, func() bool {
+	eventually.Within(t, 30*time.Second, "nothing left of "+name, func() bool {
 		n, err := admin.Exists(context.Background(), lockKey(name), queueKey(name)).Result()
 		return err == nil && n == 0
 	})

@@ -43,14 +43,14 @@ func TestExclusiveIsAString(t *testing.T) {
 	t.Parallel()
 	admin := connect(t, servers.SharedRedis(t).Addr())
 	b := opened(t, admin)
-	c := claim(freshName(t), 10*time.Second, false)
+	c := claim(freshName(t), 5*time.Minute, false)
 	g := take(t, b, c)
 	v := admin.Get(context.Background(), lockKey(c.Name)).Val()
-	want := fmt.Sprintf(`^1 %s \d{16} %d %d 10000 \d{16} %d test$`, c.ID, c.Weight, c.Limit, g.Token)
+	want := fmt.Sprintf(`^1 %s \d{16} %d %d 300000 \d{16} %d test$`, c.ID, c.Weight, c.Limit, g.Token)
 	if !regexp.MustCompile(want).MatchString(v) {
 		t.Errorf("the lock is %q", v)
 	}
-	if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left <= 0 || left > 10*time.Second {
+	if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left <= 0 || left > 5*time.Minute {
 		t.Errorf("it stays for %v", left)
 	}
 	free(t, b, c)

@@ -27,7 +27,9 @@ func TestCallerDoesNotWaitForAClientThatHangs(t *testing.T) {
 	r := servers.SharedRedis(t)
 	p := front(t, r.Addr())
 	admin := connect(t, r.Addr())
-	l := open(t, connect(t, p.Addr()))
+	o := options(p.Addr())
+	o.ReadTimeout = 20 * time.Second // the default would end calls after five seconds
+	l := open(t, closing(t, goredis.NewClient(o)), lasting)
 	held, name := acquire(t, l, freshName(t)), freshName(t)
 
 	prompt := func(what string, do func(ctx context.Context) error) {
@@ -335,7 +337,7 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	if _, err := nosy.Receive(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	a, b := open(t, connect(t, r.Addr())), open(t, connect(t, r.Addr()))
+	a, b := open(t, connect(t, r.Addr()), lasting), open(t, connect(t, r.Addr()), lasting)
 	name := freshName(t)
 	lock := acquire(t, a, name)
 	dead := fmt.Sprintf("1 %s 0 %d %d 60000 1795452569961814 %s:wake:0123456789abcdef dead:1", claim(name, 0, true).ID, driver.All, driver.All, DefaultPrefix)
@@ -362,7 +364,7 @@ func TestNonsenseInTheQueue(t *testing.T) {
 	if _, err := b.Acquire(within(t, 20*time.Second), c); err != nil {
 		t.Fatal(err)
 	}
-	w := wants(within(t, 60*time.Second), open(t, connect(t, r.Addr())), name)
+	w := wants(within(t, 60*time.Second), open(t, connect(t, r.Addr()), lasting), name)
 	queued(t, admin, name, 1)
 	admin.LPush(context.Background(), queueKey(name), "nonsense")
 	if err := b.Release(within(t, 20*time.Second), c); err != nil {
