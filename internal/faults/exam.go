@@ -88,6 +88,11 @@ func attempt(t testing.TB, s *Servers, tries *atomic.Int32, row func(x *Exam)) (
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("exam", x.label)))
 	defer pprof.SetGoroutineLabels(context.Background())
 	defer x.abort()
+	return beginsAgain(func() { row(x); x.finish() }) && x.safe()
+}
+
+// beginsAgain calls f; it returns whether that ended because the row begins again.
+func beginsAgain(f func()) (again bool) {
 	defer func() {
 		switch p := recover(); p {
 		case nil:
@@ -97,8 +102,7 @@ func attempt(t testing.TB, s *Servers, tries *atomic.Int32, row func(x *Exam)) (
 			panic(p)
 		}
 	}()
-	row(x)
-	x.finish()
+	f()
 	return false
 }
 
@@ -246,8 +250,9 @@ func (x *Exam) did(what string, destroys bool, name string, do func() error) err
 // record records the fault that is done by do.
 func (x *Exam) record(fault history.Event, do func() error) error {
 	fault.Kind, fault.T = history.Fault, history.Now()
-	err := do()
-	fault.Until = history.Now()
-	x.rec.Add(fault)
-	return err
+	defer func() { // also if the row ends in do
+		fault.Until = history.Now()
+		x.rec.Add(fault)
+	}()
+	return do()
 }

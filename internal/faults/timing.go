@@ -55,7 +55,7 @@ func (x *Exam) grantedSoon(h *Holding, at int64, within time.Duration) {
 func moment(at int64) time.Time { return time.Now().Add(-time.Duration(history.Now() - at)) }
 
 // again begins the row again, because something is so that can only have come of a machine that is late. At the sixth time
-// it is a defect.
+// it is a defect. What such a machine does not excuse is judged all the same; see safe.
 func (x *Exam) again(why string) {
 	x.Helper()
 	if x.tries.Add(1) > 5 {
