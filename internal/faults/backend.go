@@ -75,6 +75,8 @@ type Servers struct {
 	EndSession func(ctx context.Context, name string, waiters bool) error
 	// Litter lists what is left of name on the servers.
 	Litter func(ctx context.Context, name string) ([]string, error)
+	// Claims lists what of that is to go while the clients are open; nil: all of it.
+	Claims func(ctx context.Context, name string) ([]string, error)
 	// Plant puts something into the queue of name that is nobody's.
 	Plant func(ctx context.Context, name, entry string) error
 	// Waiting is how many wait at the servers for name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"regexp"
 	"strings"
@@ -58,7 +59,7 @@ func init() {
 }
 
 func init() {
-	// What is left behind: an open file, a goroutine, a key.
+	// What is left behind: an open file, a goroutine, a connection, a key.
 	leave := func(kind string, what func(a Access)) {
 		Register(kind, func(ctx context.Context, a Access) (conformance.Client, error) {
 			what(a)
@@ -68,17 +69,23 @@ func init() {
 	}
 	leave("broken-file", func(Access) { leaked, _ = os.Open(os.DevNull) })
 	leave("broken-goroutine", func(Access) { go func() { <-stays }() })
+	leave("broken-connection", func(a Access) { connected, _ = net.Dial("tcp", a.Through(a.Addrs[0])) })
 	leave("broken-key", func(a Access) {
 		c := RedisClient(a, a.Addrs[0])
 		defer c.Close()
-		c.Set(context.Background(), "exam-"+leftOf+"-2", "x", 0)
+		c.Set(context.Background(), "exam-"+leftOf+"-2", "x", leftFor)
 	})
 }
 
+// leftFor is how long what is left lives: for longer than one looks for it while the users are open, and gone before the look
+// after that ends.
+const leftFor = 25 * time.Second
+
 var (
-	leaked *os.File
-	leftOf string // the number of the row that is about to be run
-	stays  = make(chan struct{})
+	leaked    *os.File
+	connected net.Conn
+	leftOf    string // the number of the row that is about to be run
+	stays     = make(chan struct{})
 
 	deletion func(ctx context.Context, name string) error // of whoever has the name
 )
@@ -233,7 +240,13 @@ func TestRowsFindBrokenLocks(t *testing.T) {
 		{"broken-lost", "cut-off", "lost the lock before anybody came to wait, again", func(x *Exam) { cutOff(x, (*Network).Freeze, false) }},
 		{"broken-file", "use", "after closing there are", use},
 		{"broken-goroutine", "use", "goroutines are left", use},
-		{"broken-key", "use", "left on the servers", func(x *Exam) {
+		{"broken-connection", "use", "connections are open", func(x *Exam) { // a process would say itself what it leaves
+			a, _ := x.Player("A")
+			x.Warm(a)
+		}},
+		{"broken-key", "use", "before the users were closed there was left on the servers", func(x *Exam) {
+			x.Access.TTL = believing
+			x.patience = leftFor + 5*time.Second
 			leftOf = x.label
 			use(x)
 		}},

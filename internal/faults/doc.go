@@ -17,7 +17,8 @@
 //  2. Had the context of each holder ended before the next was granted the lock?
 //     (Package history, which also says what is meant by that.)
 //  3. Was nobody stuck? Every call returned by its ctx and a second.
-//  4. Is nothing left: key, node, lease, watch, goroutine?
+//  4. Is nothing left: key, node, lease, watch, connection, goroutine? Of claims, not
+//     even while the users are open.
 //
 // Where a backend cannot prevent two holders (a Redis that fails over to a replica which
 // never saw the lock) the row is run all the same, and has to show what is promised

@@ -107,22 +107,27 @@ func OnEtcd(kind string, queue func(name string) string, c *servers.EtcdCluster)
 		})
 		return n, err
 	}
-	s.Litter = func(ctx context.Context, name string) (left []string, err error) {
+	list := func(ctx context.Context, name string, leases bool) (left []string, err error) {
 		err = s.onEtcd(ctx, queue(name), func(c *clientv3.Client, keys []entry) error {
 			for _, k := range keys {
 				left = append(left, "key "+k.key)
 			}
-			leases, err := c.Leases(ctx)
+			if !leases {
+				return nil
+			}
+			all, err := c.Leases(ctx)
 			if err != nil {
 				return err
 			}
-			for _, l := range leases.Leases {
+			for _, l := range all.Leases {
 				left = append(left, fmt.Sprintf("lease %x", l.ID))
 			}
 			return nil
 		})
 		return left, err
 	}
+	s.Litter = func(ctx context.Context, name string) ([]string, error) { return list(ctx, name, true) }
+	s.Claims = func(ctx context.Context, name string) ([]string, error) { return list(ctx, name, false) } // a client keeps its lease
 	s.Leader = func(ctx context.Context) (int, error) {
 		leader, err := c.Leader(ctx)
 		for i, e := range c.Members {

@@ -126,18 +126,23 @@ func OnZooKeeper(kind string, queue func(name string) string, all []*servers.Zoo
 		})
 		return n, err
 	}
-	s.Litter = func(ctx context.Context, name string) (left []string, err error) {
+	list := func(ctx context.Context, name string, container bool) (left []string, err error) {
 		err = s.onZooKeeper(ctx, queue(name), func(c *zk.Conn, queue string, nodes []string) error {
 			for _, n := range nodes {
 				left = append(left, queue+"/"+n)
 			}
+			if !container {
+				return nil
+			}
 			if there, _, err := c.Exists(queue); err == nil && there {
-				left = append(left, queue) // the servers remove it within their interval
+				left = append(left, queue)
 			}
 			return nil
 		})
 		return left, err
 	}
+	s.Litter = func(ctx context.Context, name string) ([]string, error) { return list(ctx, name, true) }
+	s.Claims = func(ctx context.Context, name string) ([]string, error) { return list(ctx, name, false) } // the servers remove a container
 	return s
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/proxy"
 )
 
 // abort ends all users, as if they were killed, and frees what a row that failed has left.
@@ -79,8 +81,12 @@ func (x *Exam) finish() {
 	for _, n := range x.nets {
 		n.Heal()
 	}
+	clean := x.tidyWhileOpen()
 	x.closeAll()
-	x.tidy()
+	x.disconnected()
+	if clean { // or it would only repeat it
+		x.tidy()
+	}
 	h := x.judge()
 	if !x.Failed() {
 		measure(x.Backend.Name, h)
@@ -127,28 +133,77 @@ func (x *Exam) wasClosed(began time.Time, err error) {
 	}
 }
 
+// tidyWhileOpen waits until no claim is left on the servers, while the users are open; it returns whether that was so. Where the
+// TTL is long enough it waits for less than that. Where it is not, a claim that nobody renews may go because its time is over.
+func (x *Exam) tidyWhileOpen() bool {
+	x.Helper()
+	within, list := x.Backend.Death+x.patience, x.Litter
+	if x.Access.TTL >= believing {
+		within = min(within, x.Access.TTL*2/3)
+	}
+	if x.Claims != nil {
+		list = x.Claims
+	}
+	began := time.Now()
+	left := x.left(list, within)
+	if left != "" {
+		x.unlessLate(began, "before the users were closed there was %s", left)
+	}
+	return left == ""
+}
+
 // tidy waits until nothing is left on the servers.
 func (x *Exam) tidy() {
 	x.Helper()
-	if x.Litter == nil || x.Untidy || !x.Backend.Offers.Tidy {
-		return
+	if left := x.left(x.Litter, x.Backend.Death+x.patience); left != "" {
+		x.Errorf("there is %s", left)
 	}
-	var left []string
-	deadline := time.Now().Add(x.Backend.Death + x.patience)
+}
+
+// left waits until list has nothing of any name; it returns what it has of the first of which that is not so within some time.
+func (x *Exam) left(list func(context.Context, string) ([]string, error), within time.Duration) string {
+	if x.Litter == nil || x.Untidy || !x.Backend.Offers.Tidy {
+		return ""
+	}
+	began := time.Now()
 	for _, name := range x.names {
-		for look := 1; ; look++ {
-			var err error
-			left, err = x.Litter(x.Within(10*time.Second), name)
-			if err == nil && len(left) == 0 {
-				break
-			}
-			if time.Now().After(deadline) && look >= 40 { // two seconds after a stall
-				x.Errorf("left on the servers of %q: %q %v", name, left, err)
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
+		var left []string
+		var err error
+		if !goes(began, within, func() bool { left, err = list(x.Within(10*time.Second), name); return err == nil && len(left) == 0 }) {
+			return fmt.Sprintf("left on the servers of %q: %q %v", name, left, err)
 		}
 	}
+	return ""
+}
+
+// disconnected waits until no connection of the users, who are closed, is left to a proxy.
+func (x *Exam) disconnected() {
+	x.Helper()
+	if !x.Backend.Offers.Tidy {
+		return
+	}
+	began, open := time.Now(), 0
+	if !goes(began, 2*x.patience, func() bool {
+		open = 0
+		for _, n := range x.nets {
+			n.each(func(p *proxy.Proxy) { open += p.Stats().Open })
+		}
+		return open == 0
+	}) {
+		x.unlessLate(began, "%d connections are open %v after the users were closed", open, time.Since(began))
+	}
+}
+
+// goes looks until something is gone; it returns false if it is not within some time since it began, nor in the two seconds after a
+// machine stood still.
+func goes(began time.Time, within time.Duration, gone func() bool) bool {
+	for look := 1; !gone(); look++ {
+		if time.Since(began) > within && look >= 40 {
+			return false
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return true
 }
 
 // judge reads the history.
