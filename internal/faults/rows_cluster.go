@@ -1,12 +1,12 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -14,36 +14,62 @@ import (
 
 // One of three masters is dead: the others refuse their part, too.
 func clusterDown(x *Exam) {
-	a, _ := x.Player("A")
-	x.Warm(a)
-	for _, r := range x.Redis {
-		_, err := r.Do(x.Within(5*time.Second), "CONFIG", "SET", "cluster-node-timeout", "5000")
-		x.Must(err)
+	two := x.holderAndWaiter(limit)
+	x.Access.TTL = time.Minute // no lock of C's ends by itself while the Cluster is down
+	c, _ := x.Player("C")
+	has, _, err := x.keyOf(x.Within(10*time.Second), two.name)
+	x.Must(err)
+	dead := x.Cluster.Nodes[0]
+	if dead == has {
+		dead = x.Cluster.Nodes[1]
 	}
-	node := x.Cluster.Nodes[2]
-	x.Must(node.Kill())
-	x.Until("the Cluster is down", 20*time.Second, func() bool {
-		v, err := x.Redis[0].Do(x.Within(5*time.Second), "CLUSTER", "INFO")
-		text, _ := v.(string)
-		return err == nil && strings.Contains(text, "cluster_state:fail")
-	})
-	// A name of a node that is up.
-	name := ""
-	for name == "" {
-		candidate := x.Lock()
-		if slot, err := x.Cluster.SlotOf(x.Within(5*time.Second), candidate); err == nil && slot < 5000 {
-			name = candidate
+	// elsewhere returns a lock whose key is on a node that stays up: of the others nobody says anything.
+	elsewhere := func() *Holding {
+		for {
+			h := x.Acquired(c, x.Lock(), 10*time.Second)
+			node, _, err := x.keyOf(x.Within(10*time.Second), h.name)
+			x.Must(err)
+			if node != dead {
+				return h
+			}
+			x.Released(h)
 		}
 	}
-	_, err := a.Try(x.Within(3*time.Second), name)
-	if err == nil || errors.Is(err, locker.ErrNotAcquired) {
-		x.Errorf("try: %v, want what the server said", err)
-	} else {
-		x.Logf("try: %v", err)
+	held, free := elsewhere(), elsewhere()
+	x.Released(free)
+
+	for _, r := range x.Redis {
+		x.redis(r, "CONFIG", "SET", "cluster-node-timeout", "5000")
 	}
-	x.Must(node.Restart(x.Within(time.Minute)))
+	x.Must(dead.Kill())
+	for _, r := range x.Redis {
+		if r == dead {
+			continue
+		}
+		x.Until("the Cluster is down", 20*time.Second, func() bool {
+			v, err := r.Do(x.Within(5*time.Second), "CLUSTER", "INFO")
+			text, _ := v.(string)
+			return err == nil && strings.Contains(text, "cluster_state:fail")
+		})
+	}
+	x.explains("a Cluster that is down", c.client, func() string { return free.name }, false, "CLUSTERDOWN")
+	x.keepsReleasing("a Cluster that is down", held, "CLUSTERDOWN")
+	x.Must(dead.Restart(x.Within(time.Minute)))
 	x.Must(x.Cluster.WaitReady(x.Within(time.Minute)))
-	x.Warm(a)
+	back := time.Now()
+	x.releaseUnlessLost(two.held)
+	x.Released(x.GoesOn(two.wait, back, x.Backend.Death+10*time.Second, "the Cluster was back"))
+	x.AtOnce(two.b, held.name, undone)
+	x.Warm(two.a, two.b, c)
+}
+
+// keyOf returns the key of a lock that is held, and the node that has it.
+func (x *Exam) keyOf(ctx context.Context, name string) (node *servers.Redis, key string, err error) {
+	err = x.onKeys(ctx, "*lock:"+name, func(r *servers.Redis, k string) error { node, key = r, k; return nil })
+	if err == nil && key == "" {
+		err = errors.New("the lock's key is not there")
+	}
+	return node, key, err
 }
 
 // The slot of a name moves to another node of the Cluster, once while it is waited for.
@@ -69,10 +95,9 @@ func slotMigrated(x *Exam) {
 // migrate moves the slot of a lock to another node.
 func (x *Exam) migrate(name string) error {
 	ctx := x.Within(20 * time.Second)
-	var key string
-	_ = x.onKeys(ctx, "*lock:"+name, func(_ *servers.Redis, k string) error { key = k; return nil })
-	if key == "" {
-		return errors.New("the lock's key is not there")
+	_, key, err := x.keyOf(ctx, name)
+	if err != nil {
+		return err
 	}
 	slot, err := x.Cluster.SlotOf(ctx, key)
 	if err != nil {

@@ -22,9 +22,9 @@ var redisRows = []Row{
 	{Number: 27, Shows: []int{13}, Name: "out-of-memory", Run: outOfMemory, Fresh: true, For: onAnyRedis, Backend: withOptions(servers.RedisOptions{}),
 		See: "acquire errs, release works"},
 	{Number: 28, Shows: []int{13}, Name: "refusals", Run: refusals, Fresh: true, For: onAnyRedis, Backend: withOptions(servers.RedisOptions{}),
-		See: "an error that names what the server said (MISCONF, NOREPLICAS; where a server can be made to say so also READONLY, BUSY, LOADING); never \"not mine\", never \"held\""},
+		See: "acquire and release err and name what the server said (MISCONF, NOREPLICAS; where a server can be made to say so also READONLY, BUSY, LOADING); never \"not mine\", never \"held\"; afterwards what was released is free and what was held is held"},
 	{Number: 28, Shows: []int{13}, Name: "cluster-down", Run: clusterDown, Fresh: true, For: []string{"redis-cluster"},
-		See: "an error that names what the server said; waiters go on after"},
+		See: "acquire and release err and name what the server said; waiters go on after, and what was released is free"},
 	{Number: 37, Shows: []int{14}, Name: "slot-migrated", Run: slotMigrated, Fresh: true, For: []string{"redis-cluster"},
 		See: "one slot per name; MOVED and ASK are followed"},
 }

@@ -49,17 +49,52 @@ var refusalKinds = []refusal{
 
 // The servers answer, but not what was asked for.
 func refusals(x *Exam) {
+	x.Access.TTL = time.Minute // no lock ends by itself while the servers refuse
 	a, _ := x.Player("A")
-	x.Warm(a)
+	b, _ := x.Player("B")
+	x.Warm(a, b)
 	for _, r := range refusalKinds {
 		if slices.Contains(r.not, x.Backend.Name) {
 			continue
 		}
+		held, other := x.Acquired(a, x.Lock(), 10*time.Second), x.Acquired(a, x.Lock(), 10*time.Second)
 		end := sync.OnceFunc(r.begin(x))
 		defer end() // also if the row begins again
 		x.Explains(r.word, a.client, false, r.word)
+		x.keepsReleasing(r.word, held, r.word)
 		end()
 		x.Warm(a)
+		x.AtOnce(b, held.name, undone)
+		x.StillHolds(other, "who holds another lock")
+		x.Released(other)
+		x.AtOnce(b, other.name, undone)
+	}
+}
+
+// undone is how long what a server has refused to undo may stay once it does so again: the next try comes within a second.
+const undone = 10 * time.Second
+
+// keepsReleasing asserts that a release is refused, by the end of its ctx, with an error that names one of the words. The lock's
+// release goes on in the background.
+func (x *Exam) keepsReleasing(what string, h *Holding, words ...string) {
+	x.Helper()
+	_, _, err := x.patiently("release", words, h.Release)
+	x.truthful(what+": release", err, words)
+}
+
+// truthful asserts that a call was refused with an error of ours that names one of the words, and that says nothing of the lock.
+func (x *Exam) truthful(call string, err error, words []string) {
+	x.Helper()
+	if err == nil {
+		x.Errorf("%s succeeded", call)
+		return
+	}
+	if !named(err, words) {
+		x.Errorf("%s: %v, want an error that names %q", call, err, words)
+	}
+	var known *locker.Error
+	if !errors.As(err, &known) || errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
+		x.Errorf("%s: %v is not about what happened", call, err)
 	}
 }
 
@@ -67,23 +102,21 @@ func refusals(x *Exam) {
 // of the words. With hopeless it has to be told at once: no waiting mends it.
 func (x *Exam) Explains(what string, c conformance.Client, hopeless bool, words ...string) {
 	x.Helper()
+	x.explains(what, c, x.Lock, hopeless, words...)
+}
+
+// explains is Explains for locks of these names.
+func (x *Exam) explains(what string, c conformance.Client, name func() string, hopeless bool, words ...string) {
+	x.Helper()
 	for op, take := range ways(c) {
 		var h conformance.Holding
-		start, within, err := x.patiently(op, words, func(ctx context.Context) (err error) { h, err = take(ctx, x.Lock()); return err })
+		start, within, err := x.patiently(op, words, func(ctx context.Context) (err error) { h, err = take(ctx, name()); return err })
 		if hopeless {
 			x.InTime(what+", which no waiting mends: "+op, start, within*3/4)
 		}
+		x.truthful(what+": "+op, err, words)
 		if err == nil {
-			x.Errorf("%s: %s succeeded", what, op)
 			_ = h.Release(x.Ctx)
-			continue
-		}
-		if !named(err, words) {
-			x.Errorf("%s: %s: %v, want an error that names %q", what, op, err, words)
-		}
-		var known *locker.Error
-		if !errors.As(err, &known) || errors.Is(err, locker.ErrNotAcquired) || errors.Is(err, locker.ErrLost) {
-			x.Errorf("%s: %s: %v is not about what happened", what, op, err)
 		}
 	}
 }
@@ -162,11 +195,11 @@ func busy(x *Exam) func() {
 	}
 }
 
-// loading: the servers have been restarted and take their time to read their data.
+// loading: the servers have been restarted and take their time to read their data, a minute.
 func loading(x *Exam) func() {
 	all := x.masters()
 	for _, r := range all {
-		x.redis(r, "EVAL", "for i = 1, 20000 do redis.call('SET', 'data' .. i, i) end", "0")
+		x.redis(r, "EVAL", "for i = 1, 60000 do redis.call('SET', 'data' .. i, i) end", "0")
 		x.redis(r, "SAVE")
 		x.Must(r.Kill())
 		r.SetArgs("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
