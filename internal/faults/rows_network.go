@@ -29,7 +29,7 @@ var networkRows = []Row{
 	{Number: 9, Shows: []int{6}, Name: "waiting-out-of-reach", Run: waitingOutOfReach,
 		See: "a wait returns by its ctx"},
 	{Number: 13, Shows: []int{3}, Name: "partition-3s", For: []string{zooKeeperFamily}, Run: func(x *Exam) {
-		x.Access.TTL = 3 * time.Second
+		x.Access.TTL = 4500 * time.Millisecond // of which a session is two thirds
 		cutOff(x, (*Network).Freeze, false)
 	}, See: "lost before the next holder is granted the lock"},
 	{Number: 17, Shows: []int{8}, Name: "release-before-watch", Run: releaseBeforeWatch,
