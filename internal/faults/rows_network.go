@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/lateness"
 	"github.com/seed80cd6120/locker/internal/proxy"
 )
@@ -22,9 +25,9 @@ var networkRows = []Row{
 		See: "lost at the holder's own deadline"},
 	{Number: 5, Shows: []int{3}, Name: "requests-lost", Run: func(x *Exam) { cutOff(x, (*Network).FreezeUp, false) },
 		See: "lost at the holder's own deadline"},
-	{Number: 6, Shows: []int{5}, Name: "acquired-unheard", Quick: true, Run: func(x *Exam) { acquiredUnheard(x, (*Network).Heal, 4*time.Second) },
+	{Number: 6, Shows: []int{5}, Name: "acquired-unheard", Quick: true, Run: acquiredUnheard,
 		See: "the error of the ctx; nothing stays; the next acquires at once"},
-	{Number: 7, Shows: []int{5}, Name: "acquired-unheard-recovery-cut", Run: func(x *Exam) { acquiredUnheard(x, healAndCut, 6*time.Second) },
+	{Number: 7, Shows: []int{5}, Name: "acquired-unheard-recovery-cut", Run: recoveryCut,
 		See: "what was left goes as soon as the server can be reached"},
 	{Number: 9, Shows: []int{6}, Name: "waiting-out-of-reach", Run: waitingOutOfReach,
 		See: "a wait returns by its ctx"},
@@ -132,25 +135,72 @@ func (x *Exam) AtOnce(p *Player, name string, within time.Duration) {
 
 // An acquisition arrives at the server, but the reply does not come back before the ctx
 // is over.
-func acquiredUnheard(x *Exam, heal func(net *Network), within time.Duration) {
+func acquiredUnheard(x *Exam) {
+	const within = 4 * time.Second
 	x.Access.TTL = long
 	name, a, b := x.pair()
 	x.Warm(a, b)
 	a.net.FreezeDown()
 	x.mustEndByCtx(a, name, 700*time.Millisecond)
-	heal(a.net)
+	a.net.Heal()
 	x.AtOnce(b, name, within)
 	x.AtOnce(a, name, within)
 }
 
-// healAndCut heals the network and then cuts all connections again and again for three seconds.
-func healAndCut(net *Network) {
-	net.Cut()
+// The same, but what is to undo it fails at least once, and connections are cut for three seconds more.
+func recoveryCut(x *Exam) {
+	const within = 6 * time.Second
+	x.Access.TTL = time.Minute // it does not end by itself
+	name := x.Lock()
+	b, _ := x.Player("B")
+	var said eventually.Output
+	x.Access.logger = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	a, net := x.Player("A")
+	x.Warm(a)
+	x.Released(x.Acquired(b, name, 10*time.Second)) // so that all that a queue needs is there, and one request makes A the holder
+
+	net.FreezeDown()
+	ctx, cancel := context.WithCancel(x.Ctx)
+	defer cancel()
+	refused := make(chan error, 1)
+	go func() {
+		h, err := a.Acquire(ctx, name)
+		if err == nil {
+			_ = h.Release(x.Ctx)
+		}
+		refused <- err
+	}()
+	time.Sleep(700 * time.Millisecond) // in which the request arrives
+	ours := a.Locker() != nil
+	if h, err := b.Try(x.Within(10*time.Second), name); err == nil {
+		x.Released(h)
+		if ours {
+			x.again("the request of " + a.Name + " has not arrived")
+		}
+	}
+	net.Freeze() // what is to undo it does not arrive
+	cancelled := time.Now()
+	cancel()
+	err, ended := lateness.Receive(x.Ctx, pulse, refused, 15*time.Second)
+	if !ended {
+		x.Fatalf("an acquisition has not returned 15s after it was cancelled")
+	}
+	if !errors.Is(err, context.Canceled) {
+		x.Errorf("acquire: %v, want that it was cancelled", err)
+	}
+	x.Soon("acquire", cancelled, 0)
+	net.Refuse()
+	net.Cut() // what was to undo it is gone
+	if ours {
+		x.Until("it could not be undone", time.Minute, func() bool { return strings.Contains(said.String(), "cleanup will be tried again") })
+	}
 	net.Heal()
 	for range 15 {
 		time.Sleep(200 * time.Millisecond)
 		net.Cut()
 	}
+	x.AtOnce(b, name, within)
+	x.AtOnce(a, name, within)
 }
 
 // Somebody waits, or begins to, while the servers cannot be reached.
