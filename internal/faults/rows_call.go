@@ -23,7 +23,7 @@ var callRows = []Row{
 		See: "names that begin alike are independent"},
 	{Number: 38, Shows: []int{13}, Name: "bad-arguments", Run: badArguments,
 		See: "refused before anything is sent"},
-	{Number: 39, Shows: []int{7, 15}, Name: "out-of-order", Run: outOfOrder,
+	{Number: 39, Shows: []int{7, 15}, Name: "out-of-order", Quick: true, Run: outOfOrder,
 		See: "the promised errors, no leak"},
 	{Number: 40, Shows: []int{1, 10}, Name: "twice-in-one-process", Quick: true, Run: twice,
 		See: "the second acquisition of one Locker waits"},
