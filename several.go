@@ -34,7 +34,7 @@ func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireO
 			return
 		}
 		for _, lock := range locks {
-			lock.lingerNot()
+			lock.dropAtLeast()
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -75,8 +75,8 @@ func (ls Locks) ended() error {
 	return nil
 }
 
-// lingerNot takes AtLeast back from a lock that its caller never had.
-func (l *Lock) lingerNot() {
+// dropAtLeast has the release of a lock that its caller never had free the name at once.
+func (l *Lock) dropAtLeast() {
 	if l.outer != nil { // the time of the outer lock
 		return
 	}

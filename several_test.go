@@ -67,15 +67,22 @@ func TestAcquireAll(t *testing.T) {
 	})
 }
 
+// openBlocked makes a Locker of a store in which another holds "z".
+func openBlocked(t *testing.T) (*memory.Store, locker.Locker, *locker.Lock) {
+	t.Helper()
+	s := memory.NewStore()
+	l, other := openStore(t, s), openStore(t, s)
+	blocker, err := other.Acquire(t.Context(), "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, l, blocker
+}
+
 // If a lock is lost before the last is there all go back; afterwards the context of all ends.
 func TestAcquireAllLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.NewStore()
-		a, b := openStore(t, s), openStore(t, s)
-		blocker, err := b.Acquire(t.Context(), "z")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, a, blocker := openBlocked(t)
 		failed := make(chan error)
 		go func() {
 			_, err := locker.AcquireAll(t.Context(), a, []string{"x", "z"})
@@ -111,12 +118,7 @@ func TestAcquireAllLost(t *testing.T) {
 // AtLeast keeps no name taken of which the caller has not got the lock.
 func TestAcquireAllAtLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.NewStore()
-		a, b := openStore(t, s), openStore(t, s)
-		blocker, err := b.Acquire(t.Context(), "z")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, a, blocker := openBlocked(t)
 		names := []string{"x", "y", "z"}
 		if _, err := locker.TryAcquireAll(t.Context(), a, names, locker.AtLeast(time.Hour)); !errors.Is(err, locker.ErrNotAcquired) {
 			t.Error(err)

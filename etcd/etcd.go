@@ -115,7 +115,7 @@ type backend struct {
 	session  atomic.Pointer[session]
 
 	checks atomic.Int64 // how often the holders' keys were read
-	halved atomic.Int64 // how often the server was asked to read too many with one request
+	halved atomic.Int64 // how often claimsPerTxn was halved for this server
 
 	keysMu sync.Mutex
 	keys   map[string]bool // those of the claims of this Locker

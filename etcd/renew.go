@@ -55,7 +55,8 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report fu
 	waits := make(map[string]bool) // whether somebody waits, by queue
 	all := b.checks.Add(1)%wantedEvery == 1
 	for len(claims) > 0 {
-		part := claims[:min(max(claimsPerTxn>>b.halved.Load(), 1), len(claims))]
+		halved := b.halved.Load()
+		part := claims[:min(max(claimsPerTxn>>halved, 1), len(claims))]
 		var reads []clientv3.Op
 		for _, c := range part {
 			cs := c.State.(*claimState)
@@ -68,7 +69,7 @@ func (b *backend) confirm(ctx context.Context, claims []*driver.Claim, report fu
 		}
 		resp, err := b.txn(ctx, nil, reads, nil)
 		if errors.Is(err, rpctypes.ErrTooManyOps) && len(part) > 1 {
-			b.halved.Add(1)
+			b.halved.CompareAndSwap(halved, halved+1) // unless another confirmation has done so
 			continue
 		}
 		if err != nil {

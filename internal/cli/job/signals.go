@@ -86,17 +86,13 @@ func (s *Signals) take() (taken <-chan syscall.Signal, restore func()) {
 		signal.Reset(syscall.SIGTSTP, syscall.SIGCONT)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for left := s.taker; s.taker != nil; {
-			select {
-			case sig := <-left:
-				if s.early == 0 && asksForEnd(sig) {
-					s.early = sig
-					s.cancel(&SignalError{sig})
-				}
-			default:
-				s.taker = nil
+		for len(s.taker) > 0 {
+			if sig := <-s.taker; s.early == 0 && asksForEnd(sig) {
+				s.early = sig
+				s.cancel(&SignalError{sig})
 			}
 		}
+		s.taker = nil
 	}
 }
 
