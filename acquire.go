@@ -26,7 +26,7 @@ func (c *core) acquire(ctx context.Context, name string, a acquisition) (*Lock, 
 			granted = le
 			return &le.first, nil
 		}
-		if ctx.Err() != nil || c.isClosing() || !errors.Is(err, errTooLate) {
+		if !errors.Is(err, errTooLate) {
 			return nil, err
 		}
 		c.rest(ctx, pause)

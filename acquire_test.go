@@ -213,3 +213,57 @@ func TestAcquireAllIsPrompt(t *testing.T) {
 		}
 	})
 }
+
+// Acquire returns ctx's error whenever it ends, also between two claims.
+func TestContextEndsAtAnyMoment(t *testing.T) {
+	for n := range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			l := open(t, &script{acquire: func(context.Context, *driver.Claim) (driver.Grant, error) {
+				return driver.Grant{Token: 1, Until: TimeClock{}.Now()}, nil // its time is over
+			}})
+			ctx := &countedContext{Context: context.Background()}
+			ctx.left.Store(int32(n))
+			if _, err := l.Acquire(ctx, "x"); !errors.Is(err, context.Canceled) {
+				t.Errorf("ended after %d looks: %v", n, err)
+			}
+			closeAll(t, l)
+		})
+	}
+}
+
+// countedContext has ended when it was looked at so many times.
+type countedContext struct {
+	context.Context
+	left atomic.Int32
+}
+
+func (c *countedContext) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// AcquireAll returns ctx's error also if a lock was lost just before.
+func TestAcquireAllLostAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		l := open(t, s)
+		granted := s.acquire
+		s.acquire = func(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			if c.Name == "a" {
+				time.AfterFunc(time.Second, func() { c.Lost(driver.ErrGone) })
+				return granted(ctx, c)
+			}
+			time.Sleep(2 * time.Second)
+			return driver.Grant{}, ctx.Err()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second+grace/2)
+		defer cancel()
+		_, err := AcquireAll(ctx, l, []string{"a", "b"})
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrLost) || errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		closeAll(t, l)
+	})
+}

@@ -54,10 +54,13 @@ func (c *core) Close(ctx context.Context) error {
 	c.die()
 	err = errors.Join(err, c.closeDriver(ctx))
 	c.cfg.log.drain(ctx, logPatience)
-	if err != nil {
-		return c.fail("close", "", err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		err = ended(ctx, err)
+	}
+	return c.fail("close", "", err)
 }
 
 // releaseAll releases the leases held, some at a time, and calls answered for each that was. When ctx is over it only

@@ -266,3 +266,15 @@ func TestOnClose(t *testing.T) {
 		}
 	})
 }
+
+// Close says that its context has ended whatever it was held up by.
+func TestCloseSaysThatContextEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, &script{close: func(ctx context.Context) error { <-ctx.Done(); return errBroken }})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errBroken) {
+			t.Error(err)
+		}
+	})
+}

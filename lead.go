@@ -3,7 +3,6 @@ package locker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/seed80cd6120/locker/driver"
@@ -25,7 +24,7 @@ func Lead(ctx context.Context, l Locker, name string, fn func(ctx context.Contex
 		}
 		begun := time.Now()
 		err, released := lock.use(ctx, fn)
-		switch lost := errors.Is(released, ErrLost); {
+		switch lost := lock.lost(); {
 		case lost && err == nil:
 			return nil
 		case !lost:

@@ -76,7 +76,7 @@ func Do(ctx context.Context, l Locker, name string, fn func(ctx context.Context,
 	switch {
 	case err == nil:
 		return released
-	case errors.Is(released, ErrLost) && !errors.Is(err, ErrLost):
+	case lock.lost() && !errors.Is(err, ErrLost):
 		return errors.Join(err, released)
 	}
 	return err

@@ -68,6 +68,11 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 			bounded, cancel := context.WithTimeoutCause(ctx, min(releaseBound, le.claim.TTL), errUnconfirmed)
 			defer cancel()
 			err = le.freed.wait(bounded) // also if the driver ignores its context
+			if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+				if err, over = le.freed.result(); !over {
+					err = unconfirmed(err)
+				}
+			}
 		}
 		if ctx.Err() != nil && errors.Is(err, errUnconfirmed) && !errors.Is(err, ctx.Err()) {
 			err = ended(ctx, err) // the server was given up meanwhile
@@ -77,6 +82,17 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 		return why
 	}
 	return nil
+}
+
+// lost reports whether l, which was released, was lost as far as is known. The error of its release may also say that another
+// lock was lost, of whose context the caller's was made.
+func (l *Lock) lost() bool {
+	le := l.lease
+	le.mu.Lock()
+	frees, why := l.frees, l.cause
+	le.mu.Unlock()
+	err, over := le.freed.result()
+	return errors.Is(why, ErrLost) || frees && over && errors.Is(err, ErrLost)
 }
 
 // end ends l with cause. If that was the last Lock of its lease, the lease is handed over, or else end
@@ -154,10 +170,22 @@ func (le *lease) freeInBackground(until time.Time, failed error) {
 		failed = err
 		if ctx.Err() != nil {
 			c.cleanup(le)
-			le.freed.finish(fmt.Errorf("%w: %w", errUnconfirmed, failed))
+			le.freed.finish(unconfirmed(failed))
 			return
 		}
 	}
+}
+
+// unconfirmed returns the error of a release that was given up; failed is what went wrong last. If that says that a context has
+// ended it is only told, because it was not the caller's.
+func unconfirmed(failed error) error {
+	switch {
+	case failed == nil:
+		return errUnconfirmed
+	case errors.Is(failed, context.DeadlineExceeded), errors.Is(failed, context.Canceled):
+		return fmt.Errorf("%w: %v", errUnconfirmed, failed)
+	}
+	return fmt.Errorf("%w: %w", errUnconfirmed, failed)
 }
 
 // askToFree sends one request to free the name, or to keep it taken as AtLeast wants it.

@@ -407,3 +407,46 @@ func (s *lingering) Linger(_ context.Context, _ *driver.Claim, d time.Duration) 
 	s.lingered = d
 	return s.answer
 }
+
+// The error of a release that was given up does not say that the caller's context has ended if it has not.
+func TestReleaseWithContextThatGoesOn(t *testing.T) {
+	for how, release := range map[string]func(context.Context, *driver.Claim) error{
+		"obeys": func(ctx context.Context, _ *driver.Claim) error {
+			<-ctx.Done()
+			return fmt.Errorf("no answer: %w", ctx.Err())
+		},
+		"comes late": func(ctx context.Context, _ *driver.Claim) error {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return ctx.Err()
+		},
+	} {
+		for _, prompt := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				l := open(t, &script{release: release, traits: driver.Traits{Prompt: prompt && how == "obeys"}})
+				err := acquire(t, l, "x").Release(context.Background())
+				if !errors.Is(err, errUnconfirmed) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+					t.Errorf("%s, prompt %t: %v", how, prompt, err)
+				}
+				closeAll(t, l)
+			})
+		}
+	}
+}
+
+// A leader whose release is cut short, because another lock was lost, has not lost the lead.
+func TestLeadUnderALockThatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, &script{release: func(context.Context, *driver.Claim) error { time.Sleep(time.Second); return nil }})
+		for how, f := range map[string]func(context.Context, Locker, string, func(context.Context, *Lock) error, ...AcquireOption) error{
+			"Lead": Lead, "Do": Do,
+		} {
+			ctx, lose := context.WithCancelCause(context.Background())
+			err := f(ctx, l, how, func(context.Context, *Lock) error { lose(ErrLost); return errBroken })
+			if !errors.Is(err, errBroken) || errors.Is(err, ErrLost) {
+				t.Errorf("%s: %v", how, err)
+			}
+		}
+		closeAll(t, l)
+	})
+}

@@ -48,8 +48,10 @@ func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireO
 	for _, name := range names {
 		lock, err := take(whole, name, opts...)
 		if err != nil {
-			if ended := locks.ended(); ended != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
-				err = ended
+			if lost := locks.ended(); lost != nil && !errors.Is(err, ErrClosed) {
+				if err = lost; ctx.Err() != nil {
+					err = ended(ctx, lost)
+				}
 			}
 			return nil, err
 		}

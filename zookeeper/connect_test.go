@@ -35,14 +35,15 @@ func TestConnectWithoutServer(t *testing.T) {
 		t.Errorf("without a deadline: %v", err)
 	}
 	start, inTime := time.Now(), locktest.Limit(t, 2*time.Second)
-	ctx, cancel := context.WithTimeout(context.Background(), 400*time.Millisecond)
+	why := errors.New("long enough")
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 400*time.Millisecond, why)
 	defer cancel()
 	_, err = Connect(ctx, []string{addr})
 	inTime("connecting to nobody")
 	if took := time.Since(start); took < 350*time.Millisecond {
 		t.Errorf("returned after %v", took)
 	}
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, zk.ErrNoServer) {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, why) || !errors.Is(err, zk.ErrNoServer) {
 		t.Errorf("with a deadline: %v", err)
 	}
 	var e *locker.Error

@@ -131,7 +131,7 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	if _, err := s.usable(ctx, patient); err != nil {
 		_ = d.Close(ctx)
 		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+			err = fmt.Errorf("%w: %w: %w", ctx.Err(), context.Cause(ctx), err)
 		}
 		return nil, nil, &locker.Error{Op: "open", Backend: "zookeeper", Err: err}
 	}
