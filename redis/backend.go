@@ -73,12 +73,15 @@ func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (d
 		}
 	})
 	defer b.Leave(c)
+	how := redisnode.Queue
 	for pause := new(driver.Backoff); ; {
-		a, err := b.Node.Acquire(ctx, c, redisnode.Queue)
+		a, err := b.Node.Acquire(ctx, c, how)
 		next := a.NextLook()
 		switch {
 		case err == nil && a.Granted:
 			return grant(c, a), nil
+		case err == nil && how == redisnode.Try:
+			how, next = redisnode.Queue, pause.Next()
 		case err == nil:
 			failed, *pause = nil, driver.Backoff{}
 		case ctx.Err() != nil:
@@ -87,6 +90,9 @@ func (b *backend) wait(ctx context.Context, c *redisnode.Claim, failed error) (d
 			return driver.Grant{}, err
 		default:
 			failed, next = err, pause.Next()
+			if !b.Listening(c) { // perhaps no connection can be made for that, but the name can be taken
+				how = redisnode.Try
+			}
 		}
 		if g, ok := b.sleep(ctx, c, news, next); ok {
 			return g, nil

@@ -460,6 +460,13 @@ func TestNewRefuses(t *testing.T) {
 		"Ring": func() (locker.Locker, error) {
 			return New(closing(t, goredis.NewRing(&goredis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})))
 		},
+		"AutoPipeliner": func() (locker.Locker, error) {
+			pipeline, err := connect(t, "127.0.0.1:1").AsyncAutoPipeline()
+			if err != nil {
+				return nil, err
+			}
+			return New(closing(t, pipeline))
+		},
 		"empty prefix": func() (locker.Locker, error) { return New(idle(t), WithPrefix("")) },
 		"braces":       func() (locker.Locker, error) { return New(idle(t), WithPrefix("a{}b")) },
 		"long prefix":  func() (locker.Locker, error) { return New(idle(t), WithPrefix(strings.Repeat("x", 101))) },
@@ -471,6 +478,22 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: %v, %v", what, l, err)
 		}
 	}
+}
+
+// A waiter for which no connection can be made to be told on takes the name when it is free.
+func TestWaiterThatCannotBeTold(t *testing.T) {
+	addr := servers.SharedRedis(t).Addr()
+	p := front(t, addr)
+	o := options(p.Addr())
+	o.DialTimeout, o.ReadTimeout = 300*time.Millisecond, 300*time.Millisecond
+	l, holder := open(t, closing(t, goredis.NewClient(o))), open(t, connect(t, addr))
+	release(t, acquire(t, l, t.Name()))
+	lock := acquire(t, holder, t.Name())
+	p.BlackHole() // for new connections
+	a := wants(t.Context(), l, t.Name())
+	time.Sleep(time.Second) // it has tried to be told
+	release(t, lock)
+	release(t, a.Granted(t, 20*time.Second))
 }
 
 // idle is a client of a server that does not exist.

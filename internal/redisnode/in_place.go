@@ -45,12 +45,28 @@ func (n *Node) inPlace(ctx context.Context, key string) goredis.UniversalClient 
 			o.StreamingCredentialsProvider != nil {
 			hooked = func() bool { return true }
 		}
-		known, _ = n.clients.LoadOrStore(client, &inPlaceClient{client.WithTimeout(patience), hooked})
+		impatient := client.WithTimeout(patience)
+		impatient.Options().ContextTimeoutEnabled = true
+		known, _ = n.clients.LoadOrStore(client, &inPlaceClient{impatient, hooked})
 	}
 	if known.(*inPlaceClient).hooked() {
 		return nil
 	}
 	return known.(*inPlaceClient)
+}
+
+// inTime is a context with the deadline of a request in place, which counts for all that a new connection asks first. It does
+// not end then.
+type inTime struct {
+	context.Context
+	until time.Time
+}
+
+func (c inTime) Deadline() (time.Time, bool) {
+	if t, ok := c.Context.Deadline(); ok && t.Before(c.until) {
+		return t, ok
+	}
+	return c.until, true
 }
 
 // hooks returns a function that reports whether a client of go-redis has hooks. It keeps them where only reflection

@@ -87,6 +87,9 @@ func Open(client goredis.UniversalClient, o Options) (*Node, error) {
 	if _, ring := client.(interface{ SetAddrs(map[string]string) }); ring {
 		return nil, fmt.Errorf("%w: a Ring moves locks when a server is away", locker.ErrInvalidOption)
 	}
+	if _, pipelined := client.(*goredis.AutoPipeliner); pipelined {
+		return nil, fmt.Errorf("%w: an AutoPipeliner may answer before it has asked: give the client it is made of", locker.ErrInvalidOption)
+	}
 	if o.At == nil {
 		o.At = func(c *driver.Claim) *Claim { return c.State.(*Claim) }
 	}

@@ -133,11 +133,7 @@ func TestNewConnectionHangs(t *testing.T) {
 	t.Cleanup(func() { close(hang) })
 	takeAndRelease(t, n)
 	hangs.Store(true)
-	for client.PoolStats().IdleConns > 0 {
-		conn := client.Conn()
-		t.Cleanup(func() { _ = conn.Close() })
-		conn.Ping(within(t, 20*time.Second))
-	}
+	useAll(t, client)
 	n.quick.Store(true)
 	ended := make(chan error)
 	go func() {
@@ -148,5 +144,37 @@ func TestNewConnectionHangs(t *testing.T) {
 	}()
 	if err := locktest.Receive(t, "the end", ended, 20*time.Second); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
+	}
+}
+
+// useAll takes the connections that the client has.
+func useAll(t *testing.T, client *goredis.Client) {
+	t.Helper()
+	for client.PoolStats().IdleConns > 0 {
+		conn := client.Conn()
+		t.Cleanup(func() { _ = conn.Close() })
+		conn.Ping(within(t, 20*time.Second))
+	}
+}
+
+// What a new connection asks first counts for how long a request in place may take.
+func TestNewConnectionIsSlow(t *testing.T) {
+	p, sent := locktest.Recording(t, servers.SharedRedis(t).Addr())
+	client := goredis.NewClient(&goredis.Options{Addr: p.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	n := open(t, client)
+	takeAndRelease(t, n)
+	useAll(t, client)
+	n.quick.Store(true)
+	p.Delay(0, patience*3/4)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	time.AfterFunc(patience/2, cancel)
+	name := t.Name() + " slow"
+	if _, err := n.Acquire(ctx, n.exclusive(name), Try); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if sent(name) {
+		t.Error("the request was sent after two answers that took the time of one request")
 	}
 }
