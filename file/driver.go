@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,7 @@ import (
 
 // backend is the driver.
 type backend struct {
-	dir    string
+	folder folder
 	boot   string // of the machine; times of another boot are over
 	clock  driver.Clock
 	ttl    time.Duration // of tickets that wait
@@ -52,10 +53,10 @@ func (d *backend) Close(context.Context) error {
 }
 
 // queues returns the directory with those of all names.
-func (d *backend) queues() string { return filepath.Join(d.dir, "names") }
+func (d *backend) queues() string { return filepath.Join(d.folder.path, "names") }
 
 // fresh returns the directory of the tickets that do not stand in a queue yet.
-func (d *backend) fresh() string { return filepath.Join(d.dir, "new") }
+func (d *backend) fresh() string { return filepath.Join(d.folder.path, "new") }
 
 // queue returns the directory of the tickets of name.
 func (d *backend) queue(name string) string { return filepath.Join(d.queues(), queueName(name)) }
@@ -105,13 +106,12 @@ func (d *backend) startSweeping() {
 
 // sweepAfter sweeps if no process has for that long. What cannot be removed is left to the next.
 func (d *backend) sweepAfter(interval time.Duration) {
-	mark := filepath.Join(d.dir, "swept")
+	mark := filepath.Join(d.folder.path, "swept")
 	if info, err := os.Stat(mark); err == nil && time.Since(info.ModTime()).Abs() < interval {
 		return
 	}
-	if os.WriteFile(mark, []byte("\n"), 0o666) == nil {
-		d.sweep()
-	}
+	_ = os.WriteFile(mark, []byte("\n"), 0o666) // it may be another user's
+	d.sweep()
 }
 
 // sweep removes tickets whose time is over or whose process is dead, until the Locker is closed.
@@ -120,5 +120,11 @@ func (d *backend) sweep() {
 	names, _ := readNames(d.fresh())
 	for _, name := range names {
 		_ = removeIfDead(filepath.Join(d.fresh(), name))
+	}
+	names, _ = readNames(d.folder.path)
+	for _, name := range names {
+		if strings.HasPrefix(name, making) {
+			_ = os.Remove(filepath.Join(d.folder.path, name))
+		}
 	}
 }

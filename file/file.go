@@ -53,14 +53,15 @@
 // are never less than the time of day in microseconds, unless that is set back as well. The file systems of other
 // systems than Linux have not been tried. Windows has no flock, and New returns an error.
 //
-// Who locks needs the permission to read and write the directory, which New makes for its user alone. Whoever has it
-// can take any lock away.
+// Who locks needs the permission to read and write the directory, which New makes for its user alone. What is made in it
+// gets its permissions, so one that several users may write to is for them all. Whoever may can take any lock away.
 package file
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -109,13 +110,18 @@ func open(dir string, cfg *locker.Config) (*backend, error) {
 		return nil, err
 	}
 	d := &backend{
-		dir: dir, boot: boot, clock: cfg.Clock, ttl: cfg.TTL, check: min(cfg.TTL/3, 500*time.Millisecond),
-		tokens: tokens{dir: filepath.Join(dir, "clock")},
+		boot: boot, clock: cfg.Clock, ttl: cfg.TTL, check: min(cfg.TTL/3, 500*time.Millisecond),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	d.folder = folder{dir, info.Mode() & (fs.ModePerm | fs.ModeSetgid)}
+	d.tokens = tokens{folder: d.folder, dir: filepath.Join(dir, "clock")}
 	if kind := networkFileSystem(dir); kind != "" {
 		return nil, fmt.Errorf("%s is on %s: locks need a local file system", dir, kind)
 	}
@@ -123,7 +129,7 @@ func open(dir string, cfg *locker.Config) (*backend, error) {
 		return nil, err
 	}
 	for _, sub := range []string{d.fresh(), d.queues()} {
-		if err := os.MkdirAll(sub, 0o777); err != nil {
+		if err := d.folder.make(sub); err != nil {
 			return nil, err
 		}
 	}

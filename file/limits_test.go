@@ -142,25 +142,88 @@ func TestPermission(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs another user to be")
 	}
-	// The program stands where only root can go.
-	program, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	open, err := os.MkdirTemp("", "locker-file")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(open)
-	copied := filepath.Join(open, "program")
-	if err := errors.Join(os.Chmod(open, 0o755), os.WriteFile(copied, program, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := command(t, "unprepared", dir)
-	cmd.Path, cmd.Dir = copied, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if got := run(t, cmd).says("refused:"); !strings.HasPrefix(got, "true") {
+	if got := spawnAs(t, 65534, program(t), "unprepared", dir).says("refused:"); !strings.HasPrefix(got, "true") {
 		t.Error(got)
+	}
+}
+
+// program copies the test's own program to where other users find it; it returns the path.
+func program(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := openDir(t, 0o755)
+	path := filepath.Join(dir, "program")
+	if err := os.WriteFile(path, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// openDir makes a directory outside those of the test, which only its user can enter.
+func openDir(t *testing.T, mode fs.FileMode) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "locker-file")
+	if err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		err = os.Chmod(dir, mode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// spawnAs is spawn as another user.
+func spawnAs(t *testing.T, user uint32, program, do, dir string) *process {
+	t.Helper()
+	cmd := command(t, do, dir)
+	cmd.Path, cmd.Dir = program, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	return run(t, cmd)
+}
+
+// holdPrivately takes x and holds it until standard input is closed. What it makes is for its user alone, as far as that
+// depends on the umask.
+func holdPrivately(ctx context.Context, dir string) error {
+	syscall.Umask(0o077)
+	l, err := New(dir)
+	if err != nil {
+		return err
+	}
+	lock, err := l.Acquire(ctx, "x")
+	if err != nil {
+		return err
+	}
+	fmt.Println("holds:", lock.Token())
+	ended()
+	return errors.Join(lock.Release(ctx), l.Close(ctx))
+}
+
+// In a directory to which several users may write they lock with each other, whatever their umask.
+func TestSeveralUsers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs other users to be")
+	}
+	for _, mode := range []fs.FileMode{0o777, 0o777 | fs.ModeSticky} {
+		program, dir := program(t), openDir(t, mode)
+		first := spawnAs(t, 65534, program, "privately", dir)
+		token := first.says("holds:")
+		second := spawnAs(t, 65533, program, "privately", dir)
+		l := newLocker(t, dir)
+		queued(t, l, "x", 2)
+		if err := first.in.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if next := second.says("holds:"); next <= token {
+			t.Errorf("%v: token %s after %s", mode, next, token)
+		}
+		if err := second.cmd.Process.Kill(); err != nil { // the first removes its ticket
+			t.Fatal(err)
+		}
+		spawnAs(t, 65534, program, "privately", dir).says("holds:")
 	}
 }
 

@@ -33,6 +33,7 @@ var children = map[string]func(ctx context.Context, dir string) error{
 	"slow look":   waitWithoutInotify,
 	"wait":        waitForever,
 	"unprepared":  unprepared,
+	"privately":   holdPrivately,
 	"full":        fullDisk,
 	"idle":        idle,
 }

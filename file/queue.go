@@ -89,7 +89,7 @@ func (t *ticket) place() error {
 				return fmt.Errorf("%w: its ticket was removed: %w", driver.ErrGone, gone)
 			}
 			// There is no queue: whoever was the last to go has removed it.
-			if err := makeQueue(t.dir); err != nil {
+			if err := t.d.folder.make(t.dir); err != nil {
 				return failed(err)
 			}
 			continue
@@ -110,18 +110,6 @@ func (t *ticket) place() error {
 			time.Sleep(time.Duration(tries) * 100 * time.Microsecond)
 		}
 	}
-}
-
-// makeQueue makes a queue's directory, if it is not there.
-func makeQueue(dir string) error {
-	err := os.Mkdir(dir, 0o777)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return nil // os.MkdirAll fails if it is gone again when it looks
-	case errors.Is(err, fs.ErrNotExist):
-		return os.MkdirAll(filepath.Dir(dir), 0o777)
-	}
-	return err
 }
 
 // read looks into the ticket, and removes it if its process is dead or its time is over. It reports whether it is

@@ -72,7 +72,7 @@ func TestMovesBehind(t *testing.T) {
 	holder := exclusive()
 	first := ticketFor(t, d, holder)
 	path := filepath.Join(first.dir, fileName(time.Now().Add(time.Hour).UnixNano(), holder.ID))
-	if err := errors.Join(makeQueue(first.dir), os.Rename(first.path, path)); err != nil {
+	if err := errors.Join(d.folder.make(first.dir), os.Rename(first.path, path)); err != nil {
 		t.Fatal(err)
 	}
 	first.path = path

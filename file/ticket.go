@@ -85,7 +85,7 @@ func (d *backend) newTicket(c *driver.Claim) (t *ticket, err error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		if err := os.MkdirAll(d.fresh(), 0o777); err != nil {
+		if err := d.folder.make(d.fresh()); err != nil {
 			return nil, failed(err)
 		}
 	}
@@ -99,6 +99,9 @@ func (d *backend) newTicket(c *driver.Claim) (t *ticket, err error) {
 	free, err := tryLock(f, true)
 	if err == nil && !free {
 		err = errBusy
+	}
+	if err == nil && d.folder.shared() {
+		err = f.Chmod(d.folder.mode & 0o666)
 	}
 	if err == nil {
 		_, err = f.WriteAt(t.record.encode(), 0)

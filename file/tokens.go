@@ -14,8 +14,9 @@ import (
 // tokens gives tokens that rise over all names and processes. The last one is the name of the only file in dir. To
 // rename that file is to take a token: it succeeds for one process and, the file being gone, for no other.
 type tokens struct {
-	dir  string
-	last atomic.Int64 // as far as this process knows
+	folder folder
+	dir    string
+	last   atomic.Int64 // as far as this process knows
 }
 
 // take returns a token greater than all that were taken before, and how many of those that follow it nobody else will
@@ -72,7 +73,7 @@ func (k *tokens) read() (int64, error) {
 			}
 			return last, nil
 		}
-		if err := os.MkdirAll(k.dir, 0o777); err != nil {
+		if err := k.folder.make(k.dir); err != nil {
 			return 0, failed(err)
 		}
 		f, err := os.OpenFile(k.path(0), os.O_CREATE|os.O_WRONLY, 0o666)
