@@ -24,7 +24,7 @@ import (
 // Header carries the token of the client's lock, in decimal.
 const Header = "Fencing-Token"
 
-// Fence keeps late clients from resources. All fields must be set.
+// Fence keeps late clients from resources. All fields must be set. It must not be copied after the first call of Wrap.
 type Fence struct {
 	// Resource returns the name of the resource that a request writes, or "" for requests that write none.
 	Resource func(r *http.Request) string
@@ -35,12 +35,13 @@ type Fence struct {
 	// Store keeps a greater one for good. It is called before the handler, so that no failure of the handler lets an
 	// earlier client in again.
 	Store func(ctx context.Context, resource string, token int64) error
+
+	turns sync.Map // of the resources that are being written, each with a channel that is closed at the end
 }
 
-// Wrap returns a handler that calls next for requests which are not late, one at a time for each resource. A request whose
-// context ends while it waits for its turn gets 503 (Service Unavailable).
-func (f Fence) Wrap(next http.Handler) http.Handler {
-	var turns sync.Map // of the resources that are being written, each with a channel that is closed at the end
+// Wrap returns a handler that calls next for requests which are not late, one at a time for each resource, whichever of
+// the Fence's handlers they go to. A request whose context ends while it waits for its turn gets 503 (Service Unavailable).
+func (f *Fence) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resource := f.Resource(r)
 		if resource == "" {
@@ -49,7 +50,7 @@ func (f Fence) Wrap(next http.Handler) http.Handler {
 		}
 		turn := make(chan struct{})
 		for {
-			other, busy := turns.LoadOrStore(resource, turn)
+			other, busy := f.turns.LoadOrStore(resource, turn)
 			if !busy {
 				break
 			}
@@ -61,7 +62,7 @@ func (f Fence) Wrap(next http.Handler) http.Handler {
 			}
 		}
 		defer close(turn)
-		defer turns.Delete(resource)
+		defer f.turns.Delete(resource)
 		if status := f.check(r, resource); status != http.StatusOK {
 			http.Error(w, http.StatusText(status), status)
 			return
@@ -71,7 +72,7 @@ func (f Fence) Wrap(next http.Handler) http.Handler {
 }
 
 // check compares the token of a request and keeps it if it is the greatest. It returns the status of a refusal, or 200.
-func (f Fence) check(r *http.Request, resource string) int {
+func (f *Fence) check(r *http.Request, resource string) int {
 	text := r.Header.Get(Header)
 	if text == "" {
 		return http.StatusPreconditionRequired

@@ -60,8 +60,10 @@ func (d *disk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // fenced returns the handler of a server that has just been started.
-func fenced(d *disk, next http.Handler) http.Handler {
-	return Fence{
+func fenced(d *disk, next http.Handler) http.Handler { return d.fence().Wrap(next) }
+
+func (d *disk) fence() *Fence {
+	return &Fence{
 		Resource: func(r *http.Request) string {
 			if r.Method == http.MethodGet {
 				return ""
@@ -70,7 +72,7 @@ func fenced(d *disk, next http.Handler) http.Handler {
 		},
 		Load:  d.load,
 		Store: d.store,
-	}.Wrap(next)
+	}
 }
 
 var errLate = errors.New("late")
@@ -188,23 +190,22 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// No write comes between the comparison of another and its handler.
+// No write comes between the comparison of another and its handler, also if that goes to another handler of the Fence.
 func TestOneAtATime(t *testing.T) {
 	d := newDisk()
 	lost, held := late.Holders(t)
 	writing, done := make(chan struct{}), make(chan struct{})
-	h := fenced(d, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(Header) == strconv.FormatInt(lost.Token(), 10) {
-			close(writing)
-			select {
-			case <-done:
-				t.Error("a later request was handled while an earlier one was")
-			case <-time.After(50 * time.Millisecond): // time enough for one that is not held up
-			}
+	fence := d.fence()
+	slow := fence.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(writing)
+		select {
+		case <-done:
+			t.Error("a later request was handled while an earlier one was")
+		case <-time.After(50 * time.Millisecond): // time enough for one that is not held up
 		}
 		d.ServeHTTP(w, r)
 	}))
-	send := func(token int64, value string) int {
+	send := func(h http.Handler, token int64, value string) int {
 		r := httptest.NewRequest(http.MethodPut, "/orders/42", strings.NewReader(value))
 		r.Header.Set(Header, strconv.FormatInt(token, 10))
 		w := httptest.NewRecorder()
@@ -214,11 +215,11 @@ func TestOneAtATime(t *testing.T) {
 	go func() {
 		defer close(done)
 		<-writing
-		if status := send(held.Token(), "second"); status != 200 {
+		if status := send(fence.Wrap(d), held.Token(), "second"); status != 200 {
 			t.Errorf("the later request: %d", status)
 		}
 	}()
-	if status := send(lost.Token(), "first"); status != 200 {
+	if status := send(slow, lost.Token(), "first"); status != 200 {
 		t.Error(status)
 	}
 	if <-done; d.values["/orders/42"] != "second" {
