@@ -55,6 +55,15 @@ func New(s certmagic.Storage, l locker.Locker, opts ...locker.AcquireOption) *St
 	return &Storage{Storage: s, l: l, opts: slices.Clone(opts), held: make(map[string][]*locker.Lock)}
 }
 
+// String returns what the storage says of itself, which certmagic logs; without it all exported fields would be logged,
+// keys and passwords too.
+func (s *Storage) String() string {
+	if own, ok := s.Storage.(fmt.Stringer); ok {
+		return own.String()
+	}
+	return fmt.Sprintf("%T", s.Storage)
+}
+
 // Lock waits until the name is free and takes it.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	lock, err := s.l.Acquire(ctx, name, s.opts...)

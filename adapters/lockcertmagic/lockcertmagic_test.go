@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"sync"
 	"sync/atomic"
@@ -234,3 +235,24 @@ func testUnlockAfterLoss(t *testing.T) {
 
 // All of this is so with the newest release of certmagic, too.
 func TestNewest(t *testing.T) { replica.Newest(t) }
+
+// silent is a storage of which not all may be logged.
+type silent struct {
+	certmagic.Storage
+	Key string
+}
+
+// discreet says itself what may be.
+type discreet struct{ silent }
+
+func (discreet) String() string { return "a storage" }
+
+// What certmagic logs of the storage is what that says of itself, or its type, but no key.
+func TestString(t *testing.T) {
+	own := silent{Key: "s3cret"}
+	for want, s := range map[string]certmagic.Storage{"a storage": discreet{own}, "lockcertmagic.silent": own} {
+		if got := fmt.Sprint(New(s, nil)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
