@@ -38,6 +38,7 @@ package otel
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -94,6 +95,7 @@ type reporter struct {
 	acquireDuration, holdDuration, renewMargin metric.Float64Histogram
 	held, waiting                              metric.Int64UpDownCounter
 	losses                                     metric.Int64Counter
+	losable                                    sync.Map // the attributes under which losses are counted
 }
 
 // instruments makes the instruments.
@@ -121,6 +123,7 @@ type holding struct {
 	caller context.Context // carries the caller's span
 	wait   trace.Span
 	attrs  []attribute.KeyValue
+	key    attribute.Distinct       // of attrs
 	set    metric.MeasurementOption // attrs
 }
 
@@ -129,7 +132,8 @@ type holdingKey struct{}
 // acquiring reports an acquisition and, by its context, the holding that comes of it.
 func (r *reporter) acquiring(ctx context.Context, a locker.Attempt) (context.Context, func(*locker.Lock, error)) {
 	h := &holding{caller: ctx, attrs: r.attributes(a)}
-	h.set = metric.WithAttributeSet(attribute.NewSet(h.attrs...))
+	set := attribute.NewSet(h.attrs...)
+	h.key, h.set = set.Equivalent(), metric.WithAttributeSet(set)
 	start := time.Now()
 	next, span := r.tracer.Start(ctx, "locker.acquire", trace.WithAttributes(h.attrs...))
 	h.wait = span
@@ -160,6 +164,11 @@ func (r *reporter) hold(lock *locker.Lock, h *holding) {
 	_, span := r.tracer.Start(caller, "locker.hold", trace.WithLinks(trace.Link{SpanContext: h.wait.SpanContext()}),
 		trace.WithAttributes(append(h.attrs, attribute.Int64("locker.token", lock.Token()))...))
 	r.held.Add(caller, 1, h.set)
+	if _, known := r.losable.LoadOrStore(h.key, nil); !known { // from 0, so that also the first loss is a rise
+		for _, reason := range []string{"overdue", "gone", "reported"} {
+			r.losses.Add(caller, 0, h.set, with("reason", reason))
+		}
+	}
 	context.AfterFunc(lock.Context(), func() {
 		outcome := "released"
 		if cause := context.Cause(lock.Context()); errors.Is(cause, locker.ErrLost) {

@@ -132,6 +132,12 @@ func TestMetrics(t *testing.T) {
 			"locker.waiting backend=memory mode=shared":                               0,
 			"locker.waiting backend=memory mode=permits":                              1,
 			"locker.renew.margin backend=memory":                                      2,
+			"locker.lost backend=memory mode=exclusive reason=overdue":                0, // from which a first loss rises
+			"locker.lost backend=memory mode=exclusive reason=gone":                   0,
+			"locker.lost backend=memory mode=exclusive reason=reported":               0,
+			"locker.lost backend=memory mode=shared reason=overdue":                   0,
+			"locker.lost backend=memory mode=shared reason=gone":                      0,
+			"locker.lost backend=memory mode=shared reason=reported":                  0,
 		})
 		s.Destroy("a") // then it is the waiter's
 		synctest.Wait()
@@ -213,6 +219,9 @@ func TestName(t *testing.T) {
 		x.expect(t, map[string]int64{
 			"locker.acquire.duration backend=memory mode=exclusive" + c.want + " outcome=acquired": 1,
 			"locker.held backend=memory mode=exclusive" + c.want:                                   1,
+			"locker.lost backend=memory mode=exclusive" + c.want + " reason=overdue":               0,
+			"locker.lost backend=memory mode=exclusive" + c.want + " reason=gone":                  0,
+			"locker.lost backend=memory mode=exclusive" + c.want + " reason=reported":              0,
 		})
 		if text := fmt.Sprint(x.spans.Started()[0].Attributes()); strings.Contains(text, "42") {
 			t.Error(text)
