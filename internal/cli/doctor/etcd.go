@@ -69,7 +69,7 @@ func examineMember(ctx context.Context, client *clientv3.Client, endpoint string
 	if err != nil {
 		return err
 	}
-	l.Version(status.Version, "3.4")
+	memberVersion(l, status.Version)
 	used := fmt.Sprintf("%d of %d MiB are used, unless its quota is another", status.DbSize>>20, int64(defaultQuota)>>20)
 	if status.DbSize > defaultQuota/10*9 {
 		l.Warn(used, "no lock can be taken when there is no space", "compact and defragment, or raise --quota-backend-bytes")
@@ -80,6 +80,14 @@ func examineMember(ctx context.Context, client *clientv3.Client, endpoint string
 		l.Broken("it knows no leader", "no lock can be taken through it", "see whether a majority of the members runs")
 	}
 	return nil
+}
+
+// memberVersion judges the version of a member.
+func memberVersion(l *finding.List, version string) {
+	l.Version(version, "3.4")
+	if finding.Older(version, "3.4.20") || !finding.Older(version, "3.5.0") && finding.Older(version, "3.5.7") {
+		l.Warn("it is older than 3.4.20 or 3.5.7", "it refuses releases while it has no space", "upgrade the server")
+	}
 }
 
 // examineCluster asks how many members there are, and for alarms.

@@ -28,7 +28,7 @@ func readRedis(rawURL, port string) (*openurl.Server, error) {
 
 // checkRedis examines a Redis, the master that Sentinels name, or the masters of a Cluster.
 func checkRedis(ctx context.Context, rawURL string) ([]finding.Finding, error) {
-	_, kind, _ := strings.Cut(rawURL[:strings.Index(rawURL, ":")], "+")
+	_, kind, _ := strings.Cut(strings.ToLower(rawURL[:strings.Index(rawURL, ":")]), "+")
 	port := "6379"
 	if kind == "sentinel" {
 		port = "26379"

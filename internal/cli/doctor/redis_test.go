@@ -22,12 +22,13 @@ func TestNoMaintenanceNotifications(t *testing.T) {
 	}{
 		"redis":         {checkRedis, "ping"},
 		"redis+cluster": {checkRedis, "cluster"}, // which the server is none of
+		"Redis+Cluster": {checkRedis, "cluster"},
 		"redlock":       {checkRedLock, "ping"},
 	} {
 		p, sent := locktest.Recording(t, r.Addr())
 		eventually.Is(t, scheme+": the server is asked", func() bool {
 			_, err := c.check(locktest.Within(t, time.Minute), scheme+"://"+p.Addr())
-			return sent(c.asked) && (err == nil || scheme == "redis+cluster")
+			return sent(c.asked) && (err == nil || c.asked == "cluster")
 		})
 		if sent("maint_notifications") {
 			t.Errorf("%s: the client asks for maintenance notifications", scheme)

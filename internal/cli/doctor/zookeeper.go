@@ -47,17 +47,25 @@ func (l *zooKeeperList) examine(ctx context.Context, config *tls.Config) error {
 		l.Unknown("it does not answer srvr", "put srvr and conf into 4lw.commands.whitelist, and see that it is of version 3.5.3 or later")
 		return nil
 	}
-	l.Version(version[1], "3.5.3")
-	if strings.Contains(answer, "Mode: standalone") {
-		l.Warn("it is alone", "no server may fail: then nobody gets a lock and holders lose theirs", "run an ensemble of three or five")
-	} else {
-		l.OK("it is one of an ensemble")
-	}
+	l.server(version[1], strings.Contains(answer, "Mode: standalone"))
 	if answer, err = l.ask(ctx, config, "conf"); err != nil {
 		return err
 	}
 	l.configuration(fields(answer, "="))
 	return nil
+}
+
+// server judges the version of a server, and that it is alone or not.
+func (l *zooKeeperList) server(version string, alone bool) {
+	if l.Version(version, "3.5.3"); !alone && finding.Older(version, "3.8.4") {
+		l.Warn("it is older than 3.8.4", "killed just after it has joined it forgets what it has confirmed, and a lock may be gone with that",
+			"upgrade the server")
+	}
+	if alone {
+		l.Warn("it is alone", "no server may fail: then nobody gets a lock and holders lose theirs", "run an ensemble of three or five")
+	} else {
+		l.OK("it is one of an ensemble")
+	}
 }
 
 // configuration judges what conf has answered.
