@@ -3,7 +3,6 @@ package experiment
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,53 +11,38 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/site"
 )
 
-// openSites starts what servers the cells need and are not there yet, at once, and then what is made of others.
+// openSites starts what servers the cells need and are not there yet, at once.
 func (r *runner) openSites(ctx context.Context, cells []*Cell) {
-	started, derived := map[contender.Setup]contender.Contender{}, []contender.Setup{}
+	first := map[contender.Setup]contender.Contender{} // who is to use them
 	for _, c := range cells {
 		setup := c.Contender.Setup
-		if setup.Variant == contender.BlackHole && !slices.Contains(derived, setup) {
-			derived = append(derived, setup)
-			setup.Variant = contender.Usual
-		}
-		_, known := r.sites[setup]
-		if _, needed := started[setup]; !known && !needed && setup.Variant != contender.BlackHole {
-			started[setup] = c.Contender
+		_, there := r.sites[setup]
+		if _, starts := first[setup]; !there && !starts {
+			first[setup] = c.Contender
 		}
 	}
 	var wg sync.WaitGroup
-	for setup, c := range started {
+	for setup, c := range first {
 		r.tell("starting " + setup.String())
 		wg.Go(func() { r.openSite(ctx, setup, c) })
 	}
 	wg.Wait()
-	for _, setup := range derived {
-		base := r.sites[setup.But(contender.Usual)]
-		if _, known := r.sites[setup]; !known && base != nil {
-			s, err := base.Derive(setup.Variant)
-			r.noteSite(setup, s, err)
-		}
-	}
 }
 
 // openSite starts servers and gives them their first work.
 func (r *runner) openSite(ctx context.Context, setup contender.Setup, c contender.Contender) {
 	s, err := site.Start(ctx, setup, r.Given)
-	r.noteSite(setup, s, err)
-	if err == nil && !setup.Local() && r.Depth != Smoke && c.Open != nil {
-		warmUp(ctx, s, c)
-	}
-}
-
-func (r *runner) noteSite(setup contender.Setup, s *site.Site, err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.sites[setup] = s
+	if err == nil {
+		r.versions[setup.String()] = s.Version
+	}
+	r.mu.Unlock()
 	if err != nil {
 		r.results.Fail(measure.Failure{Reason: fmt.Sprintf("%s could not be started: %v", setup, err)})
-		return
+	} else if !setup.Local() && setup.Variant != contender.BlackHole && r.Depth != Smoke && c.Open != nil {
+		warmUp(ctx, s, c)
 	}
-	r.versions[setup.String()] = s.Version
 }
 
 func (r *runner) closeSites() {

@@ -3,9 +3,7 @@ package site
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -122,7 +120,7 @@ func (s *Site) unasked(ctx context.Context) (sum int64, err error) {
 	if s.Etcd != nil {
 		const watch = `_total{grpc_method="Watch",grpc_service="etcdserverpb.Watch",grpc_type="bidi_stream"} `
 		for _, e := range s.Etcd.Members {
-			text, err := get(ctx, e.Endpoint()+"/metrics")
+			text, err := e.Get(ctx, "/metrics")
 			if err != nil {
 				return 0, err
 			}
@@ -154,21 +152,6 @@ func number(text, name string) int64 {
 	return int64(v)
 }
 
-func get(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return string(body), err
-}
-
 // Stored returns how much the servers store: keys of Redis and etcd with etcd's leases,
 // nodes of ZooKeeper with the watches on them, rows of PostgreSQL and MariaDB, files and folders in a directory.
 func (s *Site) Stored(ctx context.Context) (sum int64, err error) {
@@ -191,16 +174,25 @@ func (s *Site) Stored(ctx context.Context) (sum int64, err error) {
 		text, err := s.ZooKeeper.Members[0].Word(ctx, "mntr")
 		return number(text, "zk_znode_count") + number(text, "zk_watch_count"), err
 	case s.Etcd != nil:
-		text, err := get(ctx, s.Etcd.Members[0].Endpoint()+"/metrics")
+		text, err := s.Etcd.Members[0].Get(ctx, "/metrics")
 		return number(text, "etcd_debugging_mvcc_keys_total ") +
 			number(text, "etcd_debugging_lease_granted_total ") -
 			number(text, "etcd_debugging_lease_revoked_total ") -
 			number(text, "etcd_debugging_server_lease_expired_total "), err
 	case s.Postgres != nil:
-		v, err := s.postgres(ctx, storedRows)
-		return number(v, ""), err
+		rows, err := s.Postgres.Query(ctx, postgresRows)
+		return number(rows, ""), err
 	case s.MariaDB != nil:
-		return s.storedInMariaDB(ctx)
+		tables, err := s.MariaDB.Query(ctx, "select count(*) from information_schema.tables where table_schema = 'locker'")
+		if err != nil || number(tables, "") == 0 {
+			return 0, err
+		}
+		rows, err := s.MariaDB.Query(ctx, "select (select count(*) from locker.claim) + (select count(*) from locker.given_up) + (select count(*) from locker.slot)")
+		return number(rows, ""), err
 	}
 	return sum, nil
 }
+
+// postgresRows counts the rows of all tables.
+const postgresRows = `select coalesce(sum((xpath('/row/n/text()', query_to_xml(format('select count(*) as n from %I.%I', schemaname, tablename),
+	false, true, '')))[1]::text::bigint), 0) from pg_tables where schemaname not in ('pg_catalog', 'information_schema')`

@@ -106,16 +106,13 @@ func TestRequests(t *testing.T) {
 
 func TestBlackHole(t *testing.T) {
 	servers.Need(t)
-	s := start(t, contender.Setup{Service: contender.Redis, Nodes: 3})
-	d, err := s.Derive(contender.BlackHole)
-	must(t, err)
-	defer d.Close()
-	if d.Addrs[0] == s.Addrs[0] || d.Addrs[1] != s.Addrs[1] || s.Addrs[0] != s.Redis[0].Addr() {
-		t.Errorf("%v made of %v", d.Addrs, s.Addrs)
+	s := start(t, contender.Redis1.Of(3).But(contender.BlackHole))
+	if s.Addrs[0] == s.Redis[0].Addr() || s.Addrs[1] != s.Redis[1].Addr() {
+		t.Errorf("%v before %v", s.Addrs, s.Redis)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	hole := dial.Redis(d.Addrs[0])
+	hole := dial.Redis(s.Addrs[0])
 	defer hole.Close()
 	answered := make(chan error, 1)
 	go func() { answered <- hole.Ping(t.Context()).Err() }()
@@ -139,4 +136,28 @@ func start(t *testing.T, setup contender.Setup) *Site {
 		t.Error("the server did not say its version")
 	}
 	return s
+}
+
+// A round trip takes longer by what it is delayed, and the servers outlive the network.
+func TestDelayed(t *testing.T) {
+	servers.Need(t)
+	s := start(t, contender.Setup{Service: contender.Redis, Nodes: 1})
+	const delay = 20 * time.Millisecond
+	d, err := s.Delayed(delay)
+	must(t, err)
+	client := dial.Redis(d.Addrs[0])
+	defer client.Close()
+	for range 2 { // the first connects
+		start := time.Now()
+		must(t, client.Ping(t.Context()).Err())
+		if took := time.Since(start); took < delay {
+			t.Errorf("a request took %v, want at least %v", took, delay)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Redis[0].Do(t.Context(), "PING"); err != nil {
+		t.Errorf("the server went with the network: %v", err)
+	}
 }

@@ -7,15 +7,13 @@ package site
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed80cd6120/locker/benchmarks/contender"
-	"github.com/seed80cd6120/locker/benchmarks/dial"
 	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
@@ -44,8 +42,6 @@ type Site struct {
 	Etcd      *servers.EtcdCluster
 	Postgres  *servers.Postgres
 	MariaDB   *servers.MariaDB
-
-	mariaDB *sql.DB // one connection to it
 
 	ends []func() error // in order: of networks before the servers, and of these if they are not another Site's
 }
@@ -79,24 +75,40 @@ func startWith(ctx context.Context, setup contender.Setup, zooKeeper servers.Zoo
 	s := &Site{Setup: setup}
 	var err error
 	switch setup.Service {
-	case contender.File:
-		err = s.makeDirectory()
+	case contender.File: // a folder where servers have theirs
+		var dir string
+		if dir, err = os.MkdirTemp(os.Getenv(servers.DirVariable), "locker-compare-"); err == nil {
+			s.serves(func() error { return os.RemoveAll(dir) }, dir)
+		}
 	case contender.Redis:
-		err = s.startRedis(ctx)
+		s.Redis, err = servers.StartRedisSet(ctx, setup.Nodes, servers.RedisOptions{})
+		for _, r := range s.Redis {
+			s.serves(r.Close, r.Addr())
+		}
 	case contender.ZooKeeper:
 		if s.ZooKeeper, err = servers.StartZooKeeperEnsemble(ctx, setup.Nodes, zooKeeper); err == nil {
-			s.Addrs = s.ZooKeeper.Addrs()
-			s.ends = append(s.ends, s.ZooKeeper.Close)
+			s.serves(s.ZooKeeper.Close, s.ZooKeeper.Addrs()...)
 		}
 	case contender.Etcd:
 		if s.Etcd, err = servers.StartEtcdCluster(ctx, setup.Nodes, servers.EtcdOptions{Sync: sync}); err == nil {
-			s.Addrs = s.Etcd.Addrs()
-			s.ends = append(s.ends, s.Etcd.Close)
+			s.serves(s.Etcd.Close, s.Etcd.Addrs()...)
 		}
 	case contender.Postgres:
-		err = s.startPostgres(ctx)
+		if s.Postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{Args: []string{
+			"-c", "fsync=on", "-c", "full_page_writes=on", "-c", "max_connections=2000", "-c", "shared_buffers=128MB",
+		}}); err == nil {
+			s.serves(s.Postgres.Close, s.Postgres.Addr())
+		}
 	case contender.MariaDB:
-		err = s.startMariaDB(ctx)
+		if s.MariaDB, err = servers.StartMariaDB(ctx, servers.MariaDBOptions{Args: []string{
+			"--innodb-flush-log-at-trx-commit=1", "--max-connections=2000", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M",
+			"--table-open-cache=2000",
+		}}); err == nil {
+			s.serves(s.MariaDB.Close, s.MariaDB.Addr())
+		}
+	}
+	if err == nil && setup.Variant == contender.BlackHole {
+		err = s.behind(1, (*proxy.Proxy).BlackHole)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -105,87 +117,35 @@ func startWith(ctx context.Context, setup contender.Setup, zooKeeper servers.Zoo
 	return s, nil
 }
 
-// Derive makes a Site out of the servers of another one: the first node is replaced by
-// one that accepts and never answers.
-func (s *Site) Derive(v contender.Variant) (*Site, error) {
-	if v != contender.BlackHole || s.Setup.Service != contender.Redis {
-		return nil, fmt.Errorf("site: no %s of %s", v, s.Setup)
-	}
-	d, err := s.behind(s.Addrs[:1], func(p *proxy.Proxy) { p.BlackHole() })
-	if err == nil {
-		d.Setup.Variant = v
-		d.Addrs = append(d.Addrs, s.Addrs[1:]...)
-	}
-	return d, err
+// serves adds what clients connect to, and how it ends.
+func (s *Site) serves(end func() error, addrs ...string) {
+	s.Addrs, s.ends = append(s.Addrs, addrs...), append(s.ends, end)
 }
 
 // Delayed makes a Site out of the servers of another one, with a network before them on which
 // a round trip takes so much longer, half of it in each direction.
 func (s *Site) Delayed(roundTrip time.Duration) (*Site, error) {
-	return s.behind(s.Addrs, func(p *proxy.Proxy) { p.Delay(roundTrip/2, roundTrip-roundTrip/2) })
-}
-
-// behind makes a Site out of some servers of another one, with a proxy before each that make has changed.
-func (s *Site) behind(addrs []string, change func(*proxy.Proxy)) (*Site, error) {
 	d := *s
-	d.Addrs, d.ends = nil, nil
-	for _, addr := range addrs {
-		p, err := proxy.New(addr)
-		if err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
-		change(p)
-		d.ends = append(d.ends, p.Close)
-		d.Addrs = append(d.Addrs, p.Addr())
+	d.ends = nil
+	if err := d.behind(len(d.Addrs), func(p *proxy.Proxy) { p.Delay(roundTrip/2, roundTrip-roundTrip/2) }); err != nil {
+		return nil, errors.Join(err, d.Close())
 	}
 	return &d, nil
 }
 
-// makeDirectory makes a folder where servers have theirs.
-func (s *Site) makeDirectory() error {
-	dir, err := os.MkdirTemp(os.Getenv(servers.DirVariable), "locker-compare-")
-	if err == nil {
-		s.Addrs = []string{dir}
-		s.ends = append(s.ends, func() error { return os.RemoveAll(dir) })
+// behind puts a proxy that change has changed before each of the first n servers.
+func (s *Site) behind(n int, change func(*proxy.Proxy)) error {
+	s.Addrs = slices.Clone(s.Addrs)
+	for i, addr := range s.Addrs[:n] {
+		p, err := proxy.New(addr)
+		if err != nil {
+			return err
+		}
+		change(p)
+		s.ends = slices.Insert(s.ends, 0, p.Close)
+		s.Addrs[i] = p.Addr()
 	}
-	return err
-}
-
-func (s *Site) startRedis(ctx context.Context) (err error) {
-	s.Redis, err = servers.StartRedisSet(ctx, s.Setup.Nodes, servers.RedisOptions{})
-	for _, r := range s.Redis {
-		s.Addrs = append(s.Addrs, r.Addr())
-		s.ends = append(s.ends, r.Close)
-	}
-	return err
-}
-
-func (s *Site) startPostgres(ctx context.Context) (err error) {
-	s.Postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{Args: []string{
-		"-c", "fsync=on", "-c", "full_page_writes=on", "-c", "max_connections=2000", "-c", "shared_buffers=128MB",
-	}})
-	if err != nil {
-		return err
-	}
-	s.Addrs = []string{s.Postgres.Addr()}
-	s.ends = append(s.ends, s.Postgres.Close)
 	return nil
-}
-
-func (s *Site) startMariaDB(ctx context.Context) (err error) {
-	s.MariaDB, err = servers.StartMariaDB(ctx, servers.MariaDBOptions{Args: []string{
-		"--innodb-flush-log-at-trx-commit=1", "--max-connections=2000", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M",
-		"--table-open-cache=2000",
-	}})
-	if err != nil {
-		return err
-	}
-	s.Addrs = []string{s.MariaDB.Addr()}
-	if s.mariaDB, err = dial.MariaDB(s.MariaDB.Addr(), 1); err == nil {
-		s.ends = append(s.ends, s.mariaDB.Close)
-	}
-	s.ends = append(s.ends, s.MariaDB.Close)
-	return err
 }
 
 // Close ends the servers that were started here, and networks.
@@ -210,17 +170,16 @@ func (s *Site) version(ctx context.Context) string {
 		version, _, _ := strings.Cut(field(text, "Zookeeper version:"), "-")
 		return "ZooKeeper " + version
 	case contender.Etcd:
-		text, _ := get(ctx, s.Etcd.Members[0].Endpoint()+"/version")
+		text, _ := s.Etcd.Members[0].Get(ctx, "/version")
 		_, v, _ := strings.Cut(text, `"etcdserver":"`)
 		v, _, _ = strings.Cut(v, `"`)
 		return "etcd " + v
 	case contender.Postgres:
-		v, _ := s.postgres(ctx, "select split_part(current_setting('server_version'), ' ', 1)")
+		v, _ := s.Postgres.Query(ctx, "select split_part(current_setting('server_version'), ' ', 1)")
 		return "PostgreSQL " + v
 	case contender.MariaDB:
-		var v string
-		_ = s.mariaDB.QueryRowContext(ctx, "select substring_index(version(), '-', 1)").Scan(&v)
-		return "MariaDB " + v
+		v, _ := s.MariaDB.Query(ctx, "select substring_index(version(), '-', 1)")
+		return "MariaDB " + strings.TrimSpace(v)
 	}
 	return ""
 }

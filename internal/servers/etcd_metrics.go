@@ -34,13 +34,16 @@ func labelOf(labels, name string) string {
 	return value
 }
 
-func (e *Etcd) metrics(ctx context.Context) (string, error) {
-	body, err := e.http(ctx, http.MethodGet, "/metrics", "", nil)
+// Get returns what the server answers at a path of its HTTP side, such as "/version".
+func (e *Etcd) Get(ctx context.Context, path string) (string, error) {
+	body, err := e.http(ctx, http.MethodGet, path, "", nil)
 	if err != nil {
-		return "", fmt.Errorf("metrics of etcd at %s: %w", e.addr, err)
+		return "", fmt.Errorf("%s of etcd at %s: %w", path, e.addr, err)
 	}
 	return string(body), nil
 }
+
+func (e *Etcd) metrics(ctx context.Context) (string, error) { return e.Get(ctx, "/metrics") }
 
 // Methods returns how many messages the server has received for each method of gRPC
 // since its process started (grpc_server_msg_received_total), as "KV/Txn" or
