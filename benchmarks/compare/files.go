@@ -81,44 +81,25 @@ func (o *options) write(in report.Input, d *report.Document, say io.Writer) erro
 	if o.Out == "none" || o.Out == "" {
 		return nil
 	}
-	plots := filepath.Join(o.Out, "plots")
-	if err := os.MkdirAll(plots, 0o755); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	files := map[string]func(io.Writer) error{
-		filepath.Join(o.Out, "report.md"):   func(w io.Writer) error { return report.Markdown(w, d, "plots") },
-		filepath.Join(o.Out, "report.json"): func(w io.Writer) error { return report.JSON(w, in) },
-		filepath.Join(o.Out, "report.html"): func(w io.Writer) error { return report.HTML(w, d) },
-	}
+	var markdown, data, page bytes.Buffer
+	err := errors.Join(
+		os.MkdirAll(filepath.Join(o.Out, "plots"), 0o755),
+		report.Markdown(&markdown, d), report.JSON(&data, in), report.HTML(&page, d))
+	files := map[string][]byte{"report.md": markdown.Bytes(), "report.json": data.Bytes(), "report.html": page.Bytes()}
 	for _, s := range d.Sections {
 		for _, p := range s.Plots {
-			files[filepath.Join(plots, p.Name+".svg")] = func(w io.Writer) error {
-				_, err := w.Write(p.SVG)
-				return err
-			}
+			files[filepath.Join("plots", p.Name+".svg")] = p.SVG
 		}
 	}
-	for name, write := range files {
-		if err := writeFile(name, write); err != nil {
-			return fmt.Errorf("write the report: %w", err)
+	for name, text := range files {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(o.Out, name), text, 0o644)
 		}
 	}
-	dir, err := filepath.Abs(o.Out)
-	if err != nil {
-		return err
+	dir, failed := filepath.Abs(o.Out)
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("write the report: %w", err)
 	}
 	fmt.Fprintf(say, "\nWritten to %s: report.html, report.md, report.json, plots/\n", dir)
 	return nil
-}
-
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	if err := write(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
 }

@@ -2,7 +2,6 @@
 package machine
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"runtime"
@@ -73,14 +72,10 @@ func (i Info) String() string {
 
 // first returns what stands after name on the first line that begins with it.
 func first(file, name string) string {
-	f, err := os.Open(file)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), name); ok {
-			return strings.TrimLeft(rest, " \t:=")
+	b, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			return strings.Trim(rest, " \t:=\n")
 		}
 	}
 	return ""

@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"encoding/json"
+	"math"
 	"slices"
 	"sync"
 )
@@ -13,10 +15,42 @@ type Key struct {
 	Metric     string `json:"metric"`
 }
 
-// Series are the values of one figure, one for each repetition.
+// Series are the values of one figure, one for each repetition, as they stand in a file.
 type Series struct {
 	Key
-	Values []float64
+	Median   Number   `json:"median"`
+	Least    Number   `json:"least"`
+	Greatest Number   `json:"greatest"`
+	Values   []Number `json:"values"`
+}
+
+// Number is a float64 that JSON can carry: what is infinite is the text "inf", what is
+// not a number is null.
+type Number float64
+
+// MarshalJSON writes it.
+func (n Number) MarshalJSON() ([]byte, error) {
+	switch v := float64(n); {
+	case math.IsNaN(v):
+		return []byte("null"), nil
+	case math.IsInf(v, 0):
+		return []byte(`"inf"`), nil
+	default:
+		return json.Marshal(v)
+	}
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	switch string(b) {
+	case "null":
+		*n = Number(math.NaN())
+	case `"inf"`:
+		*n = Number(math.Inf(1))
+	default:
+		return json.Unmarshal(b, (*float64)(n))
+	}
+	return nil
 }
 
 // Failure is why something has no values.
@@ -31,8 +65,8 @@ type Failure struct {
 // from several goroutines.
 type Results struct {
 	mu       sync.Mutex
-	series   []Series
-	index    map[Key]int // of series
+	order    []Key // in which they were first added to
+	values   map[Key][]float64
 	failures []Failure
 }
 
@@ -40,16 +74,13 @@ type Results struct {
 func (r *Results) Add(k Key, v float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i, known := r.index[k]
-	if !known {
-		if r.index == nil {
-			r.index = map[Key]int{}
-		}
-		i = len(r.series)
-		r.index[k] = i
-		r.series = append(r.series, Series{Key: k})
+	if r.values == nil {
+		r.values = map[Key][]float64{}
 	}
-	r.series[i].Values = append(r.series[i].Values, v)
+	if r.values[k] == nil {
+		r.order = append(r.order, k)
+	}
+	r.values[k] = append(r.values[k], v)
 }
 
 // Fail notes why something could not be measured.
@@ -65,10 +96,7 @@ func (r *Results) Fail(f Failure) {
 func (r *Results) Values(k Key) []float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i, known := r.index[k]; known {
-		return slices.Clone(r.series[i].Values)
-	}
-	return nil
+	return slices.Clone(r.values[k])
 }
 
 // Has reports whether the figure was measured.
@@ -78,10 +106,19 @@ func (r *Results) Has(k Key) bool { return len(r.Values(k)) > 0 }
 func (r *Results) Median(k Key) float64 { return Median(r.Values(k)) }
 
 // All returns every series in the order in which they were first added to.
-func (r *Results) All() []Series {
+func (r *Results) All() (all []Series) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.series)
+	for _, k := range r.order {
+		values := r.values[k]
+		least, greatest := Spread(values)
+		s := Series{k, Number(Median(values)), Number(least), Number(greatest), nil}
+		for _, v := range values {
+			s.Values = append(s.Values, Number(v))
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
 // Failures returns what could not be measured.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -205,18 +206,19 @@ func figure(values []float64) string {
 // missing is the chapter on what was left out. What failed for one reason in one experiment is one line.
 func missing(in Input) (Section, bool) {
 	s := Section{Title: "Left out", List: slices.Clone(in.LeftOut)}
-	var who groups
+	who := map[string][]string{}
 	for _, f := range in.Outcome.Results.Failures() {
 		name := f.Contender
 		if f.Case != "" {
 			name += " (" + f.Case + ")"
 		}
-		who.add(f.Experiment+"\x00"+oneLine(f.Reason), name)
+		cause := f.Experiment + "\x00" + oneLine(f.Reason)
+		who[cause] = append(who[cause], name)
 	}
-	for _, cause := range who.order {
+	for _, cause := range slices.Sorted(maps.Keys(who)) {
 		experiment, reason, _ := strings.Cut(cause, "\x00")
 		if experiment != "" {
-			reason = fmt.Sprintf("%s, %s failed: %s", experiment, strings.Join(who.of[cause], ", "), reason)
+			reason = fmt.Sprintf("%s, %s failed: %s", experiment, strings.Join(who[cause], ", "), reason)
 		}
 		s.List = append(s.List, reason)
 	}

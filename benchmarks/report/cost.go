@@ -3,11 +3,11 @@ package report
 import (
 	"fmt"
 	"image/color"
-	"math"
 	"slices"
 	"time"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
@@ -85,7 +85,7 @@ func drawCosts(in Input) (Plot, bool) {
 	const caption = "What one lock costs over a network: milliseconds for a lock and its release, by the time of a round trip"
 	left := costPanel("one client, nobody else", all, delays, func(k cost) (string, []float64) { return k.Name, k.alone })
 	right := costPanel("16 clients on one name", all, delays, func(k cost) (string, []float64) { return " ", k.contended })
-	svg, err := render(22*vg.Centimeter, vg.Length(3.6+.55*float64(len(all)))*vg.Centimeter, func(c draw.Canvas) {
+	svg, err := render(22*vg.Centimeter, vg.Length(4.2+.55*float64(len(all)))*vg.Centimeter, func(c draw.Canvas) {
 		half := c.Size().X * .56 // the left panel has the names as well
 		left.Draw(draw.Crop(c, 0, half-c.Size().X, 0, 0))
 		right.Draw(draw.Crop(c, half, 0, 0, 0))
@@ -93,27 +93,38 @@ func drawCosts(in Input) (Plot, bool) {
 	return Plot{Name: costName, Caption: caption, SVG: svg}, err == nil
 }
 
-// costPanel draws what of says of each contender: its name and its dots.
+// costPanel draws a line for each contender, with a dot for each delay: what of says of it, its name and its milliseconds.
 func costPanel(title string, all []cost, delays []time.Duration, of func(cost) (string, []float64)) *plot.Plot {
 	p := chart(title, "ms for one lock (less is better)", "")
 	logarithmic(&p.X)
-	p.X.Min, p.X.Max = math.Inf(1), 0
-	var r rowPlot
-	for _, c := range all {
-		name, costs := of(c)
-		l := row{name: name}
-		for i, ms := range costs {
-			l.dots = append(l.dots, dot{ms, shade(c.Role, i, len(delays))})
-			if finite(ms) {
-				p.X.Min, p.X.Max = min(p.X.Min, ms/1.3), max(p.X.Max, ms*1.3)
+	lines := plotter.NewGrid()
+	lines.Vertical.Color = nil
+	p.Add(lines)
+	names := make([]string, len(all)) // from the bottom
+	for _, role := range shownRoles {
+		for i, d := range delays {
+			s := dots(shade(role, i, len(delays)))
+			for k, c := range all {
+				y := len(all) - 1 - k
+				name, ms := of(c)
+				names[y] = name
+				if c.Role == role && finite(ms[i]) {
+					s.XYs = append(s.XYs, plotter.XY{X: ms[i], Y: float64(y)})
+				}
+			}
+			p.Add(s)
+			if role == contender.Ours {
+				p.Legend.Add(d.String(), s)
 			}
 		}
-		r.rows = append(r.rows, l)
 	}
-	for i, d := range delays {
-		r.legend = append(r.legend, sign{shade(contender.Ours, i, len(delays)), d.String()})
+	if p.X.Min > p.X.Max { // nothing was measured
+		p.X.Min, p.X.Max = 1, 10
 	}
-	return newRowPlot(p, r)
+	p.X.Min, p.X.Max = p.X.Min/1.3, p.X.Max*1.3
+	p.NominalY(names...)
+	p.Y.Min, p.Y.Max = -.6, float64(len(all))+1.4 // room for the legend
+	return p
 }
 
 // shade returns the colour of one of n delays: the longer, the darker.

@@ -11,9 +11,8 @@ import (
 var page string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"svg":    inline,
-	"code":   code,
-	"anchor": func(title string) string { return fileName(title) },
+	"svg":  inline,
+	"code": code,
 }).Parse(page))
 
 // HTML writes the document as one page that needs nothing else.

@@ -84,7 +84,7 @@ func Read(r io.Reader, find func(name string) (contender.Contender, error)) (Inp
 	}
 	for _, s := range d.Figures {
 		for _, v := range s.Values {
-			in.Outcome.Results.Add(s.Key, v)
+			in.Outcome.Results.Add(s.Key, float64(v))
 		}
 	}
 	for _, f := range d.Failures {

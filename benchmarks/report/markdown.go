@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Markdown writes the document as Markdown. Plots are linked by their names as files
-// beside it; with no folder (plots == "") they are left out.
-func Markdown(w io.Writer, d *Document, plots string) error {
+// Markdown writes the document as Markdown. Plots are linked by their names as files in the folder plots beside it.
+func Markdown(w io.Writer, d *Document) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", d.Title)
 	paragraphs(&b, d.Intro)
@@ -28,10 +27,8 @@ func Markdown(w io.Writer, d *Document, plots string) error {
 			b.WriteByte('\n')
 			markdownTable(&b, t)
 		}
-		if plots != "" {
-			for _, p := range s.Plots {
-				fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", p.Caption, plots, p.Name)
-			}
+		for _, p := range s.Plots {
+			fmt.Fprintf(&b, "\n![%s](plots/%s.svg)\n", p.Caption, p.Name)
 		}
 	}
 	_, err := io.WriteString(w, b.String())

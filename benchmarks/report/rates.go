@@ -1,14 +1,16 @@
 package report
 
 import (
+	"image/color"
 	"math"
 	"slices"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/seed80cd6120/locker/benchmarks/contender"
 )
 
 // drawRates draws, for 16 clients that want one name, the time in which 99 of 100 acquisitions were
@@ -18,52 +20,54 @@ func drawRates(in Input) (Plot, bool) {
 	p := chart(title, "acquisitions/s (right is better)", "p99, ms (low is better)")
 	logarithmic(&p.X)
 	logarithmic(&p.Y)
-	p.X.Min, p.Y.Min, p.X.Max, p.Y.Max = math.Inf(1), math.Inf(1), 0, 0
-	var all points
-	for _, c := range in.Plan.Contenders {
-		value := func(metric string) float64 {
-			return in.Outcome.Results.Median(of("contended", sixteen, c.Name, metric))
+	p.Legend.Left = true
+	var all names
+	for _, role := range shownRoles {
+		s := dots(colours[role])
+		for _, c := range in.Plan.Contenders {
+			value := func(metric string) float64 {
+				return in.Outcome.Results.Median(of("contended", sixteen, c.Name, metric))
+			}
+			at := plotter.XY{X: value("rate"), Y: value("acquire p99")}
+			if c.Role == role && isShown(c) && at.X > 0 && at.Y > 0 && finite(at.X) && finite(at.Y) {
+				s.XYs = append(s.XYs, at)
+				all = append(all, named{c.Name, at})
+			}
 		}
-		l := point{name: c.Name, rate: value("rate"), p99: value("acquire p99"), role: c.Role}
-		if isShown(c) && l.rate > 0 && l.p99 > 0 && finite(l.rate) && finite(l.p99) {
-			all = append(all, l)
-			p.X.Min, p.X.Max = min(p.X.Min, l.rate/1.5), max(p.X.Max, l.rate*2)
-			p.Y.Min, p.Y.Max = min(p.Y.Min, l.p99/1.5), max(p.Y.Max, l.p99*2)
+		if len(s.XYs) > 0 {
+			p.Add(s)
+			p.Legend.Add(meanings[role], s)
 		}
 	}
 	if len(all) < 2 {
 		return Plot{}, false
 	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = p.X.Min/1.5, p.X.Max*2, p.Y.Min/1.5, p.Y.Max*2
 	p.Add(all)
 	svg, err := render(20*vg.Centimeter, 15*vg.Centimeter, p.Draw)
 	return Plot{Name: ratesName, Caption: title + ": time to acquire (p99) against rate", SVG: svg}, err == nil
 }
 
-// point is one contender in the plot of rates.
-type point struct {
-	name      string
-	rate, p99 float64
-	role      contender.Role
+// named is a dot with a name.
+type named struct {
+	name string
+	plotter.XY
 }
 
-// points is a plotter: a dot for each, with its name where that covers nothing and a line to it, and a legend.
-type points []point
+// names is a plotter: the name of each dot where that covers nothing, and a line to it.
+type names []named
 
-func (all points) Plot(c draw.Canvas, p *plot.Plot) {
+func (all names) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
-	pen := newPen(c, p)
+	small := text.Style{Color: color.Gray{60}, Font: font.From(plot.DefaultFont, 8), YAlign: draw.YCenter, Handler: p.TextHandler}
 	var covered []vg.Rectangle
-	var roles []contender.Role
-	for _, l := range all {
-		at := vg.Point{X: x(l.rate), Y: y(l.p99)}
-		pen.dot(at, colours[l.role])
-		covered = append(covered, around(at, 5, 5))
-		roles = append(roles, l.role)
+	for _, n := range all {
+		covered = append(covered, around(vg.Point{X: x(n.X), Y: y(n.Y)}, 5, 5))
 	}
-	for _, l := range all {
-		dot, width := vg.Point{X: x(l.rate), Y: y(l.p99)}, pen.width(l.name)
+	for _, n := range all {
+		dot, width := vg.Point{X: x(n.X), Y: y(n.Y)}, small.Width(n.name)*1.2 // the font of a reader may need more
 		aside := 6 + width/2
-		name := dot.Add(vg.Point{X: aside})
+		at := dot.Add(vg.Point{X: aside})
 		for _, by := range []vg.Point{
 			{X: aside}, {X: -aside}, {Y: 9}, {Y: -9},
 			{X: aside, Y: 8}, {X: aside, Y: -8}, {X: -aside, Y: 8}, {X: -aside, Y: -8},
@@ -71,15 +75,18 @@ func (all points) Plot(c draw.Canvas, p *plot.Plot) {
 		} {
 			area := around(dot.Add(by), width, 7)
 			if area.Min.X > c.Min.X && !slices.ContainsFunc(covered, func(r vg.Rectangle) bool { return overlap(r, area) }) {
-				name = dot.Add(by)
+				at = dot.Add(by)
 				break
 			}
 		}
-		covered = append(covered, around(name, width, 7))
-		pen.line(dot, vg.Point{X: min(max(dot.X, name.X-width/2), name.X+width/2), Y: name.Y})
-		pen.write(vg.Point{X: name.X - width/2, Y: name.Y}, l.name)
+		covered = append(covered, around(at, width, 7))
+		end := at.Y // of the line, above or below the name
+		if at.Y != dot.Y {
+			end -= vg.Length(math.Copysign(4, float64(at.Y-dot.Y)))
+		}
+		c.StrokeLine2(draw.LineStyle{Color: color.Gray{150}, Width: .5}, dot.X, dot.Y, min(max(dot.X, at.X-width/2), at.X+width/2), end)
+		c.FillText(small, vg.Point{X: at.X - width/2, Y: at.Y}, n.name)
 	}
-	pen.legend(vg.Point{X: c.Min.X + 8, Y: c.Max.Y - 8}, signs(roles))
 }
 
 // around returns the rectangle of that size whose middle is at p.

@@ -62,7 +62,7 @@ func TestEveryFormSaysTheSame(t *testing.T) {
 	d := Build(in)
 	forms := map[string]func(*bytes.Buffer) error{
 		"terminal": func(b *bytes.Buffer) error { return Terminal(b, d) },
-		"markdown": func(b *bytes.Buffer) error { return Markdown(b, d, "plots") },
+		"markdown": func(b *bytes.Buffer) error { return Markdown(b, d) },
 		"html":     func(b *bytes.Buffer) error { return HTML(b, d) },
 	}
 	for name, write := range forms {
@@ -110,7 +110,7 @@ func TestHTMLNeedsNoNetwork(t *testing.T) {
 
 func TestMarkdownTable(t *testing.T) {
 	var b bytes.Buffer
-	must(t, Markdown(&b, Build(sample()), "plots"))
+	must(t, Markdown(&b, Build(sample())))
 	if !strings.Contains(b.String(), `a \| b`) {
 		t.Error("a bar in a cell is not escaped")
 	}
@@ -233,8 +233,8 @@ func TestFiguresExist(t *testing.T) {
 		}
 	}
 	for _, d := range demands() {
-		check(d.of)
-		check(d.than)
+		check(d.key())
+		check(d.other())
 	}
 	for _, c := range shortColumns {
 		check(of(c.experiment, c.kase, "", c.metric))

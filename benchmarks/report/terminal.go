@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"unicode/utf8"
 )
 
@@ -40,68 +41,44 @@ func Terminal(w io.Writer, d *Document) error {
 	return err
 }
 
-// grid writes a table. The words of the head stand below each other where that saves
-// room.
+// grid writes a table. Where the columns are of figures the words of their heads stand below each other.
 func grid(b *strings.Builder, t Table) {
-	var columns []int
-	for i := range t.Head {
-		if !t.Minor[i] {
-			columns = append(columns, i)
-		}
+	rows, align := append([][]string{t.Head}, t.Rows...), uint(0)
+	if !t.Left {
+		rows, align = append(stacked(t.Head), t.Rows...), tabwriter.AlignRight
 	}
-	widths := make([]int, len(t.Head))
-	heads := make([][]string, len(t.Head))
-	height := 0
-	for _, i := range columns {
-		for _, row := range t.Rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
-		}
-		heads[i] = wrap(t.Head[i], widths[i])
-		for _, l := range heads[i] {
-			widths[i] = max(widths[i], utf8.RuneCountInString(l))
-		}
-		height = max(height, len(heads[i]))
+	width := 0
+	for _, row := range rows {
+		width = max(width, utf8.RuneCountInString(row[0]))
 	}
-	line := func(cell func(i int) string) {
-		var l strings.Builder
-		for _, i := range columns {
-			text := cell(i)
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-			if i == 0 || t.Left {
-				l.WriteString(text + pad)
-			} else {
-				l.WriteString(pad + text)
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', align)
+	for _, row := range rows {
+		fmt.Fprintf(w, "%-*s\t", width, row[0]) // of one width, so that it stands on the left in either case
+		for i, cell := range row[1:] {
+			if !t.Minor[i+1] {
+				fmt.Fprint(w, cell, "\t")
 			}
-			l.WriteString("  ")
 		}
-		b.WriteString("  " + strings.TrimRight(l.String(), " ") + "\n")
+		fmt.Fprintln(w)
 	}
-	for n := range height {
-		line(func(i int) string {
-			if from := n - (height - len(heads[i])); from >= 0 {
-				return heads[i][from]
-			}
-			return ""
-		})
-	}
-	for _, row := range t.Rows {
-		line(func(i int) string { return row[i] })
-	}
+	w.Flush()
 }
 
 // noBreak stands between a figure's name and its unit, which stay on one line.
 const noBreak = "\u00a0"
 
-// wrap breaks text between words into lines of at most width, or of one word.
-func wrap(text string, width int) []string {
-	var lines []string
-	for word := range strings.SplitSeq(text, " ") {
-		last := len(lines) - 1
-		if last >= 0 && utf8.RuneCountInString(lines[last]+" "+word) <= width {
-			lines[last] += " " + word
-			continue
-		}
-		lines = append(lines, word)
+// stacked returns the rows of a head of which each has one word of a cell, the last of all in the last row.
+func stacked(head []string) [][]string {
+	height := 0
+	for _, cell := range head {
+		height = max(height, strings.Count(cell, " ")+1)
 	}
-	return lines
+	rows := make([][]string, height)
+	for _, cell := range head {
+		words := strings.Split(strings.Repeat(" ", height-1-strings.Count(cell, " "))+cell, " ")
+		for n := range rows {
+			rows[n] = append(rows[n], words[n])
+		}
+	}
+	return rows
 }
