@@ -77,7 +77,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// Process is a child that plays a role.
+// Process is a child that plays a role, or another program.
 type Process struct {
 	*child.Process
 	lines chan string
@@ -95,13 +95,20 @@ func Start(role string, args any) (*Process, error) {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), envRole+"="+role, envArgs+"="+string(encoded))
+	return Open(cmd)
+}
+
+// Open starts another program, which talks in lines as a child does.
+func Open(cmd *exec.Cmd) (*Process, error) {
 	c, err := child.Open(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("start a child: %w", err)
 	}
 	p := &Process{c, make(chan string, 64)}
 	go func() {
-		for s := bufio.NewScanner(c); s.Scan(); {
+		s := bufio.NewScanner(c)
+		s.Buffer(nil, 1<<26)
+		for s.Scan() {
 			p.lines <- s.Text()
 		}
 		<-c.Ended()

@@ -44,7 +44,7 @@ func death() Experiment {
 // told to or its parent ends.
 const RoleHold = "hold"
 
-func hold(ctx context.Context, client contender.Client, told opening, parent child.Parent) error {
+func hold(ctx context.Context, client contender.Client, told telling, parent child.Parent) error {
 	if _, err := client.Acquire(ctx, told.Lock); err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func doDeath(ctx context.Context, c *Cell) (err error) {
 func dies(ctx context.Context, c *Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*c.TTL()+30*time.Second)
 	defer cancel()
-	told := c.opening()
-	holder, err := child.StartGroup(ctx, RoleHold, []opening{told})
+	told := c.telling()
+	holder, err := child.StartGroup(ctx, RoleHold, []telling{told})
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,6 @@ func fairness() Experiment {
 }
 
 func doFairness(ctx context.Context, c *Cell) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
 	n := c.Case.N
 	clients, err := c.OpenN(ctx, n+1)
 	if err != nil {

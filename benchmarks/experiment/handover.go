@@ -59,14 +59,7 @@ func handOver() Experiment {
 // it, counts from "go" to "stop", and says how often it had it and how often two had it.
 const RoleThrong = "throng"
 
-// thronging is what it is told.
-type thronging struct {
-	opening
-	// Goroutines is how many want the name.
-	Goroutines int
-}
-
-func throng(ctx context.Context, client contender.Client, t thronging, parent child.Parent) error {
+func throng(ctx context.Context, client contender.Client, t telling, parent child.Parent) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var got, inside, double atomic.Int64
 	var wg sync.WaitGroup
@@ -108,8 +101,7 @@ func throng(ctx context.Context, client contender.Client, t thronging, parent ch
 }
 
 func doProcesses(ctx context.Context, c *Cell) error {
-	told := thronging{c.opening(), c.Case.Goroutines}
-	all, err := child.StartGroup(ctx, RoleThrong, slices.Repeat([]thronging{told}, c.Case.N))
+	all, err := child.StartGroup(ctx, RoleThrong, slices.Repeat([]telling{c.telling()}, c.Case.N))
 	if err != nil {
 		return err
 	}

@@ -47,8 +47,6 @@ func herd() Experiment {
 }
 
 func doHerd(ctx context.Context, c *Cell) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
 	n := c.Case.N
 	clients, err := c.OpenN(ctx, n+1)
 	if err != nil {

@@ -8,17 +8,23 @@ import (
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 )
 
-// opening is what every child is told of the client that it opens.
-type opening struct {
+// telling is what a child is told: of the client that it opens, and what it is to do with it.
+type telling struct {
 	Contender string
 	Config    contender.Config
 	Lock      string // the name, or what names begin with
+
+	Goroutines int // of RoleThrong, how many want the name
+
+	Shop  string // of RoleBuy, the file
+	Check bool   // tokens
+	Stall bool   // be the holder that is paused
 }
 
-func (o opening) told() opening { return o }
-
-// opening returns what a child is told that opens a client of this cell.
-func (c *Cell) opening() opening { return opening{c.Contender.Name, c.config(), c.LockName()} }
+// telling returns what a child is told that opens a client of this cell.
+func (c *Cell) telling() telling {
+	return telling{Contender: c.Contender.Name, Config: c.config(), Lock: c.LockName(), Goroutines: c.Case.Goroutines}
+}
 
 // RegisterRoles makes the children of all experiments known. find is how they come by
 // their contender.
@@ -29,19 +35,18 @@ func RegisterRoles(find func(string) (contender.Contender, error)) {
 }
 
 // register makes a child known that opens a client, does what play says, and closes the client.
-func register[T interface{ told() opening }](find func(string) (contender.Contender, error), role string,
-	play func(ctx context.Context, client contender.Client, told T, parent child.Parent) error) {
+func register(find func(string) (contender.Contender, error), role string,
+	play func(ctx context.Context, client contender.Client, told telling, parent child.Parent) error) {
 	child.Register(role, func(ctx context.Context, args []byte, parent child.Parent) error {
-		var told T
+		var told telling
 		if err := json.Unmarshal(args, &told); err != nil {
 			return err
 		}
-		o := told.told()
-		c, err := find(o.Contender)
+		c, err := find(told.Contender)
 		if err != nil {
 			return err
 		}
-		client, err := c.Open(ctx, o.Config)
+		client, err := c.Open(ctx, told.Config)
 		if err != nil {
 			return err
 		}

@@ -62,8 +62,6 @@ func scale() Experiment {
 		Repeat: func(Depth) int { return 1 },
 		Fits:   scaleFits,
 		Do: func(ctx context.Context, c *Cell) error {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-			defer cancel()
 			switch c.Case.How {
 			case heldAtOnce, leased:
 				return doHeld(ctx, c)

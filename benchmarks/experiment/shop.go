@@ -75,21 +75,14 @@ func shop() Experiment {
 // RoleBuy is the child with the buyers of one process.
 const RoleBuy = "buy"
 
-// buying is what it is told.
-type buying struct {
-	opening
-	Shop  string // the file
-	Check bool
-	Stall bool // be the holder that is paused
-}
-
 func doShop(ctx context.Context, c *Cell) error {
 	dir, err := os.MkdirTemp("", "locker-shop")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := buying{opening: c.opening(), Shop: filepath.Join(dir, "shop.sqlite"), Check: c.Case.How == checked}
+	b := c.telling()
+	b.Shop, b.Check = filepath.Join(dir, "shop.sqlite"), c.Case.How == checked
 	db, err := store.Open(b.Shop)
 	if err != nil {
 		return err
@@ -103,7 +96,7 @@ func doShop(ctx context.Context, c *Cell) error {
 	if err := db.Create(ctx, shopItems, c.Case.N); err != nil {
 		return err
 	}
-	told := slices.Repeat([]buying{b}, shopProcesses)
+	told := slices.Repeat([]telling{b}, shopProcesses)
 	told[0].Stall = c.Case.How != busy
 	staff, err := child.StartGroup(ctx, RoleBuy, told)
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 
 // staff is one process of buyers.
 type staff struct {
-	buying
+	telling
 	client  contender.Client
 	db      *store.Store
 	refused atomic.Int64
 	failed  atomic.Int64
 }
 
-func buy(ctx context.Context, client contender.Client, told buying, parent child.Parent) error {
-	s := &staff{buying: told, client: client}
+func buy(ctx context.Context, client contender.Client, told telling, parent child.Parent) error {
+	s := &staff{telling: told, client: client}
 	var err error
 	if s.db, err = store.Open(s.Shop); err != nil {
 		return err

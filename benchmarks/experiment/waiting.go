@@ -171,8 +171,6 @@ func (c *Cell) countPinged(ctx context.Context) (all, beyond float64, err error)
 }
 
 func doWaiting(ctx context.Context, c *Cell) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	n := c.Case.N
 	holder, err := c.Open(ctx)
 	if err != nil {

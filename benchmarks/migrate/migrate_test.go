@@ -23,16 +23,14 @@ import (
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 	"github.com/seed80cd6120/locker/internal/sidebyside"
+	"github.com/seed80cd6120/locker/memory"
 	"github.com/seed80cd6120/locker/redis"
 	"github.com/seed80cd6120/locker/zookeeper"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-const (
-	name    = "orders/42"
-	patient = sidebyside.Patient
-)
+const name = "orders/42"
 
 var must = locktest.Must
 
@@ -50,6 +48,16 @@ func (p pair) exclude(t *testing.T) {
 			}
 		}
 	}
+}
+
+// migrate tests each step of a migration against the next one: programs with the old lock, with both, and with the new one.
+// A program with both, the new one of a Locker that nobody else has, is one with the old lock.
+func migrate(t *testing.T, l locker.Locker, both func(l locker.Locker) program) {
+	nobodys, err := memory.New()
+	must(t, err)
+	t.Cleanup(func() { _ = nobodys.Close(context.Background()) })
+	pair{"old": both(nobodys), "both": both(l)}.exclude(t)
+	pair{"both": both(l), "new": newOnly(l)}.exclude(t)
 }
 
 // newOnly is the program after the migration.
@@ -73,26 +81,18 @@ func onRedis(t *testing.T) (redislock.RedisClient, *redsync.Redsync, locker.Lock
 
 func TestRedsync(t *testing.T) {
 	_, rs, l := onRedis(t)
-	old := func(ctx context.Context, work func(context.Context) error) error {
-		mutex := rs.NewMutex(name, redsync.WithTries(1000))
-		if err := mutex.LockContext(ctx); err != nil {
-			return err
+	migrate(t, l, func(l locker.Locker) program {
+		return func(ctx context.Context, work func(context.Context) error) error {
+			mutex := rs.NewMutex(name, redsync.WithTries(1000))
+			if err := mutex.LockContext(ctx); err != nil {
+				return err
+			}
+			defer mutex.UnlockContext(context.WithoutCancel(ctx))
+			return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+				return work(ctx)
+			})
 		}
-		defer mutex.UnlockContext(context.WithoutCancel(ctx))
-		return work(ctx)
-	}
-	both := func(ctx context.Context, work func(context.Context) error) error {
-		mutex := rs.NewMutex(name, redsync.WithTries(1000))
-		if err := mutex.LockContext(ctx); err != nil {
-			return err
-		}
-		defer mutex.UnlockContext(context.WithoutCancel(ctx))
-		return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
-			return work(ctx)
-		})
-	}
-	pair{"old": old, "both": both}.exclude(t)
-	pair{"both": both, "new": newOnly(l)}.exclude(t)
+	})
 }
 
 // key returns the key under which package redis keeps the holder of name.
@@ -119,26 +119,18 @@ func TestRedsyncOnTheSameKey(t *testing.T) {
 func TestRedislock(t *testing.T) {
 	client, _, l := onRedis(t)
 	locks := redislock.New(client)
-	old := func(ctx context.Context, work func(context.Context) error) error {
-		lock, err := locks.Obtain(ctx, name, 10*time.Second, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
-		if err != nil {
-			return err
+	migrate(t, l, func(l locker.Locker) program {
+		return func(ctx context.Context, work func(context.Context) error) error {
+			lock, err := locks.Obtain(ctx, name, 10*time.Second, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
+			if err != nil {
+				return err
+			}
+			defer lock.Release(context.WithoutCancel(ctx))
+			return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+				return work(ctx)
+			})
 		}
-		defer lock.Release(context.WithoutCancel(ctx))
-		return work(ctx)
-	}
-	both := func(ctx context.Context, work func(context.Context) error) error {
-		lock, err := locks.Obtain(ctx, name, 10*time.Second, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
-		if err != nil {
-			return err
-		}
-		defer lock.Release(context.WithoutCancel(ctx))
-		return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
-			return work(ctx)
-		})
-	}
-	pair{"old": old, "both": both}.exclude(t)
-	pair{"both": both, "new": newOnly(l)}.exclude(t)
+	})
 }
 
 func TestRedislockOnTheSameKey(t *testing.T) {
@@ -163,38 +155,21 @@ func TestEtcdMutex(t *testing.T) {
 	l, err := etcd.New(client)
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
-	session := func() *concurrency.Session { // two programs have two
-		s, err := concurrency.NewSession(client, concurrency.WithTTL(10))
+	migrate(t, l, func(l locker.Locker) program {
+		session, err := concurrency.NewSession(client, concurrency.WithTTL(10)) // each program has one
 		must(t, err)
-		t.Cleanup(func() { s.Close() })
-		return s
-	}
-	old, both := session(), session()
-	pair{
-		"old": func(ctx context.Context, work func(context.Context) error) error {
-			mutex := concurrency.NewMutex(old, "/locks/"+name)
+		t.Cleanup(func() { session.Close() })
+		return func(ctx context.Context, work func(context.Context) error) error {
+			mutex := concurrency.NewMutex(session, "/locks/"+name)
 			if err := mutex.Lock(ctx); err != nil {
 				return err
 			}
 			defer mutex.Unlock(context.WithoutCancel(ctx))
-			return work(ctx)
-		},
-		"both": etcdBoth(both, l),
-	}.exclude(t)
-	pair{"both": etcdBoth(both, l), "new": newOnly(l)}.exclude(t)
-}
-
-func etcdBoth(session *concurrency.Session, l locker.Locker) program {
-	return func(ctx context.Context, work func(context.Context) error) error {
-		mutex := concurrency.NewMutex(session, "/locks/"+name)
-		if err := mutex.Lock(ctx); err != nil {
-			return err
+			return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+				return work(ctx)
+			})
 		}
-		defer mutex.Unlock(context.WithoutCancel(ctx))
-		return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
-			return work(ctx)
-		})
-	}
+	})
 }
 
 func TestZKLock(t *testing.T) {
@@ -205,26 +180,18 @@ func TestZKLock(t *testing.T) {
 	l, err := zookeeper.Connect(t.Context(), []string{server.Addr()})
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
-	both := func(ctx context.Context, work func(context.Context) error) error {
-		lock := zk.NewLock(conn, "/locks/"+url.PathEscape(name), zk.WorldACL(zk.PermAll))
-		if err := lock.Lock(); err != nil {
-			return err
+	migrate(t, l, func(l locker.Locker) program {
+		return func(ctx context.Context, work func(context.Context) error) error {
+			lock := zk.NewLock(conn, "/locks/"+url.PathEscape(name), zk.WorldACL(zk.PermAll))
+			if err := lock.Lock(); err != nil {
+				return err
+			}
+			defer lock.Unlock()
+			return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
+				return work(ctx)
+			})
 		}
-		defer lock.Unlock()
-		return locker.Do(ctx, l, name, func(ctx context.Context, lock *locker.Lock) error {
-			return work(ctx)
-		})
-	}
-	old := func(ctx context.Context, work func(context.Context) error) error {
-		lock := zk.NewLock(conn, "/locks/"+url.PathEscape(name), zk.WorldACL(zk.PermAll))
-		if err := lock.Lock(); err != nil {
-			return err
-		}
-		defer lock.Unlock()
-		return work(ctx)
-	}
-	pair{"old": old, "both": both}.exclude(t)
-	pair{"both": both, "new": newOnly(l)}.exclude(t)
+	})
 
 	// The old lock cannot read the nodes of the new one: on one path it fails while that is there.
 	same := zk.NewLock(conn, "/locker/"+url.PathEscape(name), zk.WorldACL(zk.PermAll))

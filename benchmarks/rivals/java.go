@@ -1,7 +1,6 @@
 package rivals
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -9,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed80cd6120/locker/benchmarks/child"
 	"github.com/seed80cd6120/locker/benchmarks/contender"
 )
 
@@ -121,11 +120,8 @@ var warmUp = 3 * time.Second
 
 // jvm is the process of a crowd.
 type jvm struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr bytes.Buffer
-	warm   bool
+	*child.Process
+	warm bool
 }
 
 func openJVM(ctx context.Context, library string, cfg contender.Config, n int) (contender.Crowd, error) {
@@ -133,39 +129,15 @@ func openJVM(ctx context.Context, library string, cfg contender.Config, n int) (
 	if err != nil {
 		return nil, err
 	}
-	j := &jvm{cmd: exec.Command("java", "-Xmx512m", "-cp", classPath, "Compete",
-		library, strings.Join(cfg.Addrs, ","), strconv.Itoa(n), strconv.FormatInt(cfg.TTL.Milliseconds(), 10))}
-	j.cmd.Stderr = &j.stderr
-	if j.in, err = j.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := j.cmd.StdoutPipe()
+	p, err := child.Open(exec.Command("java", "-Xmx512m", "-cp", classPath, "Compete",
+		library, strings.Join(cfg.Addrs, ","), strconv.Itoa(n), strconv.FormatInt(cfg.TTL.Milliseconds(), 10)))
 	if err != nil {
 		return nil, err
 	}
-	j.out = bufio.NewReader(out)
-	if err := j.cmd.Start(); err != nil {
-		return nil, err
+	if _, err := p.Hear(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
-	if _, err := j.line(ctx); err != nil {
-		return nil, errors.Join(err, j.Close())
-	}
-	return j, nil
-}
-
-// line returns what the process prints next, or why it does not, or the error of ctx, which kills the process.
-func (j *jvm) line(ctx context.Context) (string, error) {
-	stop := context.AfterFunc(ctx, func() { _ = j.cmd.Process.Kill() })
-	defer stop()
-	line, err := j.out.ReadString('\n')
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
-	if err != nil {
-		_ = j.cmd.Wait() // so that all of its errors are there
-		return "", fmt.Errorf("the JVM has ended: %s", bytes.TrimSpace(j.stderr.Bytes()))
-	}
-	return line, nil
+	return &jvm{Process: p}, nil
 }
 
 // Compete implements contender.Crowd.
@@ -174,22 +146,13 @@ func (j *jvm) Compete(ctx context.Context, name string, warm, window time.Durati
 		warm = max(warm, warmUp)
 		j.warm = true
 	}
-	if _, err := fmt.Fprintln(j.in, name, warm.Milliseconds(), window.Milliseconds()); err != nil {
+	if err := j.Say(fmt.Sprint(name, " ", warm.Milliseconds(), " ", window.Milliseconds())); err != nil {
 		return nil, err
 	}
-	line, err := j.line(ctx)
+	line, err := j.Hear(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var t contender.CrowdTally
 	return &t, json.Unmarshal([]byte(line), &t)
-}
-
-// Close ends the process.
-func (j *jvm) Close() error {
-	_ = j.in.Close()
-	ended := time.AfterFunc(5*time.Second, func() { _ = j.cmd.Process.Kill() })
-	defer ended.Stop()
-	_ = j.cmd.Wait()
-	return nil
 }

@@ -3,16 +3,13 @@ package suite_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/benchmarks/contender"
-	"github.com/seed80cd6120/locker/benchmarks/ours"
 	"github.com/seed80cd6120/locker/benchmarks/rivals"
 	"github.com/seed80cd6120/locker/benchmarks/rivals/suite"
-	"github.com/seed80cd6120/locker/benchmarks/site"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -98,32 +95,5 @@ func acquire(ctx context.Context, t *testing.T, c conformance.Client, name strin
 		if within.Err() == nil || ctx.Err() != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// Experiments 1 and 2 for benchstat, of this project's backends and of the others:
-//
-//	go test -run '^$' -bench Ours -count 10 ./rivals/suite | benchstat -
-//	go test -run '^$' -bench Rivals/redislock -count 10 ./rivals/suite | benchstat -
-func BenchmarkOurs(b *testing.B) { benchmark(b, ours.All()) }
-
-// rueidislock is left out: now and then one of its waiters sleeps for ever.
-func BenchmarkRivals(b *testing.B) {
-	benchmark(b, slices.DeleteFunc(rivals.All(), func(c contender.Contender) bool { return c.Family == "rueidislock" }))
-}
-
-func benchmark(b *testing.B, all []contender.Contender) {
-	for _, c := range all {
-		if c.Setup.Variant != contender.Usual {
-			continue
-		}
-		b.Run(c.Name, func(b *testing.B) {
-			s, err := site.Start(b.Context(), c.Setup, nil)
-			locktest.Must(b, err)
-			b.Cleanup(func() { _ = s.Close() })
-			conformance.Benchmark(b, func(testing.TB) *conformance.Harness {
-				return &conformance.Harness{OpenClient: suite.Opener(c, s.Addrs, false)}
-			})
-		})
 	}
 }

@@ -27,40 +27,45 @@ func TestMain(m *testing.M) {
 // libraries of others fail where docs/track-record.md says that they do; this project's
 // must not.
 func TestTrack(t *testing.T) {
-	others(t)
-	servers.Need(t)
-	for _, l := range Libraries() {
-		t.Run(l.Name, func(t *testing.T) {
-			t.Parallel()
-			for _, c := range All {
-				if !l.Offers(c) {
-					continue
-				}
-				t.Run(c.ID, func(t *testing.T) {
-					faults.Examine(t, faults.StartOn(t, l.Backend), c.Run)
-				})
-			}
-		})
-	}
+	each(t, true, func(t *testing.T, l Library) {
+		offered(t, l, All, func(t *testing.T, c Check, s *faults.Servers) { faults.Examine(t, s, c.Run) })
+	})
 }
 
 // TestRow runs rows of package faults on the libraries of others that claim what they ask
 // for.
 func TestRow(t *testing.T) {
-	others(t)
-	servers.Need(t)
+	each(t, false, func(t *testing.T, l Library) {
+		offered(t, l, Rows, func(t *testing.T, c Check, s *faults.Servers) { rowOf(c).Examine(t, s) })
+	})
+}
+
+// each runs test on every library, or on those of others. What they find is no defect here, and is
+// for the table to say; what TestRow and TestConformance ask of this project's own locks is asked by package
+// faults and the suite with every change.
+func each(t *testing.T, ours bool, test func(t *testing.T, l Library)) {
+	if os.Getenv("LOCKER_TRACK") == "" {
+		t.Skip("it is about other libraries, which fail at some of it; ./trackrecord runs it with LOCKER_TRACK=1")
+	}
+	if !conformance.InChild() {
+		servers.Need(t)
+	}
 	for _, l := range Libraries() {
-		if l.Ours {
-			continue // package faults does this
+		if ours || !l.Ours {
+			t.Run(l.Name, func(t *testing.T) {
+				t.Parallel()
+				test(t, l)
+			})
 		}
-		t.Run(l.Name, func(t *testing.T) {
-			t.Parallel()
-			for _, c := range Rows {
-				if l.Offers(c) {
-					t.Run(c.ID, func(t *testing.T) { rowOf(c).Examine(t, faults.StartOn(t, l.Backend)) })
-				}
-			}
-		})
+	}
+}
+
+// offered runs those of the checks whose claims a library makes, each on servers of its own.
+func offered(t *testing.T, l Library, all []Check, run func(t *testing.T, c Check, s *faults.Servers)) {
+	for _, c := range all {
+		if l.Offers(c) {
+			t.Run(c.ID, func(t *testing.T) { run(t, c, faults.StartOn(t, l.Backend)) })
+		}
 	}
 }
 
@@ -72,15 +77,6 @@ func rowOf(c Check) faults.Row {
 		}
 	}
 	return faults.Row{}
-}
-
-// others is for tests of the libraries of others. What they find is no defect here, and is
-// for the table to say; what they ask of this project's own locks is asked by package
-// faults and the suite with every change.
-func others(t *testing.T) {
-	if os.Getenv("LOCKER_TRACK") == "" {
-		t.Skip("it is about other libraries, which fail at some of it; ./trackrecord runs it with LOCKER_TRACK=1")
-	}
 }
 
 // Every case of the suite and every row is put to others, or it is said why not.

@@ -12,34 +12,23 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/faults"
-	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // TestConformance holds the other libraries to the suite that this project's backends pass,
 // the whole of it. It asks for more than any of them offers: the table leaves out the
 // promises that a library does not make.
 func TestConformance(t *testing.T) {
-	others(t)
-	if !conformance.InChild() {
-		servers.Need(t)
-	}
-	for _, l := range Libraries() {
-		if l.Ours {
-			continue // their own packages do this
+	each(t, false, func(t *testing.T, l Library) {
+		_, unfair := l.Lacks[Queues]
+		b := conformance.Backend{TTL: short, Fair: !unfair, DialClient: dialAt}
+		if conformance.InChild() {
+			b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
+		} else {
+			s := faults.StartOn(t, l.Backend)
+			b.New = func(t testing.TB) *conformance.Harness { return harness(t, s) }
 		}
-		t.Run(l.Name, func(t *testing.T) {
-			t.Parallel()
-			_, unfair := l.Lacks[Queues]
-			b := conformance.Backend{TTL: short, Fair: !unfair, DialClient: dialAt}
-			if conformance.InChild() {
-				b.New = func(testing.TB) *conformance.Harness { panic("not in a child") }
-			} else {
-				s := faults.StartOn(t, l.Backend)
-				b.New = func(t testing.TB) *conformance.Harness { return harness(t, s) }
-			}
-			conformance.Run(t, b)
-		})
-	}
+		conformance.Run(t, b)
+	})
 }
 
 // dialAt opens a client at an address that harness has made.
