@@ -129,9 +129,10 @@ create procedure settle(p_name varbinary(1024), moment bigint, inout bells mediu
 begin
   declare place, last_place, last_listener, first_end, last_start, ahead, c_ttl, c_listener, drawn bigint default 0;
   declare c_weight, c_most, waiting int;
+  declare kept, granted tinyint default 0;
   declare c_id binary(16);
-  select coalesce(sum(weight), 0), coalesce(sum(token is null), 0), min(expires), max(if(token is null, 0, expires - ttl * 1000))
-    into total, waiting, first_end, last_start from claim where name = p_name;
+  select coalesce(sum(weight), 0), coalesce(sum(token is null), 0), min(expires), max(if(token is null, 0, expires - ttl * 1000)), max(not renewable)
+    into total, waiting, first_end, last_start, kept from claim where name = p_name;
   gone: while first_end <= moment do
     set c_id = null;
     select id into c_id from claim where name = p_name and expires <= moment limit 1;
@@ -166,6 +167,7 @@ begin
     if ahead + c_weight <= c_most then
       call draw(p_name, moment, drawn);
       update claim set token = drawn, since = moment, expires = moment + c_ttl * 1000 where id = c_id;
+      set granted = 1;
       if c_listener <> last_listener then -- else the list ends with it already
         set bells = concat(bells, c_listener, ' '), last_listener = c_listener;
       end if;
@@ -174,13 +176,16 @@ begin
       leave walk; -- nothing fits behind it
     end if;
   end while;
+  if kept and granted then
+    call tell_first(p_name, bells); -- another is the first now
+  end if;
   if waiting > 0 or first_end <= moment then
     select coalesce(sum(weight), 0) into total from claim where name = p_name;
   end if;
 end//
 
--- Has the first waiter of a name that was released, but is taken for a while yet, ask again: it may know of a later end. Adds to
--- bells who is to be woken.
+-- Has the first waiter of a name ask again if a holding was released, but is kept for a while yet: it may end sooner than the
+-- waiter knows. Adds to bells who is to be woken.
 drop procedure if exists tell_first//
 create procedure tell_first(p_name varbinary(1024), inout bells mediumblob)
 begin

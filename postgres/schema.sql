@@ -140,8 +140,8 @@ begin
   end if;
 end $$;
 
--- Tells the first waiter of a name that was released, but is taken for a while yet, to ask again: the next holding may
--- end sooner than it knows.
+-- Tells the first waiter of a name to ask again if a holding was released, but is kept for a while yet: it may end sooner than
+-- the waiter knows.
 create or replace function tell_first(p_name bytea, p_moment timestamptz) returns void language plpgsql as $$
 declare
   first claim;
@@ -158,8 +158,10 @@ end $$;
 -- the whole queue, or of so much of it that nothing fits behind.
 create or replace function settle(p_name bytea, p_moment timestamptz) returns bigint language plpgsql as $$
 declare
-  c     claim;
-  ahead bigint := 0;
+  c       claim;
+  ahead   bigint  := 0;
+  kept    boolean := false; -- a holding was released, but not yet removed
+  granted boolean := false;
 begin
   for c in select * from claim where name = p_name order by ticket loop
     if c.token is null then
@@ -170,6 +172,7 @@ begin
       if ahead + c.weight <= c.max and begin_epoch() <= p_moment then
         update claim set token = nextval('serial'), since = p_moment, until = p_moment + millis(ttl)
           where id = c.id returning * into c;
+        granted := true;
         perform tell(c.listener, format('granted %s %s %s %s', c.id, c.token, c.spare, micros(p_moment)));
       end if;
     elsif c.until <= p_moment then
@@ -179,8 +182,10 @@ begin
       update claim set until = clock_timestamp() + millis(ttl) where id = c.id; -- the clock was set back
     end if;
     ahead := ahead + c.weight;
+    kept := kept or not c.renewable;
     exit when ahead >= 2147483647;
   end loop;
+  if kept and granted then perform tell_first(p_name, p_moment); end if; -- another is the first now
   return ahead;
 end $$;
 
