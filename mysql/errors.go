@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/sqlqueue"
 )
 
 // Numbers of errors that the server answers, by what follows from them.
@@ -34,6 +35,9 @@ var (
 	// refusals are those that no repetition mends: login, schema, permission, the user with whose rights procedures
 	// run, the format of the binary log.
 	refusals = []uint16{1044, 1045, 1049, 1142, 1143, 1227, 1251, 1370, 1449, 1524, 1665, 1698, 1820, 1862, 3118, 3159, 4151}
+
+	// denials name the user: a login or a permission that is refused, limits of a user.
+	denials = []uint16{1044, 1045, 1142, 1143, 1203, 1226, 1370, 1698, 3118}
 
 	// interruptions end one statement: KILL QUERY, and limits on its time.
 	interruptions = []uint16{1317, 1969, 3024}
@@ -77,13 +81,17 @@ func ineffective(err error) bool {
 	return among(before, err) || errors.Is(err, sqldriver.ErrBadConn)
 }
 
-// explain wraps an error that no repetition mends in [driver.ErrRefused].
+// explain wraps an error that no repetition mends in [driver.ErrRefused]. Its text does not name the user.
 func explain(err error) error {
 	var (
+		answer       *mysql.MySQLError
 		verification *tls.CertificateVerificationError
 		header       tls.RecordHeaderError
 		address      *net.AddrError
 	)
+	if among(denials, err) && errors.As(err, &answer) {
+		err = sqlqueue.Reword(err, strings.ReplaceAll(err.Error(), answer.Error(), fmt.Sprintf("the server denies access (%d)", answer.Number)))
+	}
 	switch {
 	case errors.Is(err, driver.ErrRefused):
 		return err

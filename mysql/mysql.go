@@ -86,8 +86,8 @@ type settings struct {
 func WithSchema(schema string) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		s.schema = schema
-		if schema == "" || utf8.RuneCountInString(schema) > 64 || strings.Contains(schema, "\x00") {
-			return fmt.Errorf("schema %q is empty, too long, or has a zero byte", schema)
+		if n := utf8.RuneCountInString(schema); n < 1 || n > 64 || strings.Contains(schema, "\x00") {
+			return fmt.Errorf("a schema of %d characters, want 1 to 64 and no zero byte", n)
 		}
 		return nil
 	})

@@ -33,9 +33,9 @@ func (s *server) prepare(ctx context.Context, conn *sql.Conn) error {
 	}
 	switch {
 	case err == nil && found > version:
-		err = fmt.Errorf("%w: schema %s is of version %d, this package of %d", driver.ErrRefused, s.schema, found, version)
+		err = fmt.Errorf("%w: the schema is of version %d, this package of %d", driver.ErrRefused, found, version)
 	case code(err) != 0:
-		err = fmt.Errorf("use schema %s (to make it by hand see schema.sql): %w", s.schema, err)
+		err = fmt.Errorf("use the schema (to make it by hand see schema.sql): %w", err)
 	case err == nil:
 		s.ready.Store(true)
 	}

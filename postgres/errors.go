@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
 
 	"github.com/seed80cd6120/locker/driver"
+	"github.com/seed80cd6120/locker/internal/sqlqueue"
 )
 
 // transient are SQLSTATEs, or their classes, of a server that will answer otherwise when it has
@@ -46,6 +48,28 @@ func ineffective(err error) bool {
 		return answer.SeverityUnlocalized == "ERROR" && answer.Code != "40003"
 	}
 	return pgconn.SafeToRetry(err)
+}
+
+// withoutUser returns the error of a try to connect with a text that does not name the user, as those of the client library and of
+// the server do.
+func withoutUser(err error) error {
+	var connect *pgconn.ConnectError
+	if !errors.As(err, &connect) {
+		return err
+	}
+	cause := connect.Unwrap()
+	each := []error{cause}
+	if hosts, ok := cause.(interface{ Unwrap() []error }); ok {
+		each = hosts.Unwrap()
+	}
+	text := cause.Error()
+	for _, one := range each {
+		var answer *pgconn.PgError
+		if errors.As(one, &answer) && (among([]string{"28"}, answer.Code) || strings.Contains(answer.Message, connect.Config.User)) {
+			text = strings.ReplaceAll(text, answer.Error(), fmt.Sprintf("the server denies access (%s)", answer.Code))
+		}
+	}
+	return sqlqueue.Reword(err, text)
 }
 
 // explain wraps an error that no repetition mends in [driver.ErrRefused].

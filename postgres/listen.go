@@ -77,7 +77,7 @@ func (s *server) connect(ctx context.Context) (*pgx.Conn, int64, error) {
 	config.OnNotification = nil // it would take them away
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, withoutUser(err)
 	}
 	number := rand.Int64N(math.MaxInt64) + 1
 	err = subscribe(ctx, conn, number)

@@ -101,7 +101,7 @@ func WithSchema(schema string) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
 		s.schema = schema
 		if schema == "" || len(schema) > 63 || strings.Contains(schema, "\x00") {
-			return fmt.Errorf("schema %q is empty, too long, or has a zero byte", schema)
+			return fmt.Errorf("a schema of %d bytes, want 1 to 63 and no zero byte", len(schema))
 		}
 		return nil
 	})

@@ -64,7 +64,7 @@ func (s *server) prepare(ctx context.Context, conn *pgxpool.Conn) error {
 		found, err := s.found(ctx, conn)
 		if undefined(err) {
 			if err := s.create(ctx, conn); err != nil {
-				return fmt.Errorf("create schema %q (to do it by hand see schema.sql): %w", s.settings.schema, err)
+				return fmt.Errorf("create the schema (to do it by hand see schema.sql): %w", err)
 			}
 			found, err = s.found(ctx, conn)
 		}
@@ -72,8 +72,7 @@ func (s *server) prepare(ctx context.Context, conn *pgxpool.Conn) error {
 			return err
 		}
 		if found > version {
-			return fmt.Errorf("%w: schema %q is of version %d, this package of %d",
-				driver.ErrRefused, s.settings.schema, found, version)
+			return fmt.Errorf("%w: the schema is of version %d, this package of %d", driver.ErrRefused, found, version)
 		}
 		s.ready.Store(true)
 	}

@@ -65,7 +65,7 @@ func (s *server) once(ctx context.Context, do request) error {
 	return sqlqueue.Limit(ctx, func(ctx context.Context) error {
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
-			return fmt.Errorf("connect: %w", err)
+			return fmt.Errorf("connect: %w", withoutUser(err))
 		}
 		defer conn.Release()
 		return do(ctx, conn)

@@ -239,6 +239,17 @@ func CheckPolling(every time.Duration) error {
 // Millis returns d in milliseconds, rounded up.
 func Millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
+// Reword returns err with another text.
+func Reword(err error, text string) error { return &reworded{err, text} }
+
+type reworded struct {
+	err  error
+	text string
+}
+
+func (r *reworded) Error() string { return r.text }
+func (r *reworded) Unwrap() error { return r.err }
+
 // ErrNoAnswer says that the server has not answered within Fresh.
 var ErrNoAnswer = errors.New("no answer in time")
 
