@@ -1,9 +1,16 @@
 package postgres
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +21,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/openurl"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -52,6 +60,105 @@ func TestOpen(t *testing.T) {
 	defer l.Close(t.Context())
 	if _, err := l.TryAcquire(within(t, patience), "x"); err == nil {
 		t.Error("a server without TLS was taken")
+	}
+}
+
+// configured returns the configuration that open makes of a URL.
+func configured(t *testing.T, url string) *pgconn.Config {
+	t.Helper()
+	u, err := locker.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openurl.Read(u, "5432", u.Scheme == "postgress")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := configure(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &config.ConnConfig.Config
+}
+
+// Hosts and ports are those of the URL, in its order.
+func TestOpenHosts(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"postgres://":      "localhost:5432",
+		"postgres://a:1,b": "a:1 b:5432",
+		"postgres://[::1]:5432,[fd00::2]:5433/app": "[::1]:5432 [fd00::2]:5433",
+		"postgres://a,[::1]":                       "a:5432 [::1]:5432",
+		"postgress://[::1],b":                      "[::1]:5432 b:5432",
+	} {
+		l, err := locker.Open(t.Context(), url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		c := configured(t, url)
+		var hosts []string
+		for _, one := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
+			hosts = append(hosts, net.JoinHostPort(one.Host, strconv.Itoa(int(one.Port))))
+			if secure := strings.HasPrefix(url, "postgress:"); secure != (one.TLSConfig != (*tls.Config)(nil)) || secure && one.TLSConfig.ServerName != one.Host {
+				t.Errorf("%s: TLS to %s: %+v", url, one.Host, one.TLSConfig)
+			}
+		}
+		if !slices.Equal(hosts, strings.Fields(want)) {
+			t.Errorf("%s: %q", url, hosts)
+		}
+	}
+}
+
+// The environment changes nothing.
+func TestOpenReadsNoEnvironment(t *testing.T) {
+	server := servers.NewPostgres(t, servers.PostgresOptions{Password: "right"})
+	services := filepath.Join(t.TempDir(), "services")
+	if err := os.WriteFile(services, []byte("[there]\nuser=nosuch\ndbname=nosuch\nsearch_path=nosuch\npool_max_conns=x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for variable, value := range map[string]string{
+		"PGHOST": "nosuch.invalid", "PGPORT": "x", "PGDATABASE": "nosuch", "PGUSER": "nosuch", "PGPASSWORD": "wrong", "PGPASSFILE": services,
+		"PGOPTIONS": "-c default_transaction_isolation=serializable", "PGAPPNAME": "nosuch", "PGTZ": "nosuch", "PGCONNECT_TIMEOUT": "x",
+		"PGTARGETSESSIONATTRS": "read-only", "PGSSLMODE": "verify-full", "PGSSLROOTCERT": "/nosuch", "PGSSLCERT": "/nosuch", "PGSSLKEY": "/nosuch",
+		"PGSSLNEGOTIATION": "direct", "PGSERVICEFILE": services,
+	} {
+		t.Setenv(variable, value)
+	}
+	for _, service := range []string{"", "nosuch", "there"} {
+		t.Setenv("PGSERVICE", service)
+		url := "postgres://postgres:right@" + server.Addr()
+		l, err := locker.Open(t.Context(), url)
+		if err != nil {
+			t.Errorf("service %q: %v", service, err)
+			continue
+		}
+		if lock, err := l.TryAcquire(within(t, patience), "x"); err != nil {
+			t.Errorf("service %q: %v", service, err)
+		} else {
+			release(t, lock)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		me, err := user.Current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for url, want := range map[string][3]string{
+			"postgres://":                {me.Username, "", ""},
+			"postgres:///app":            {me.Username, "", "app"},
+			"postgres://ann:p4ss@db":     {"ann", "p4ss", ""},
+			"postgres://ann:p4ss@db/app": {"ann", "p4ss", "app"},
+		} {
+			c := configured(t, url)
+			if got := [3]string{c.User, c.Password, c.Database}; got != want || len(c.RuntimeParams) > 0 || c.ConnectTimeout != 0 || c.TLSConfig != nil || c.Port != 5432 {
+				t.Errorf("service %q: %s: %+v", service, url, c)
+			}
+		}
 	}
 }
 
