@@ -13,7 +13,6 @@ import (
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/lateness"
 	"github.com/seed80cd6120/locker/internal/locktest"
-	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -42,12 +41,7 @@ func TestSilentMember(t *testing.T) {
 	t.Parallel()
 	cluster := servers.NewEtcdCluster(t, 3, servers.EtcdOptions{})
 	admin := dial(t, cluster.Addrs()...)
-	var ways []*proxy.Proxy
-	var addrs []string
-	for _, addr := range cluster.Addrs() {
-		p := front(t, addr)
-		ways, addrs = append(ways, p), append(addrs, p.Addr())
-	}
+	ways, addrs := locktest.Fronts(t, cluster.Addrs())
 	said := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for i, way := range ways {
 		name := t.Name() + string(rune('0'+i))
@@ -167,9 +161,7 @@ func TestNoLeader(t *testing.T) {
 	if r := soon(t, "the watch", w.told); !r.Created {
 		t.Fatalf("the watch said first: %+v", r)
 	}
-	for _, m := range cluster.Members[1:] {
-		must(t, m.Kill())
-	}
+	must(t, servers.Each(cluster.Members[1:], (*servers.Etcd).Kill))
 	for over := false; !over; {
 		select {
 		case <-w.told: // as it says why

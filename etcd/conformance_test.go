@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/names"
 	"github.com/seed80cd6120/locker/internal/servers"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -36,7 +37,9 @@ func TestConformanceOld(t *testing.T) {
 // conform runs the suite on a cluster of its own, which is disturbed if so wanted.
 func conform(t *testing.T, members int, opts servers.EtcdOptions, disturb bool) {
 	b := conformance.Backend{
-		Dial:       dialAddress,
+		Dial: func(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
+			return openOwned(clientv3.Config{Endpoints: strings.Split(address, ",")}, opts)
+		},
 		Fair:       true,
 		Shared:     true,
 		Permits:    true,
@@ -136,38 +139,18 @@ func shake(t *testing.T, c *servers.EtcdCluster, harness func(testing.TB) *confo
 	}
 }
 
-func dialAddress(_ context.Context, address string, opts ...locker.Option) (locker.Locker, error) {
-	c, err := newClient(clientv3.Config{Endpoints: strings.Split(address, ",")})
-	if err != nil {
-		return nil, err
-	}
-	return New(c, opts...) // the process ends with the test
-}
-
-// owned is a Locker that has a client to itself and closes it.
-type owned struct {
-	locker.Locker
-	client  *clientv3.Client
-	closing sync.Mutex // the first Close needs the client until it is done
-}
-
-func openOwned(t testing.TB, cfg clientv3.Config, opts []locker.Option) (locker.Locker, error) {
+// openOwned makes a Locker that has a client to itself and closes it.
+func openOwned(cfg clientv3.Config, opts []locker.Option) (locker.Locker, error) {
 	c, err := newClient(cfg)
 	if err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { closeClient(c) })
-	l, err := New(c, opts...)
-	return &owned{Locker: l, client: c}, err
-}
-
-func (o *owned) Unwrap() locker.Locker { return o.Locker }
-
-func (o *owned) Close(ctx context.Context) error {
-	o.closing.Lock()
-	defer o.closing.Unlock()
-	defer closeClient(o.client)
-	return o.Locker.Close(ctx)
+	end := func() error { closeClient(c); return nil }
+	l, err := New(c, slices.Concat(opts, []locker.Option{locker.WithOnClose(end)})...)
+	if err != nil {
+		_ = end()
+	}
+	return l, err
 }
 
 func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client, broken func() (misconfigured, error)) *conformance.Harness {
@@ -176,7 +159,7 @@ func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client,
 		t.Fatal(err)
 	}
 	open := func(addrs []string, opts []locker.Option) (locker.Locker, error) {
-		return openOwned(t, clientv3.Config{Endpoints: addrs}, opts)
+		return openOwned(clientv3.Config{Endpoints: addrs}, opts)
 	}
 	return &conformance.Harness{
 		Address: strings.Join(cluster.Addrs(), ","),
@@ -184,9 +167,9 @@ func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client,
 			return open(cluster.Addrs(), opts)
 		},
 		OpenLink: func(_ context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
-			link, addrs := newLink(t, cluster)
+			s, addrs := locktest.Fronts(t, cluster.Addrs())
 			l, err := open(addrs, opts)
-			return l, link, err
+			return l, conformance.Link{Freeze: s.Freeze, Mute: s.FreezeDown, Cut: s.CutOff, Heal: s.Heal}, err
 		},
 		Destroy: func(ctx context.Context, name string) error {
 			r, err := admin.Get(ctx, DefaultPrefix+names.Escape(name)+mark, clientv3.WithFirstCreate()...)
@@ -210,64 +193,15 @@ func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client,
 			return left, nil
 		},
 		Requests: func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, cluster.Members) },
-		Stop: func(context.Context) error {
-			for _, m := range cluster.Members {
-				if err := m.Kill(); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Stop:     func(context.Context) error { return servers.Each(cluster.Members, (*servers.Etcd).Kill) },
 		Start: func(ctx context.Context) error {
-			for _, m := range cluster.Members {
-				if err := m.RestartNoWait(ctx); err != nil {
-					return err
-				}
+			if err := servers.Each(cluster.Members, func(m *servers.Etcd) error { return m.RestartNoWait(ctx) }); err != nil {
+				return err
 			}
 			return cluster.WaitReady(ctx)
 		},
 		Misconfigured: wrong,
 	}
-}
-
-// newLink puts proxies before all members.
-func newLink(t testing.TB, cluster *servers.EtcdCluster) (conformance.Link, []string) {
-	var addrs []string
-	var each []interface {
-		Freeze()
-		FreezeDown()
-		Refuse()
-		Cut()
-		Heal()
-	}
-	for _, addr := range cluster.Addrs() {
-		p := front(t, addr)
-		addrs = append(addrs, p.Addr())
-		each = append(each, p)
-	}
-	return conformance.Link{
-		Freeze: func() {
-			for _, p := range each {
-				p.Freeze()
-			}
-		},
-		Mute: func() {
-			for _, p := range each {
-				p.FreezeDown()
-			}
-		},
-		Cut: func() {
-			for _, p := range each {
-				p.Refuse()
-				p.Cut()
-			}
-		},
-		Heal: func() {
-			for _, p := range each {
-				p.Heal()
-			}
-		},
-	}, addrs
 }
 
 // misconfigured opens clients that cannot work, by what is wrong with them.
@@ -317,14 +251,7 @@ func newMisconfigured(old bool) (misconfigured, error) {
 	}
 
 	with := func(cfg clientv3.Config) func(context.Context, ...locker.Option) (locker.Locker, error) {
-		return func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
-			c, err := newClient(cfg)
-			if err != nil {
-				return nil, err
-			}
-			l, err := New(c, opts...)
-			return &owned{Locker: l, client: c}, err
-		}
+		return func(_ context.Context, opts ...locker.Option) (locker.Locker, error) { return openOwned(cfg, opts) }
 	}
 	return misconfigured{
 		"wrong password":         with(clientv3.Config{Endpoints: []string{guarded.Addr()}, Username: "root", Password: "wrong"}),

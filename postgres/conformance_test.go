@@ -198,7 +198,8 @@ func (s setup) harness(t testing.TB, server, guarded *servers.Postgres, a addres
 			if err == nil {
 				t.Cleanup(closed) // before the proxies: PgBouncer 1.18 ends when clients are cut off while they cancel
 			}
-			return l, linkTo(first, second), err
+			s := proxy.Set{first, second}
+			return l, conformance.Link{Freeze: s.Freeze, Mute: s.FreezeDown, Cut: s.CutOff, Heal: s.Heal}, err
 		}
 		return &one
 	}
@@ -231,21 +232,5 @@ func misconfigured(t testing.TB, s setup, admin *pgxpool.Pool, server, guarded *
 		"no such database": with(strings.Replace(server.URL(), "/postgres?", "/nowhere?", 1)),
 		"no permission":    with(strings.Replace(server.URL(), "postgres@", "nobody@", 1)),
 		"no TLS":           with(strings.Replace(server.URL(), "sslmode=disable", "sslmode=require", 1)),
-	}
-}
-
-func linkTo(all ...*proxy.Proxy) conformance.Link {
-	each := func(do func(p *proxy.Proxy)) func() {
-		return func() {
-			for _, p := range all {
-				do(p)
-			}
-		}
-	}
-	return conformance.Link{
-		Freeze: each((*proxy.Proxy).Freeze),
-		Mute:   each((*proxy.Proxy).FreezeDown),
-		Cut:    each(func(p *proxy.Proxy) { p.Refuse(); p.Cut() }),
-		Heal:   each((*proxy.Proxy).Heal),
 	}
 }

@@ -56,10 +56,10 @@ func TestConformanceSentinel(t *testing.T) {
 			admin: closing(t, goredis.NewFailoverClient(failoverOptions(addrs, nil))),
 			// The Sentinels are away at the same time, so that nothing is failed over.
 			stop: func() error {
-				return each(append(group.Sentinels, group.Master), (*servers.Redis).Kill)
+				return servers.Each(append(group.Sentinels, group.Master), (*servers.Redis).Kill)
 			},
 			start: func(ctx context.Context) error {
-				return each(append([]*servers.Redis{group.Master}, group.Sentinels...), func(r *servers.Redis) error { return r.Restart(ctx) })
+				return servers.Each(append([]*servers.Redis{group.Master}, group.Sentinels...), func(r *servers.Redis) error { return r.Restart(ctx) })
 			},
 			broken: misconfigured{"no such master": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
 				o := failoverOptions(addrs, nil)
@@ -80,9 +80,9 @@ func TestConformanceCluster(t *testing.T) {
 		return site{
 			addrs: group.Addrs(), all: group.Nodes, counted: group.Nodes,
 			admin: clusterAdmin{closing(t, goredis.NewClusterClient(clusterOptions(group.Addrs(), nil)))},
-			stop:  func() error { return each(group.Nodes, (*servers.Redis).Kill) },
+			stop:  func() error { return servers.Each(group.Nodes, (*servers.Redis).Kill) },
 			start: func(ctx context.Context) error {
-				if err := each(group.Nodes, func(r *servers.Redis) error { return r.RestartNoWait(ctx) }); err != nil {
+				if err := servers.Each(group.Nodes, func(r *servers.Redis) error { return r.RestartNoWait(ctx) }); err != nil {
 					return err
 				}
 				return group.WaitReady(ctx)
@@ -166,7 +166,8 @@ func (s site) harness(t testing.TB, client opener) *conformance.Harness {
 				via[r.Addr()] = front(t, r.Addr())
 			}
 			l, err := own(t, client(s.addrs, via), opts)
-			return l, linkTo(slices.Collect(maps.Values(via))...), err
+			s := proxy.Set(slices.Collect(maps.Values(via)))
+			return l, conformance.Link{Freeze: s.Freeze, Mute: s.FreezeDown, Cut: s.CutOff, Heal: s.Heal}, err
 		},
 		Requests:      func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, s.counted) },
 		Stop:          func(context.Context) error { return s.stop() },
@@ -237,36 +238,10 @@ func (c clusterAdmin) Keys(ctx context.Context, pattern string) *goredis.StringS
 	return cmd
 }
 
-func each(all []*servers.Redis, do func(*servers.Redis) error) error {
-	for _, r := range all {
-		if err := do(r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// owned is a Locker that has a client to itself and closes it.
-type owned struct {
-	locker.Locker
-	client  goredis.UniversalClient
-	closing sync.Mutex // the first Close needs the client until it is done
-}
-
-// Unwrap is for locker.Inspect and the like.
-func (o *owned) Unwrap() locker.Locker { return o.Locker }
-
+// own makes a Locker that has a client to itself and closes it.
 func own(t testing.TB, c goredis.UniversalClient, opts []locker.Option) (locker.Locker, error) {
 	t.Cleanup(func() { c.Close() })
-	l, err := New(c, opts...)
-	return &owned{Locker: l, client: c}, err
-}
-
-func (o *owned) Close(ctx context.Context) error {
-	o.closing.Lock()
-	defer o.closing.Unlock()
-	defer o.client.Close()
-	return o.Locker.Close(ctx)
+	return New(c, slices.Concat(opts, []locker.Option{locker.WithOnClose(c.Close)})...)
 }
 
 // ofTheDead reports whether key is a queue in which only processes that are gone
@@ -289,22 +264,6 @@ func ofTheDead(ctx context.Context, admin goredis.UniversalClient, key string) b
 	}
 	left, _ := admin.PTTL(ctx, key).Result()
 	return len(waiters) > 0 && left > 0
-}
-
-func linkTo(all ...*proxy.Proxy) conformance.Link {
-	each := func(do func(p *proxy.Proxy)) func() {
-		return func() {
-			for _, p := range all {
-				do(p)
-			}
-		}
-	}
-	return conformance.Link{
-		Freeze: each((*proxy.Proxy).Freeze),
-		Mute:   each((*proxy.Proxy).FreezeDown),
-		Cut:    each(func(p *proxy.Proxy) { p.Refuse(); p.Cut() }),
-		Heal:   each((*proxy.Proxy).Heal),
-	}
 }
 
 // misconfigured opens clients that cannot work, by what is wrong with them.

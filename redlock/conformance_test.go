@@ -16,7 +16,6 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/locktest"
-	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -101,25 +100,6 @@ func suite(t *testing.T, dead []int, prepare func([]*servers.Redis) []string, ad
 	})
 }
 
-// owning is a Locker whose clients are closed with it.
-type owning struct {
-	locker.Locker
-	clients []goredis.UniversalClient
-	once    *sync.Once
-}
-
-func (o owning) Unwrap() locker.Locker { return o.Locker }
-
-func (o owning) Close(ctx context.Context) (err error) {
-	o.once.Do(func() {
-		err = o.Locker.Close(ctx)
-		for _, c := range o.clients {
-			err = errors.Join(err, c.Close())
-		}
-	})
-	return err
-}
-
 func dial(nodes []string, opts ...locker.Option) (locker.Locker, error) {
 	return dialWith(nodes, func(*goredis.Options) {}, opts...)
 }
@@ -129,13 +109,10 @@ func dialWith(nodes []string, change func(*goredis.Options), opts ...locker.Opti
 	for _, addr := range nodes {
 		o := options(addr)
 		change(o)
-		clients = append(clients, goredis.NewClient(o))
+		c := goredis.NewClient(o)
+		clients, opts = append(clients, c), append(opts, locker.WithOnClose(c.Close))
 	}
-	l, err := New(clients, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return owning{l, clients, new(sync.Once)}, nil
+	return New(clients, opts...)
 }
 
 func harness(t testing.TB, nodes []string, alive []*servers.Redis, added []locker.Option) *conformance.Harness {
@@ -144,12 +121,6 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis, added []locke
 		list = append(list, r.Addr())
 	}
 	operators := connect(t, list...)
-	each := func(do func(r *servers.Redis) error) (err error) {
-		for _, r := range alive {
-			err = errors.Join(err, do(r))
-		}
-		return err
-	}
 	return &conformance.Harness{
 		Address: strings.Join(nodes, ","),
 		Open: func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
@@ -170,9 +141,11 @@ func harness(t testing.TB, nodes []string, alive []*servers.Redis, added []locke
 			return left, err
 		},
 		Requests: func(ctx context.Context) (int64, error) { return servers.SumRequests(ctx, alive) },
-		Stop:     func(context.Context) error { return each(func(r *servers.Redis) error { return r.Kill() }) },
+		Stop: func(context.Context) error {
+			return servers.Each(alive, func(r *servers.Redis) error { return r.Kill() })
+		},
 		Start: func(ctx context.Context) error {
-			return each(func(r *servers.Redis) error { return r.Restart(ctx) })
+			return servers.Each(alive, func(r *servers.Redis) error { return r.Restart(ctx) })
 		},
 		Misconfigured: map[string]func(context.Context, ...locker.Option) (locker.Locker, error){
 			"wrong password": func(_ context.Context, opts ...locker.Option) (locker.Locker, error) {
@@ -276,19 +249,7 @@ func ofTheDead(ctx context.Context, c goredis.UniversalClient, key string) bool 
 }
 
 func openLink(t testing.TB, nodes []string, opts []locker.Option) (locker.Locker, conformance.Link, error) {
-	list, fronts := proxies(t, nodes)
-	all := func(do func(*proxy.Proxy)) func() {
-		return func() {
-			for _, p := range list {
-				do(p)
-			}
-		}
-	}
+	s, fronts := proxies(t, nodes)
 	l, err := dial(fronts, opts...)
-	return l, conformance.Link{
-		Freeze: all((*proxy.Proxy).Freeze),
-		Mute:   all((*proxy.Proxy).FreezeDown),
-		Cut:    all(func(p *proxy.Proxy) { p.Refuse(); p.Cut() }),
-		Heal:   all((*proxy.Proxy).Heal),
-	}, err
+	return l, conformance.Link{Freeze: s.Freeze, Mute: s.FreezeDown, Cut: s.CutOff, Heal: s.Heal}, err
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
-	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -29,6 +28,7 @@ func TestMain(m *testing.M) {
 
 var (
 	within      = locktest.Within
+	proxies     = locktest.Fronts
 	must        = locktest.Must
 	release     = locktest.Release
 	driverClaim = locktest.Claim
@@ -79,17 +79,6 @@ func addrs(set []*servers.Redis) (list []string) {
 func five(t testing.TB) []string {
 	t.Helper()
 	return addrs(servers.SharedRedisSet(t))
-}
-
-// proxies puts a proxy in front of each address.
-func proxies(t testing.TB, addrs []string) (list []*proxy.Proxy, fronts []string) {
-	t.Helper()
-	for _, addr := range addrs {
-		p := locktest.Front(t, addr)
-		list = append(list, p)
-		fronts = append(fronts, p.Addr())
-	}
-	return list, fronts
 }
 
 // requests is how many the servers have been sent.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/names"
-	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -100,10 +100,10 @@ func TestConformanceOfEnsemble(t *testing.T) {
 				at := slices.Index(e.Members, leader)
 				away = slices.Concat(e.Members[at:], e.Members[:at])[:2+stops%2]
 				stops++
-				return kill(away)
+				return servers.Each(away, (*servers.ZooKeeper).Kill)
 			},
 			func(ctx context.Context) error {
-				if err := startAgain(ctx, away); err != nil {
+				if err := servers.Each(away, func(z *servers.ZooKeeper) error { return z.RestartNoWait(ctx) }); err != nil {
 					return err
 				}
 				_, err := e.Leader(ctx)
@@ -112,25 +112,6 @@ func TestConformanceOfEnsemble(t *testing.T) {
 	})
 	b.Variant = true
 	conformance.Run(t, b)
-}
-
-func kill(all []*servers.ZooKeeper) error {
-	for _, z := range all {
-		if err := z.Kill(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// startAgain does not wait until they serve.
-func startAgain(ctx context.Context, all []*servers.ZooKeeper) error {
-	for _, z := range all {
-		if err := z.RestartNoWait(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // killLeader kills the leader, waits for another, and lets the old one come back.
@@ -158,7 +139,9 @@ func harness(
 			return Connect(ctx, addrs, opts...)
 		},
 		OpenLink: func(ctx context.Context, opts ...locker.Option) (locker.Locker, conformance.Link, error) {
-			return openLink(ctx, t, addrs, opts)
+			s, fronts := locktest.Fronts(t, addrs)
+			l, err := Connect(ctx, fronts, opts...)
+			return l, conformance.Link{Freeze: s.Freeze, Mute: s.FreezeDown, Cut: s.CutOff, Heal: s.Heal}, err
 		},
 		Destroy:   func(ctx context.Context, name string) error { return destroy(ctx, addrs, name) },
 		Leftovers: func(ctx context.Context, text string) ([]string, error) { return leftovers(ctx, addrs, text) },
@@ -183,31 +166,6 @@ func harness(
 			},
 		},
 	}
-}
-
-// openLink puts a proxy in front of each server.
-func openLink(ctx context.Context, t testing.TB, addrs []string, opts []locker.Option) (locker.Locker, conformance.Link, error) {
-	var proxies []*proxy.Proxy
-	var fronts []string
-	for _, addr := range addrs {
-		p := front(t, addr)
-		proxies = append(proxies, p)
-		fronts = append(fronts, p.Addr())
-	}
-	all := func(do func(*proxy.Proxy)) func() {
-		return func() {
-			for _, p := range proxies {
-				do(p)
-			}
-		}
-	}
-	l, err := Connect(ctx, fronts, opts...)
-	return l, conformance.Link{
-		Freeze: all((*proxy.Proxy).Freeze),
-		Mute:   all((*proxy.Proxy).FreezeDown),
-		Cut:    all(func(p *proxy.Proxy) { p.Refuse(); p.Cut() }),
-		Heal:   all((*proxy.Proxy).Heal),
-	}, err
 }
 
 // asOperator runs do with a client of the library, which blocks for good where there

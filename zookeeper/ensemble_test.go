@@ -11,6 +11,7 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // The leader is killed while a lock is held, others wait, and more come and go. The
@@ -176,7 +177,7 @@ func TestQuorumLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kill(e.Members[:2]); err != nil {
+	if err := servers.Each(e.Members[:2], (*servers.ZooKeeper).Kill); err != nil {
 		t.Fatal(err)
 	}
 	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
@@ -193,7 +194,7 @@ func TestQuorumLost(t *testing.T) {
 		turn <- err
 	}()
 	locktest.Lost(t, held, 10*time.Second) // not beyond the session timeout
-	if err := startAgain(ctx, e.Members[:2]); err != nil {
+	if err := servers.Each(e.Members[:2], func(z *servers.ZooKeeper) error { return z.RestartNoWait(ctx) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.WaitReady(ctx); err != nil {

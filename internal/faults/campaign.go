@@ -3,12 +3,9 @@ package faults
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -53,30 +50,10 @@ func seed(t testing.TB) uint64 {
 	return n
 }
 
-// Report is what has come of a campaign.
-type Report struct {
-	Seed   uint64
-	Faults map[string]int
-	Tally  Tally
-	Took   time.Duration
-}
-
-func (r Report) String() string {
-	var faults []string
-	for _, f := range slices.Sorted(maps.Keys(r.Faults)) {
-		faults = append(faults, fmt.Sprintf("%d × %s", r.Faults[f], f))
-	}
-	return fmt.Sprintf("seed %d: %d acquisitions, %d found taken, %d failed, %d lost in %v; %s", r.Seed,
-		r.Tally.Acquired, r.Tally.Taken, r.Tally.Failed, r.Tally.Lost, r.Took.Round(time.Second), strings.Join(faults, ", "))
-}
-
 // Run runs the campaign on s.
-func (c Campaign) Run(t testing.TB, s *Servers) Report {
+func (c Campaign) Run(t testing.TB, s *Servers) {
 	t.Helper()
-	r := Report{Seed: c.Seed, Faults: map[string]int{}}
-	Examine(t, s, func(x *Exam) { c.run(x, &r) })
-	t.Logf("%v", r)
-	return r
+	Examine(t, s, c.run)
 }
 
 // slow is how many names are held for long. Faults that strike locks strike every name
@@ -101,7 +78,8 @@ type campaign struct {
 	spent Tally // of processes that were killed, as far as they told
 }
 
-func (c Campaign) run(x *Exam, r *Report) {
+func (c Campaign) run(x *Exam) {
+	x.Logf("seed %d", c.Seed)
 	k := &campaign{Campaign: c, x: x, procs: make([]*Process, c.Processes)}
 	for range slow + c.Names {
 		k.names = append(k.names, x.Lock())
@@ -116,10 +94,10 @@ func (c Campaign) run(x *Exam, r *Report) {
 	steps := c.schedule(&x.Servers)
 	start := time.Now()
 	var lanes sync.WaitGroup
-	byLane := make(map[string][]Step)
+	byLane, faults := make(map[string][]Step), make(map[string]int)
 	for _, s := range steps {
 		byLane[s.lane()] = append(byLane[s.lane()], s)
-		r.Faults[s.Fault]++
+		faults[s.Fault]++
 	}
 	for _, lane := range byLane {
 		lanes.Go(func() {
@@ -145,11 +123,12 @@ func (c Campaign) run(x *Exam, r *Report) {
 	for k.spent.Acquired+x.acquired(k.procs) < c.Want && time.Since(undisturbed) < 10*c.Length+pulse.Slack(undisturbed) {
 		time.Sleep(200 * time.Millisecond)
 	}
-	r.Tally = x.unload(k.procs...)
-	r.Tally.add(k.spent)
-	r.Took = time.Since(start)
-	if r.Tally.Acquired < c.Want {
-		x.Errorf("only %d acquisitions, want %d: this run says little", r.Tally.Acquired, c.Want)
+	tally := x.unload(k.procs...)
+	tally.add(k.spent)
+	x.Logf("%d acquisitions, %d found taken, %d failed, %d lost in %v; %v",
+		tally.Acquired, tally.Taken, tally.Failed, tally.Lost, time.Since(start).Round(time.Second), faults)
+	if tally.Acquired < c.Want {
+		x.Errorf("only %d acquisitions, want %d: this run says little", tally.Acquired, c.Want)
 	}
 	// Nobody is in the way of a newcomer.
 	last := x.player("Z", k.access[0])

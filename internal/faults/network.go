@@ -1,51 +1,24 @@
 package faults
 
-import (
-	"errors"
+import "github.com/seed80cd6120/locker/internal/proxy"
 
-	"github.com/seed80cd6120/locker/internal/proxy"
-)
-
-// Network is the way of one user to all servers: a proxy in front of each.
-type Network struct {
-	Proxies []*proxy.Proxy // in the order of the servers
-}
+// Network is the way of one user to all servers: a proxy in front of each, in the order of the servers.
+type Network struct{ proxy.Set }
 
 // NewNetwork puts a proxy in front of every server of members, and returns the access to
 // them through it. What is in front of a server already stays between the two.
 func NewNetwork(a Access, members []string) (*Network, Access, error) {
-	n := &Network{}
-	via := make(map[string]string)
+	var targets []string
 	for _, addr := range members {
-		p, err := proxy.New(a.Through(addr))
-		if err != nil {
-			return nil, a, errors.Join(err, n.Close())
-		}
-		n.Proxies = append(n.Proxies, p)
-		via[addr] = p.Addr()
+		targets = append(targets, a.Through(addr))
 	}
-	a.Via = via
-	return n, a, nil
-}
-
-func (n *Network) each(do func(p *proxy.Proxy)) {
-	for _, p := range n.Proxies {
-		do(p)
+	s, err := proxy.NewSet(targets)
+	if err != nil {
+		return nil, a, err
 	}
-}
-
-// What follows is done on the way to every server.
-
-func (n *Network) Freeze()     { n.each((*proxy.Proxy).Freeze) }
-func (n *Network) FreezeUp()   { n.each((*proxy.Proxy).FreezeUp) }
-func (n *Network) FreezeDown() { n.each((*proxy.Proxy).FreezeDown) }
-func (n *Network) Cut()        { n.each((*proxy.Proxy).Cut) }
-func (n *Network) Refuse()     { n.each((*proxy.Proxy).Refuse) }
-func (n *Network) Heal()       { n.each((*proxy.Proxy).Heal) }
-
-// Close cuts everything.
-func (n *Network) Close() error {
-	var errs []error
-	n.each(func(p *proxy.Proxy) { errs = append(errs, p.Close()) })
-	return errors.Join(errs...)
+	a.Via = make(map[string]string)
+	for i, p := range s {
+		a.Via[members[i]] = p.Addr()
+	}
+	return &Network{s}, a, nil
 }

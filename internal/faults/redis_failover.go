@@ -47,7 +47,7 @@ func (s *Servers) promote(ctx context.Context, replica *servers.Redis, nets []*N
 		return err
 	}
 	for _, n := range nets {
-		for _, p := range n.Proxies {
+		for _, p := range n.Set {
 			p.SetTarget(replica.Addr())
 			p.Cut()
 		}

@@ -36,7 +36,7 @@ func cancelledAnywhere(x *Exam) {
 	x.Access.TTL = long
 	name, a, b := x.pair()
 	x.Warm(a, b)
-	a.net.each(func(p *proxy.Proxy) { p.Delay(2*time.Millisecond, 2*time.Millisecond) })
+	a.net.Each(func(p *proxy.Proxy) { p.Delay(2*time.Millisecond, 2*time.Millisecond) })
 	got := 0
 	for i := range 200 {
 		var hb *Holding

@@ -189,8 +189,7 @@ func recoveryCut(x *Exam) {
 		x.Errorf("acquire: %v, want that it was cancelled", err)
 	}
 	x.Soon("acquire", cancelled, 0)
-	net.Refuse()
-	net.Cut() // what was to undo it is gone
+	net.CutOff() // what was to undo it is gone
 	if ours {
 		x.Until("it could not be undone", time.Minute, func() bool { return strings.Contains(said.String(), "cleanup will be tried again") })
 	}
@@ -232,7 +231,7 @@ func releaseBeforeWatch(x *Exam) {
 	x.Access.TTL = long
 	_, a, b := x.pair()
 	x.Warm(b)
-	b.net.each(func(p *proxy.Proxy) { p.Delay(30*time.Millisecond, 30*time.Millisecond) })
+	b.net.Each(func(p *proxy.Proxy) { p.Delay(30*time.Millisecond, 30*time.Millisecond) })
 	for i := range 16 {
 		name := x.Lock()
 		ha := x.Acquired(a, name, 10*time.Second)

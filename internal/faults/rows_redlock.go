@@ -23,7 +23,7 @@ func nodeRestartsEmpty(x *Exam) {
 		ttl: believing,
 		how: "one node restarts empty",
 		prepare: func(a *Network) {
-			for _, p := range a.Proxies[3:] {
+			for _, p := range a.Set[3:] {
 				p.Refuse()
 				p.Cut()
 			}
@@ -39,8 +39,8 @@ func nodeBlackHoled(x *Exam) {
 	name := x.Lock()
 	a, net := x.Player("A")
 	x.Warm(a)
-	net.Proxies[0].BlackHole()
-	net.Proxies[0].Freeze()
+	net.Set[0].BlackHole()
+	net.Set[0].Freeze()
 	for range 20 {
 		start := time.Now()
 		x.Released(x.Acquired(a, name, 10*time.Second))

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/servers"
@@ -28,33 +27,17 @@ var serverRows = []Row{
 // thatKeep are the setups that know after a restart what they knew before.
 var thatKeep = []string{"redis-1", "redis-replica", "redis-sentinel", "redis-cluster", redlockFamily, etcdFamily, zooKeeperFamily}
 
-// together does something to several servers at once.
-func together(all []*servers.Server, do func(s *servers.Server) error) error {
-	errs := make([]error, len(all))
-	var wg sync.WaitGroup
-	for i, s := range all {
-		wg.Go(func() { errs[i] = do(s) })
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // restartAll brings servers back that were killed.
 func (x *Exam) restartAll(all []*servers.Server) {
 	x.Helper()
-	x.Must(together(all, func(s *servers.Server) error { return s.Restart(x.Within(time.Minute)) }))
+	x.Must(servers.Each(all, func(s *servers.Server) error { return s.Restart(x.Within(time.Minute)) }))
 }
 
 // The lock is given back while all servers are dead.
 func releaseDead(x *Exam) {
 	name, a, b := x.pair()
 	ha := x.Acquired(a, name, 10*time.Second)
-	x.Did("kill all servers", false, "", func() error { return together(x.All, (*servers.Server).Kill) })
+	x.Did("kill all servers", false, "", func() error { return servers.Each(x.All, (*servers.Server).Kill) })
 	ctx, cancel := context.WithTimeout(x.Ctx, time.Second)
 	start := time.Now()
 	err := ha.Release(ctx)
@@ -76,10 +59,10 @@ func releaseDead(x *Exam) {
 func stall(x *Exam) {
 	two := x.holderAndWaiter(time.Minute)
 	start := time.Now()
-	x.Did("stall all servers", false, "", func() error { return together(x.All, (*servers.Server).Pause) })
+	x.Did("stall all servers", false, "", func() error { return servers.Each(x.All, (*servers.Server).Pause) })
 	x.Told(two.held, x.Backend.TTL+noise)
 	time.Sleep(time.Until(start.Add(x.Backend.TTL + time.Second)))
-	x.Must(together(x.All, (*servers.Server).Resume))
+	x.Must(servers.Each(x.All, (*servers.Server).Resume))
 	x.Must(x.WaitReady(x.Ctx))
 	back := time.Now()
 	hb := x.GoesOn(two.wait, back, x.Backend.Death+10*time.Second, "the servers went on")
@@ -95,7 +78,7 @@ func quorumLost(x *Exam) {
 	x.Warm(c)
 	two := x.holderAndWaiter(limit)
 	some := x.All[:len(x.All)/2+1]
-	x.Did("kill the majority", false, "", func() error { return together(some, (*servers.Server).Kill) })
+	x.Did("kill the majority", false, "", func() error { return servers.Each(some, (*servers.Server).Kill) })
 	killed := time.Now()
 	x.mustEndByCtx(c, two.name, time.Second)
 	x.mustEndByCtx(c, x.Lock(), time.Second)
@@ -109,7 +92,7 @@ func quorumLost(x *Exam) {
 // for.
 func allRestarted(x *Exam) {
 	two := x.holderAndWaiter(limit)
-	x.Did("kill all servers", false, "", func() error { return together(x.All, (*servers.Server).Kill) })
+	x.Did("kill all servers", false, "", func() error { return servers.Each(x.All, (*servers.Server).Kill) })
 	x.restartAll(x.All)
 	back := time.Now()
 	x.releaseUnlessLost(two.held)

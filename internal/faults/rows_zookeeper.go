@@ -117,7 +117,7 @@ func numbersUsedUp(x *Exam) {
 		leader, err = x.Leader(x.Within(20 * time.Second))
 		x.Must(err)
 	}
-	x.Must(together(x.All, (*servers.Server).Kill))
+	x.Must(servers.Each(x.All, (*servers.Server).Kill))
 	data := func(s *servers.Server) string { return filepath.Join(s.Dir(), "data", "version-2") }
 	x.Must(setChildVersion(data(x.All[leader]), queue, math.MaxInt32-1))
 	for i, s := range x.All {

@@ -186,7 +186,7 @@ func (x *Exam) disconnected() {
 	if !goes(began, 2*x.patience, func() bool {
 		open = 0
 		for _, n := range x.nets {
-			n.each(func(p *proxy.Proxy) { open += p.Stats().Open })
+			n.Each(func(p *proxy.Proxy) { open += p.Stats().Open })
 		}
 		return open == 0
 	}) {

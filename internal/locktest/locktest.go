@@ -118,15 +118,20 @@ func Limit(t testing.TB, d time.Duration) (check func(what string)) {
 	}
 }
 
-// Front puts a proxy before the server at addr, until the test ends.
+// Fronts puts a proxy before each server, until the test ends. It returns their addresses, too.
+func Fronts(t testing.TB, addrs []string) (proxy.Set, []string) {
+	t.Helper()
+	s, err := proxy.NewSet(addrs)
+	Must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s, s.Addrs()
+}
+
+// Front is Fronts for one server.
 func Front(t testing.TB, addr string) *proxy.Proxy {
 	t.Helper()
-	p, err := proxy.New(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p
+	s, _ := Fronts(t, []string{addr})
+	return s[0]
 }
 
 // Recording is Front, and a function that reports whether a client has sent the text by that proxy.

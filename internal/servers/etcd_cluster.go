@@ -11,9 +11,7 @@ import (
 )
 
 // EtcdCluster is a group of etcd servers that elect a leader.
-type EtcdCluster struct {
-	Members []*Etcd
-}
+type EtcdCluster struct{ group[*Etcd] }
 
 // StartEtcdCluster starts n servers and returns when all serve.
 func StartEtcdCluster(ctx context.Context, n int, opts EtcdOptions) (*EtcdCluster, error) {
@@ -75,17 +73,6 @@ func (c *EtcdCluster) initial() string {
 	return strings.Join(members, ",")
 }
 
-func (c *EtcdCluster) servers() []*Server { return serversOf(c.Members) }
-
-// WaitReady waits until every member serves, which takes a quorum.
-func (c *EtcdCluster) WaitReady(ctx context.Context) error { return allReady(ctx, c.servers()) }
-
-// Addrs returns the addresses of the members.
-func (c *EtcdCluster) Addrs() []string { return addrsOf(c.servers()) }
-
-// Leader returns the member that leads now. It waits for one until ctx ends.
-func (c *EtcdCluster) Leader(ctx context.Context) (*Etcd, error) { return leaderOf(ctx, c.Members) }
-
 // MoveLeader makes a member the leader, and returns when it is.
 func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
@@ -113,6 +100,3 @@ func (c *EtcdCluster) MoveLeader(ctx context.Context, to *Etcd) error {
 	}
 	return nil
 }
-
-// Close ends all members for good.
-func (c *EtcdCluster) Close() error { return closeAll(c.servers()) }

@@ -123,8 +123,6 @@ func TestEtcdCluster(t *testing.T) {
 	if err := leader.RestartEmpty(ctx); err == nil {
 		t.Error("a member of a cluster was restarted empty")
 	}
-	for _, e := range c.Members {
-		must(t, e.Stop())
-	}
+	must(t, Each(c.Members, (*Etcd).Stop))
 	must(t, c.Members[0].RestartNoWait(ctx), c.Members[1].Restart(ctx))
 }

@@ -21,21 +21,20 @@ func serversOf[T part](parts []T) []*Server {
 	return all
 }
 
-func closeAll(all []*Server) error {
-	var errs []error
-	for _, s := range all {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
+// Each calls do with each of several servers, all at once, and returns what went wrong.
+func Each[T any](all []T, do func(T) error) error {
+	return together(len(all), func(i int) error { return do(all[i]) })
 }
 
+func closeAll(all []*Server) error { return Each(all, (*Server).Close) }
+
 // orClose returns a group that has been started, or closes what there is of it if err is not nil.
-func orClose[T interface{ Close() error }](group T, err error) (T, error) {
+func orClose[T interface{ Close() error }](started T, err error) (T, error) {
 	if err != nil {
 		var none T
-		return none, errors.Join(err, group.Close())
+		return none, errors.Join(err, started.Close())
 	}
-	return group, nil
+	return started, nil
 }
 
 func addrsOf(all []*Server) []string {
@@ -48,12 +47,12 @@ func addrsOf(all []*Server) []string {
 
 // allReady waits until every server serves.
 func allReady(ctx context.Context, all []*Server) error {
-	return together(len(all), func(i int) error { return all[i].WaitReady(ctx) })
+	return Each(all, func(s *Server) error { return s.WaitReady(ctx) })
 }
 
 // startTogether starts new servers together, because none serves before the others are there.
 func startTogether(ctx context.Context, all []*Server) error {
-	err := together(len(all), func(i int) error { return all[i].start(ctx) })
+	err := Each(all, func(s *Server) error { return s.start(ctx) })
 	if err == nil {
 		err = allReady(ctx, all)
 	}
@@ -87,6 +86,23 @@ func leaderOf[T leading](ctx context.Context, members []T) (leader T, err error)
 	})
 	return leader, err
 }
+
+// group is servers of one kind that elect a leader.
+type group[T leading] struct{ Members []T }
+
+func (g *group[T]) servers() []*Server { return serversOf(g.Members) }
+
+// WaitReady waits until every member serves, which takes a quorum.
+func (g *group[T]) WaitReady(ctx context.Context) error { return allReady(ctx, g.servers()) }
+
+// Addrs returns the addresses of the members.
+func (g *group[T]) Addrs() []string { return addrsOf(g.servers()) }
+
+// Leader returns the member that leads now. It waits for one until ctx ends.
+func (g *group[T]) Leader(ctx context.Context) (T, error) { return leaderOf(ctx, g.Members) }
+
+// Close ends all members for good.
+func (g *group[T]) Close() error { return closeAll(g.servers()) }
 
 // SumRequests adds up what the given servers answer to [Server.Requests].
 func SumRequests[T part](ctx context.Context, all []T) (int64, error) {

@@ -96,7 +96,9 @@ func (m *MariaDB) RunSQL(ctx context.Context, file, database string) error {
 }
 
 // Query runs a statement in the database "app" and returns what is answered.
-func (m *MariaDB) Query(ctx context.Context, statement string) (string, error) { return m.client(ctx, "app", statement) }
+func (m *MariaDB) Query(ctx context.Context, statement string) (string, error) {
+	return m.client(ctx, "app", statement)
+}
 
 // client runs statements by the client mariadb, and returns what is answered, without headings.
 func (m *MariaDB) client(ctx context.Context, database, statements string) (string, error) {

@@ -90,7 +90,9 @@ func (p *Postgres) RunSQL(ctx context.Context, file string, variables ...string)
 }
 
 // Query runs a statement by psql and returns what is answered.
-func (p *Postgres) Query(ctx context.Context, statement string) (string, error) { return p.psql(ctx, "-c", statement) }
+func (p *Postgres) Query(ctx context.Context, statement string) (string, error) {
+	return p.psql(ctx, "-c", statement)
+}
 
 func (p *Postgres) psql(ctx context.Context, args ...string) (string, error) {
 	bin, err := postgresProgram("psql")

@@ -79,11 +79,11 @@ func StartRedisSentinel(ctx context.Context, opts RedisOptions) (*RedisSentinel,
 	if opts.TLS {
 		return nil, errors.New("servers: Sentinel with TLS is not offered")
 	}
-	group, err := StartReplicatedRedis(ctx, 1, opts)
+	replicated, err := StartReplicatedRedis(ctx, 1, opts)
 	if err != nil {
 		return nil, err
 	}
-	g := &RedisSentinel{ReplicatedRedis: group, MasterName: "locker"}
+	g := &RedisSentinel{ReplicatedRedis: replicated, MasterName: "locker"}
 	return orClose(g, g.watch(ctx, opts))
 }
 

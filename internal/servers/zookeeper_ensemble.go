@@ -9,9 +9,7 @@ import (
 )
 
 // ZooKeeperEnsemble is a group of ZooKeeper servers that elect a leader.
-type ZooKeeperEnsemble struct {
-	Members []*ZooKeeper
-}
+type ZooKeeperEnsemble struct{ group[*ZooKeeper] }
 
 // StartZooKeeperEnsemble starts n servers and returns when all serve. One is no ensemble,
 // but a server by itself.
@@ -58,21 +56,3 @@ func (e *ZooKeeperEnsemble) introduce(z *ZooKeeper) (lines []string, err error) 
 	}
 	return lines, err
 }
-
-func (e *ZooKeeperEnsemble) servers() []*Server { return serversOf(e.Members) }
-
-// WaitReady waits until every member serves.
-func (e *ZooKeeperEnsemble) WaitReady(ctx context.Context) error {
-	return allReady(ctx, e.servers())
-}
-
-// Addrs returns the addresses of the members.
-func (e *ZooKeeperEnsemble) Addrs() []string { return addrsOf(e.servers()) }
-
-// Leader returns the member that leads now. It waits for one until ctx ends.
-func (e *ZooKeeperEnsemble) Leader(ctx context.Context) (*ZooKeeper, error) {
-	return leaderOf(ctx, e.Members)
-}
-
-// Close ends all members for good.
-func (e *ZooKeeperEnsemble) Close() error { return closeAll(e.servers()) }

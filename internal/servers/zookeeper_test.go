@@ -70,9 +70,7 @@ func TestZooKeeperEnsemble(t *testing.T) {
 		t.Errorf("after RestartEmpty of a member: %v, %v", ok, err)
 	}
 	// Without a quorum nobody serves, but a member can be started.
-	for _, z := range e.Members {
-		must(t, z.Kill())
-	}
+	must(t, Each(e.Members, (*ZooKeeper).Kill))
 	must(t, e.Members[0].RestartNoWait(ctx))
 	if _, err := e.Members[0].Status(ctx); err == nil {
 		t.Error("one of three serves")

@@ -22,7 +22,7 @@ func noGhost(x *exam) {
 
 func noGhostCancelled(x *exam) {
 	x.Warm(x.a, x.b)
-	for _, p := range x.net.Proxies {
+	for _, p := range x.net.Set {
 		p.Delay(2*time.Millisecond, 2*time.Millisecond)
 	}
 	var names []string
@@ -52,7 +52,7 @@ func noGhostCancelled(x *exam) {
 
 func lostReply(x *exam) {
 	x.Warm(x.a, x.b)
-	x.net.Proxies[0].SwallowReply(nil, 0)
+	x.net.Set[0].SwallowReply(nil, 0)
 	h, err := x.a.Acquire(x.Within(5*time.Second), x.name)
 	if err == nil {
 		x.Released(h)
@@ -105,7 +105,7 @@ func ctxError(x *exam) {
 
 func blackHole(x *exam) {
 	x.Warm(x.a)
-	p := x.net.Proxies[0]
+	p := x.net.Set[0]
 	p.BlackHole()
 	p.Freeze()
 	var worst time.Duration

@@ -3,7 +3,6 @@ package checks
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/faults"
+	"github.com/seed80cd6120/locker/internal/servers"
 )
 
 // TestConformance holds the other libraries to the suite that this project's backends pass,
@@ -68,25 +68,15 @@ func harness(t testing.TB, s *faults.Servers) *conformance.Harness {
 			return c, conformance.Link{
 				Freeze: net.Freeze,
 				Mute:   net.FreezeDown,
-				Cut:    func() { net.Refuse(); net.Cut() },
+				Cut:    net.CutOff,
 				Heal:   net.Heal,
 			}, err
 		},
 		Address: string(address),
 		Destroy: s.Destroy,
-		Stop: func(context.Context) error {
-			var errs []error
-			for _, m := range s.All {
-				errs = append(errs, m.Kill())
-			}
-			return errors.Join(errs...)
-		},
+		Stop:    func(context.Context) error { return servers.Each(s.All, (*servers.Server).Kill) },
 		Start: func(ctx context.Context) error {
-			var errs []error
-			for _, m := range s.All {
-				errs = append(errs, m.Restart(ctx))
-			}
-			return errors.Join(errs...)
+			return servers.Each(s.All, func(m *servers.Server) error { return m.Restart(ctx) })
 		},
 	}
 	// Elsewhere it is asked only whether a name is free: what is in nobody's way until its
