@@ -326,6 +326,35 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 	}
 }
 
+// A waiter whose connection is gone keeps its place for as long as nobody could be granted the name.
+func TestWaiterConnectsAgain(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	hour := locker.WithTTL(time.Hour)
+	held := acquire(t, openDSN(t, server.DSN(), hour), "x")
+	const listens = "select count(*) from locker.claim where token is null and owner = ? and is_used_lock(concat('locker.', listener)) is not null"
+	p, dsn := front(t, server)
+	begin := func(dsn, owner string) *locktest.Acquisition[*locker.Lock] {
+		waiter := locktest.Begin(within(t, 3*time.Minute), openDSN(t, dsn, hour), "x", locker.As(owner))
+		eventually.Is(t, "it can be woken", func() bool { return ask[int](t, admin, listens, owner) == 1 })
+		return waiter
+	}
+	first, second := begin(dsn, "first"), begin(server.DSN(), "second")
+	p.Freeze()
+	do(t, admin, fmt.Sprint("kill connection ", ask[int64](t, admin,
+		"select is_used_lock(concat('locker.', listener)) from locker.claim where owner = 'first'")))
+	eventually.Is(t, "its connection is gone", func() bool { return ask[int](t, admin, listens, "first") == 0 })
+	if _, err := openDSN(t, server.DSN()).TryAcquire(within(t, patience), "x"); !errors.Is(err, locker.ErrNotAcquired) {
+		t.Fatal(err)
+	}
+	p.Heal()
+	eventually.Is(t, "it can be woken again", func() bool { return ask[int](t, admin, listens, "first") == 1 })
+	release(t, held)
+	release(t, first.Granted(t, promptly))
+	release(t, second.Granted(t, promptly))
+}
+
 // Thousands of waiters, of two Lockers by turns, are granted the name by one release.
 func TestManyAreGrantedAtOnce(t *testing.T) {
 	t.Parallel()

@@ -160,6 +160,9 @@ begin
       leave walk;
     end if;
     select ahead + coalesce(sum(weight), 0) into ahead from claim where name = p_name and ticket >= last_place and ticket < place;
+    if ahead >= 2147483647 then
+      leave walk; -- nothing fits: who is gone keeps its place, because it may connect again
+    end if;
     if c_listener is not null and is_used_lock(concat('locker.', c_listener)) is null then
       delete from claim where id = c_id;
       iterate walk;
@@ -192,7 +195,9 @@ begin
   declare first_id binary(16);
   declare told bigint;
   if exists (select 1 from claim where name = p_name and not renewable) then
-    select id, listener into first_id, told from claim where name = p_name and token is null order by ticket limit 1;
+    select id, listener into first_id, told from claim
+      where name = p_name and token is null and (listener is null or is_used_lock(concat('locker.', listener)) is not null)
+      order by ticket limit 1;
     update claim set stale = 1 where id = first_id;
     set bells = concat(bells, if(told is null, '', concat(told, ' ')));
   end if;
