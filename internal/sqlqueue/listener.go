@@ -1,6 +1,7 @@
 package sqlqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -9,8 +10,8 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// PollEvery is how often the waiters ask where they cannot be told, and pollFor how long, until another try to
-// listen.
+// PollEvery is how often the waiters ask as long as they cannot be told, and pollFor how long, until another try to
+// listen, where they cannot be.
 const (
 	PollEvery = 250 * time.Millisecond
 	pollFor   = time.Minute
@@ -28,8 +29,8 @@ type Event struct {
 	Received     driver.Instant
 }
 
-// Listener tells the waiting claims of one Locker news: from the connection on which the Server listens or, where
-// that cannot be, by asking. Claims that ask before the connection is there have no listener; when it is there they
+// Listener tells the waiting claims of one Locker news: from the connection on which the Server listens or, as long as
+// there is none, by asking. Claims that ask before the connection is there have no listener; when it is there they
 // are told to look, and ask again with its number.
 type Listener struct {
 	q         *Queue
@@ -38,6 +39,7 @@ type Listener struct {
 	mu      sync.Mutex
 	claims  map[string]*Claim // those that wait
 	running bool
+	polling bool
 	number  int64 // by which the server tells, 0 if it cannot now
 	refused error // why it never will
 }
@@ -76,7 +78,10 @@ func (l *Listener) waits(c *Claim, asked int64) {
 	}
 	if !l.running {
 		l.running = true
-		l.q.working.Go(l.run)
+		l.startPolling()
+		if l.pollEvery == 0 {
+			l.q.working.Go(l.run)
+		}
 	}
 }
 
@@ -103,6 +108,7 @@ func (l *Listener) change(number int64, refused error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.number, l.refused = number, refused
+	l.startPolling()
 	for _, c := range l.claims {
 		l.tell(c, Event{})
 	}
@@ -122,21 +128,16 @@ func (l *Listener) Waiting() map[string]bool {
 	return all
 }
 
-// run listens until the Locker is closed, on one connection after the other, or asks.
+// run listens until the Locker is closed, on one connection after the other.
 func (l *Listener) run() {
 	life := l.q.life
-	if l.pollEvery > 0 {
-		l.poll(life, l.pollEvery)
-	}
 	for pause := new(driver.Backoff); life.Err() == nil; pause.Sleep(life) {
 		began := time.Now()
 		err := l.q.server.Listen(life, l)
 		switch {
 		case errors.Is(err, ErrCannotListen):
 			l.change(0, nil)
-			ctx, cancel := context.WithTimeout(life, pollFor)
-			l.poll(ctx, PollEvery)
-			cancel()
+			sleep(life, pollFor)
 		case l.q.server.Transient(err):
 			l.change(0, nil)
 		default:
@@ -148,15 +149,31 @@ func (l *Listener) run() {
 	}
 }
 
-// poll asks every so often what is new, until ctx ends.
-func (l *Listener) poll(ctx context.Context, every time.Duration) {
-	for ctx.Err() == nil {
+// startPolling begins to poll unless the server tells news or that has begun. The caller has l.mu.
+func (l *Listener) startPolling() {
+	if l.number == 0 && !l.polling {
+		l.polling = true
+		l.q.working.Go(l.poll)
+	}
+}
+
+// poll asks every so often what is new, until the server tells it or the Locker is closed.
+func (l *Listener) poll() {
+	life, every := l.q.life, cmp.Or(l.pollEvery, PollEvery)
+	for sleep(life, every); l.goOnPolling(); {
 		next := time.Now().Add(every)
 		if len(l.Waiting()) > 0 {
-			l.q.server.Poll(ctx, l)
+			l.q.server.Poll(life, l)
 		}
-		sleep(ctx, time.Until(next))
+		sleep(life, time.Until(next))
 	}
+}
+
+func (l *Listener) goOnPolling() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.polling = l.number == 0 && l.q.life.Err() == nil
+	return l.polling
 }
 
 func sleep(ctx context.Context, d time.Duration) {
