@@ -101,6 +101,12 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	pool := s.db.Stats()
+	full := pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections
+	if full { // it may be for good, and this connection is kept from others meanwhile
+		ctx, cancel = context.WithTimeout(ctx, sqlqueue.Brief)
+		defer cancel()
+	}
 	number := rand.Int64N(math.MaxInt64) + 1
 	var locked sql.NullInt64
 	var woken int
@@ -113,6 +119,9 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 	}
 	if err != nil {
 		discard(conn)
+		if full && ctx.Err() != nil {
+			err = fmt.Errorf("%w: the pool is full: %w", sqlqueue.ErrCannotListen, err)
+		}
 		return nil, 0, err
 	}
 	return conn, number, nil

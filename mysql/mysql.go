@@ -48,11 +48,11 @@
 //
 // # The pool
 //
-// The *sql.DB is the caller's: it is neither configured nor closed here. One connection of it is kept once
-// something has waited, unless [WithListen] names another pool for that. A readTimeout in the data source name has to
-// be longer than 25 seconds there; else the connection is made anew each time. Where the pool has one connection at
-// most, and where the server does not permit the procedures to wake a waiter (see schema.sql), waiters ask together,
-// in one statement every quarter of a second.
+// The *sql.DB is the caller's: it is neither configured nor closed here. Each Locker with waiters keeps one connection:
+// the pool needs more than there are Lockers, unless [WithListen] names another pool for that. A readTimeout in the
+// data source name has to be longer than 25 seconds there; else the connection is made anew each time. Where the pool
+// has too few connections, and where the server does not permit the procedures to wake a waiter (see schema.sql),
+// waiters ask together, in one statement every quarter of a second.
 //
 // A statement that has no answer within five seconds is given up, and its connection with it. Where all connections
 // of the pool are busy with other things a lock may be lost, because it cannot be renewed: a pool of its own is

@@ -259,6 +259,31 @@ func TestPoolSettings(t *testing.T) {
 	}
 }
 
+// A Locker that cannot listen because others have the rest of the pool leaves its last connection to statements.
+func TestPoolIsTooSmallToListen(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin, other := newPool(t, server.DSN()), openDSN(t, server.DSN())
+	x, y := acquire(t, other, "x"), acquire(t, other, "y")
+	db := newPool(t, server.DSN())
+	db.SetMaxOpenConns(2)
+	l1, l2 := openOn(t, db), openOn(t, db)
+	first := locktest.Begin(within(t, 2*time.Minute), l1, "x")
+	eventually.Is(t, "the first can be woken", func() bool { return waiting(t, admin) == 1 })
+	waited := func() time.Duration { return db.Stats().WaitDuration }
+	before := waited()
+	second := locktest.Begin(within(t, 2*time.Minute), l2, "y")
+	for waited() < before+sqlqueue.Brief/2 { // until statements had to wait
+		inTime := locktest.Limit(t, 4*sqlqueue.Brief)
+		release(t, acquire(t, l1, "z"))
+		inTime("what does not wait")
+	}
+	release(t, x)
+	release(t, y)
+	release(t, first.Granted(t, promptly))
+	release(t, second.Granted(t, promptly))
+}
+
 // A pool that was closed is no outage.
 func TestClosedPool(t *testing.T) {
 	t.Parallel()
