@@ -43,8 +43,10 @@
 // The tables are of InnoDB: locks and queues survive a crash of the server as far as its transactions do, which is
 // wholly with innodb_flush_log_at_trx_commit=1, the default, and, unless the machine fails, with 2. A crash that
 // loses transactions, and a failover to a replica that had not seen a lock, may lead to two holders of one name;
-// their tokens differ and are in order. All Lockers have to speak to the same server: one node of a Galera or Group
-// Replication cluster, because named locks and locks of rows are known to one node only.
+// their tokens differ and are in order. After a failover to a server whose clock is ahead, or when the server's clock
+// is set forward, a name may be granted that much before its holder knows that it is lost. All Lockers have to speak
+// to the same server: one node of a Galera or Group Replication cluster, because named locks and locks of rows are
+// known to one node only.
 //
 // # The pool
 //

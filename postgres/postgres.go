@@ -45,7 +45,9 @@
 //
 // With [Durable] the tables are logged, and locks and queues survive a crash. A failover to a standby that had
 // not seen a lock may then lead to two holders of one name; their tokens differ and are in order. Use
-// synchronous replication, and do not switch synchronous_commit off.
+// synchronous replication, and do not switch synchronous_commit off. After a failover to a server whose clock is
+// ahead, or when the server's clock is set forward, a name may be granted that much before its holder knows that it
+// is lost.
 //
 // # Poolers
 //
@@ -58,10 +60,12 @@
 //
 // The pool is the caller's: it is neither configured nor closed here. One connection more is open once something
 // has waited. A statement that has no answer within five seconds is given up, and its connection with it, as pgx
-// does. Where all connections of the pool are busy with other things a lock may be lost, because it cannot
-// be renewed: a pool of its own is safer. The isolation level of statements has to be "read committed", which it
-// is unless default_transaction_isolation says otherwise, standard_conforming_strings on, as it is by default, and
-// client_encoding UTF8, as it is by default where the database has that encoding. Other settings are refused.
+// does. A DialFunc of the pool's has to make connections that obey deadlines: over others, such as those of an SSH
+// client, calls and Close may last until the server answers. Where all connections of the pool are busy with other
+// things a lock may be lost, because it cannot be renewed: a pool of its own is safer. The isolation level of
+// statements has to be "read committed", which it is unless default_transaction_isolation says otherwise,
+// standard_conforming_strings on, as it is by default, and client_encoding UTF8, as it is by default where the database
+// has that encoding. Other settings are refused.
 package postgres
 
 import (

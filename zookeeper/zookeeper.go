@@ -100,9 +100,9 @@ func WithTLS(config *tls.Config) locker.Option {
 }
 
 // Connect connects to the ensemble of which servers, host:port each, are members,
-// and opens a session. Port 2181 may be left out. When no server can be used it
-// keeps trying for as long as ctx allows; without a deadline it gives up when each of
-// them has failed.
+// and opens a session. Port 2181 may be left out, but an IPv6 address
+// needs its port. When no server can be used it keeps trying for as long as ctx allows;
+// without a deadline it gives up when each of them has failed.
 func Connect(ctx context.Context, servers []string, opts ...locker.Option) (locker.Locker, error) {
 	d, cfg, err := connect(ctx, servers, opts)
 	if err != nil {
