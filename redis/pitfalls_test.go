@@ -15,6 +15,7 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 	"github.com/seed80cd6120/locker/internal/eventually"
 	"github.com/seed80cd6120/locker/internal/locktest"
+	"github.com/seed80cd6120/locker/internal/redisnode"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -351,6 +352,64 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	release(t, lock)
 	release(t, w.Granted(t, slack))
 	nothingLeft(t, admin, name)
+}
+
+// It is passed over also while others hold the name, by those who can hold it beside them.
+func TestDeadWaiterIsPassedOverBesideHolders(t *testing.T) {
+	t.Parallel()
+	addr := servers.SharedRedis(t).Addr()
+	admin := connect(t, addr)
+	b := opened(t, admin)
+	for what, shares := range map[string][][2]int32{ // of who holds it, of some who wait, of the dead one, and of the next
+		"readers": {{1, driver.All}, {driver.All, driver.All}, {1, driver.All}},
+		"permits": {{2, 3}, {3, 3}, {1, 3}},
+		"mixed":   {{2, 3}, {2, 3}, {driver.All, driver.All}, {1, driver.All}},
+	} {
+		for _, try := range []bool{false, true} {
+			t.Run(fmt.Sprint(what, " try=", try), func(t *testing.T) {
+				name := freshName(t)
+				last := len(shares) - 1
+				of := func(i int) *driver.Claim { return permits(name, shares[i][0], shares[i][1]) }
+				h := of(0)
+				h.TTL = 24 * time.Hour
+				take(t, b, h)
+				var waiting []*locktest.Acquisition[driver.Grant]
+				for i := 1; i < last-1; i++ {
+					waiting = append(waiting, asked(t, b, of(i)))
+					queued(t, admin, name, int64(i))
+				}
+				gone, dead := opened(t, connect(t, addr)), of(last-1)
+				dead.TTL = time.Second
+				c := gone.Claim(dead)
+				gone.Join(c, func(redisnode.Answer) {})
+				if a, err := gone.Node.Acquire(within(t, time.Minute), c, redisnode.Queue); err != nil || a.Granted {
+					t.Fatalf("%+v, %v", a, err)
+				}
+				die := func() { locktest.Must(t, gone.Close(within(t, time.Minute))) }
+				next := of(last)
+				if try {
+					die()
+					eventually.Within(t, 20*time.Second, "a try behind the dead one succeeds", func() bool { // after a minute the queue is gone
+						next = of(last)
+						_, err := b.Acquire(within(t, time.Minute), next)
+						return err == nil
+					})
+				} else {
+					granted := asked(t, b, next)
+					queued(t, admin, name, int64(last))
+					die()
+					granted.Granted(t, dead.TTL+time.Second+slack)
+				}
+				free(t, b, next)
+				free(t, b, h)
+				for _, w := range waiting {
+					soon(t, w)
+					free(t, b, w.Claim)
+				}
+				nothingLeft(t, admin, name)
+			})
+		}
+	}
 }
 
 // What was put into a queue by hand, and is no waiter, is in nobody's way.

@@ -183,15 +183,16 @@ local function listens(c) return redis.call('PUBSUB', listeners(c.channel), c.ch
 -- The id of the claim of which this request is, if it may be granted the name from the queue: it is told by the answer.
 local asking
 
+-- Reports whether a claim of the queue still waits: it is gone if nobody listens to its channel.
+local function waits(c) return c.id == asking or listens(c) end
+
 -- Grants the name to a claim of the queue, and tells it: "granted <id> <token> <spare> <now> <lock>". Returns true when it
--- holds the name; false when it is gone, because nobody listens to its channel; nil when there is no memory: it stays in the
--- queue, and is told when it looks.
+-- holds the name; false when it is gone; nil when there is no memory: it stays in the queue, and is told when it looks.
 local function grant(c, proposed)
-  local asks = c.id == asking
-  if not asks and not listens(c) then return false end
+  if not waits(c) then return false end
   local ok, token, more = pcall(hold, c, proposed)
   if not ok then return nil end
-  if not asks then tell(c.channel, string.format('granted %s %.0f %.0f %.0f ', c.id, token, more, now) .. lock) end
+  if c.id ~= asking then tell(c.channel, string.format('granted %s %.0f %.0f %.0f ', c.id, token, more, now) .. lock) end
   return true
 end
 
@@ -222,7 +223,7 @@ local function grant_mixed(proposed)
       end
       weight = holds and c.weight or 0
     elseif not holds then
-      weight = c.weight
+      weight = (alone or waits(c)) and c.weight or 0
     end
     if least and (holds or c and weight > 0 and c.limit > least) then is_mixed = true end
     if weight == 0 or holds and not least then
@@ -237,7 +238,8 @@ local function grant_mixed(proposed)
 end
 
 -- Grants the name to all claims in the queue that fit. Unless it is mixed these stand at its head. What is gone is passed over,
--- as is what is no record of any version. Reports whether the queue is empty.
+-- as is what is no record of any version; but not while an exclusive holder is in everybody's way. Reports whether the queue is
+-- empty.
 local function grant_waiting(proposed)
   local at_head = not mixed()
   while at_head do
@@ -245,12 +247,14 @@ local function grant_waiting(proposed)
     if not entry then return true end
     local c = parse(entry)
     if c then
-      if not fits(c) then
+      local granted = false
+      if fits(c) then
+        granted = grant(c, proposed)
+        if granted == nil then return false end
+      elseif alone or waits(c) then
         if certain or c.limit == ALL then return false end
         break
       end
-      local granted = grant(c, proposed)
-      if granted == nil then return false end
       certain = certain and (granted or c.limit < ALL)
     elseif string.find(entry, '^%d+ ') then
       return false
