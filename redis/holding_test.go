@@ -635,15 +635,17 @@ func TestRenewalDoesNotLengthenLingering(t *testing.T) {
 	t.Parallel()
 	admin := connect(t, servers.SharedRedis(t).Addr())
 	b := opened(t, admin)
-	c := claim(freshName(t), time.Minute, false)
-	take(t, b, c)
-	if err := b.Linger(within(t, 20*time.Second), c, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	endsIn(t, admin, c.Name, 5*time.Second) // as if half of it were over
-	_, _ = renewed(t, b, c)
-	if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > 5*time.Second {
-		t.Errorf("it stays for %v", left)
+	for _, d := range []time.Duration{10 * time.Second, time.Minute} { // less than its TTL, and as much
+		c := claim(freshName(t), time.Minute, false)
+		take(t, b, c)
+		if err := b.Linger(within(t, 20*time.Second), c, d); err != nil {
+			t.Fatal(err)
+		}
+		endsIn(t, admin, c.Name, 5*time.Second) // as if half of it were over
+		_, _ = renewed(t, b, c)
+		if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > 5*time.Second {
+			t.Errorf("asked for %v: it stays for %v", d, left)
+		}
 	}
 }
 

@@ -72,6 +72,40 @@ func TestLingerIsToldToTheLiving(t *testing.T) {
 	}
 }
 
+// Who is the first to wait once others have been granted the name, or gave up, is told that it stays taken for another time than
+// was known.
+func TestLingerIsToldToTheNext(t *testing.T) {
+	n := open(t, connect(t, servers.SharedRedis(t).Addr()))
+	ctx := within(t, 5*time.Minute)
+	for what, leave := range map[string]func(h, w *Claim) error{
+		"a holder leaves": func(h, _ *Claim) error { return n.Release(ctx, h.Claim) },
+		"a holder is dead": func(h, w *Claim) error {
+			(&line{T: t, node: n, name: h.Name}).expire(&place{Claim: h, weight: 1})
+			_, err := n.Acquire(ctx, w, Queue)
+			return err
+		},
+		"the first gives up": func(_, w *Claim) error { return n.Abandon(ctx, w.Claim) },
+	} {
+		var claims [4]*Claim
+		var news [4]<-chan Answer
+		for i := range claims {
+			c := n.exclusive(t.Name() + what)
+			c.Weight, c.Limit, c.TTL = 1, 2, time.Hour
+			claims[i] = c
+			_, news[i] = n.waits(t, c)
+		}
+		must(t, n.Linger(ctx, claims[1].Claim, 10*time.Minute))
+		locktest.Receive(t, what+": news for the first", news[2], 20*time.Second)
+		must(t, leave(claims[0], claims[2]))
+		if a := locktest.Receive(t, what+": news for the next", news[3], 20*time.Second); a.Granted || a.Evicted {
+			t.Errorf("%s: told %+v", what, a)
+		}
+		if a, err := n.Acquire(ctx, claims[3], Queue); err != nil || a.Left > 10*time.Minute {
+			t.Errorf("%s: it looks again in %v, %v", what, a.Left, err)
+		}
+	}
+}
+
 // Of readers that have died no more stay than a few, also where there are always others.
 func TestDeadReadersDoNotPileUp(t *testing.T) {
 	n := open(t, connect(t, servers.SharedRedis(t).Addr()))

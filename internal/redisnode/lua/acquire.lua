@@ -78,6 +78,7 @@ if not own then
   end
 end
 if own then
+  tell_end()
   local more = 0
   if proposed > own.token then own.token, more = next_token(proposed, c.spare) end
   own.ends = now + c.ttl * 1000

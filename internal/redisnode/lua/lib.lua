@@ -11,9 +11,11 @@
 --
 -- The 1 is the version of the format. What begins otherwise is a later version's, or somebody else's: it
 -- holds the name, or stands in the queue, and is left alone. An id is 32 hexadecimal digits, a ttl is in
--- milliseconds, an owner may be any bytes. Since is when it was granted the name, or when it came to wait.
+-- milliseconds, and greater by LINGERS where a holding was released and the name stays taken; an owner may be any bytes.
+-- Since is when it was granted the name, or when it came to wait.
 
 local ALL = 2147483647           -- weight and limit of an exclusive claim
+local LINGERS = 1e12             -- 30 years: more than the ttl of any claim
 local PATIENCE = 60000           -- milliseconds for which a queue is kept at which no waiter looks
 local LATEST = 4102444800000000  -- a clock beyond the year 2100 was not set by these scripts
 
@@ -119,19 +121,22 @@ local function holders()
   return all
 end
 
--- Returns all holders but those whose time is over, whom it removes, and remembers when the first of them will end. Nobody
--- may stay for longer than its ttl from now on, as it would after the server's clock was set back.
-local first_end = math.huge
+-- Returns all holders but those whose time is over, whom it removes, and remembers when the first of them will end, and
+-- whether one lingers. Nobody may stay for longer than its ttl from now on, as it would after the server's clock was set
+-- back.
+local first_end, lingers = math.huge, false
 local function present()
   local all = {}
   for _, h in ipairs(holders()) do
     if h.ends <= now then
       finish(h)
     else
-      if h.ends > now + h.ttl * 1000 then
-        h.ends = now + h.ttl * 1000
+      local longest = now + h.ttl % LINGERS * 1000
+      if h.ends > longest then
+        h.ends = longest
         put(h, 0)
       end
+      lingers = lingers or h.ttl >= LINGERS
       first_end = math.min(first_end, h.ends)
       table.insert(all, h)
     end
@@ -179,6 +184,14 @@ local function tell(channel, news) redis.pcall(publish(channel), channel, news) 
 
 -- Reports whether somebody listens to the channel of a claim; those who listen to a pattern do not count.
 local function listens(c) return redis.call('PUBSUB', listeners(c.channel), c.channel)[2] > 0 end
+
+-- Where a holding lingers, has the first who waits and listens look: it may know of another end.
+local function tell_end()
+  for _, entry in ipairs(lingers and value('LRANGE', queue, 0, -1) or {}) do
+    local c = parse(entry)
+    if c and not held(c.id) and listens(c) then return tell(c.channel, 'look ' .. c.id) end
+  end
+end
 
 -- The id of the claim of which this request is, if it may be granted the name from the queue: it is told by the answer.
 local asking

@@ -26,17 +26,11 @@ elseif h and how == 'keep' and amount < h.weight then
   certain = false
 elseif h and how == 'linger' then
   redis.call('PEXPIRE', lock, math.max(amount, redis.call('PTTL', lock))) -- allows put to write without memory
-  h.ends, h.ttl = now + amount * 1000, amount -- the ttl, too, so that nobody cuts it short
+  h.ends, h.ttl = now + amount * 1000, LINGERS + amount -- the ttl, too, so that nobody cuts it short
   put(h, 0)
   local last = now
   for _, other in ipairs(holders()) do last = math.max(last, other.ends) end
   if last < math.huge then redis.call('PEXPIRE', lock, math.ceil((last - now) / 1000)) end -- not after all are over
-  pcall(function() -- has the first who listens look
-    for _, entry in ipairs(value('LRANGE', queue, 0, -1) or {}) do
-      local c = parse(entry)
-      if c and not held(c.id) and listens(c) then return tell(c.channel, 'look ' .. c.id) end
-    end
-  end)
 end
 if h then
   answer = 1
@@ -49,5 +43,8 @@ elseif how ~= 'keep' then
 end
 local late = math.ceil((ARGV[4] - now) / 1000) + 1
 if late > 0 then redis.call('SET', KEYS[4], '', 'PX', late) end
-pcall(grant_waiting, tonumber(ARGV[3])) -- whatever stands in the way of that, the name is released
+pcall(function() -- whatever stands in the way of that, the name is released
+  grant_waiting(tonumber(ARGV[3]))
+  tell_end()
+end)
 return answer

@@ -1,7 +1,7 @@
 -- Confirms holdings, any number at once, and lengthens those of which a sixth is over: looked at three times
 -- in its ttl, a holding is lengthened while half of it is left, and one that is looked at more often is
--- not written each time. It never makes a key that is not there, nor lengthens a holding that lingers, which
--- has another ttl.
+-- not written each time. It never makes a key that is not there, nor lengthens a holding that lingers, whose
+-- ttl is that of no claim.
 --
 --   KEYS[2i-1]  lock and KEYS[2i] queue, see lib.lua
 --   ARGV[2i-1]  id
