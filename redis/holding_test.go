@@ -274,6 +274,46 @@ func TestLookAndNames(t *testing.T) {
 	}
 }
 
+// Names does not show a name for as long as one wanted it who has released it, when the others who held it have died.
+func TestNamesAfterALongLease(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	name := freshName(t)
+	long, short := shared(name), shared(name)
+	long.TTL, short.TTL = 24*time.Hour, 100*time.Millisecond
+	take(t, b, long)
+	take(t, b, short)
+	free(t, b, long)
+	eventually.Within(t, 30*time.Second, "the name is not shown", func() bool {
+		for range b.Names(within(t, 20*time.Second), name) {
+			return false
+		}
+		return true
+	})
+}
+
+// Look shows the queue in its order also where one in it holds the name before others that are ahead of it.
+func TestLookAtAMixedQueue(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, servers.SharedRedis(t).Addr())
+	b := opened(t, admin)
+	name := freshName(t)
+	h, w, r := permits(name, 3, 5), permits(name, 5, 5), shared(name)
+	take(t, b, h)
+	waits := asked(t, b, w)
+	queued(t, admin, name, 1)
+	take(t, b, r)
+	all, err := b.Look(within(t, 20*time.Second), name)
+	if err != nil || len(all) != 3 || all[0].ID != h.ID || all[1].ID != w.ID || all[1].Held || all[2].ID != r.ID || !all[2].Held {
+		t.Errorf("%+v, %v", all, err)
+	}
+	free(t, b, r)
+	free(t, b, h)
+	soon(t, waits)
+	free(t, b, w)
+}
+
 // Evicted holders are told, evicted waiters queue anew, at the end, and nobody else is touched.
 func TestEvict(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@
 
 local ALL = 2147483647           -- weight and limit of an exclusive claim
 local LINGERS = 1e12             -- 30 years: more than the ttl of any claim
-local PATIENCE = 60000           -- milliseconds for which a queue is kept at which no waiter looks
+local PATIENCE = 60000           -- milliseconds for which a queue is kept at which no waiter looks, or a hash in which nobody holds the name
 local LATEST = 4102444800000000  -- a clock beyond the year 2100 was not set by these scripts
 
 local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
@@ -93,11 +93,31 @@ local function take_out(id)
   end
 end
 
+-- Returns all holders.
+local function holders()
+  local all, fields = { alone }, among and redis.call('HGETALL', lock) or {} -- fails if it is of a type that no lock is
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'weight' and fields[i] ~= 'mixed' then table.insert(all, holder(fields[i + 1])) end
+  end
+  return all
+end
+
+-- Has the key stay no longer than the last holder.
+local function shorten()
+  local last = now
+  for _, h in ipairs(holders()) do last = math.max(last, h.ends) end
+  if last < math.huge then redis.call('PEXPIRE', lock, math.max(1, math.ceil((last - now) / 1000))) end
+end
+
 -- Removes the record of a holder. (A script that has deleted something may then write although there is no memory.)
 local function remove(h)
   if among then
     redis.call('HDEL', lock, h.id)
-    if redis.call('HINCRBY', lock, 'weight', -h.weight) > 0 then return end
+    if redis.call('HINCRBY', lock, 'weight', -h.weight) > 0 then
+      local left = redis.call('PTTL', lock)
+      if left > PATIENCE and h.ends > now + (left - PATIENCE) * 1000 then shorten() end -- not for less: it goes through all holders
+      return
+    end
   end
   redis.call('DEL', lock)
   alone, among = nil, false
@@ -110,15 +130,6 @@ local function finish(h)
     certain = false
   end
   remove(h)
-end
-
--- Returns all holders.
-local function holders()
-  local all, fields = { alone }, among and redis.call('HGETALL', lock) or {} -- fails if it is of a type that no lock is
-  for i = 1, #fields, 2 do
-    if fields[i] ~= 'weight' and fields[i] ~= 'mixed' then table.insert(all, holder(fields[i + 1])) end
-  end
-  return all
 end
 
 -- Returns all holders but those whose time is over, whom it removes, and remembers when the first of them will end, and

@@ -28,9 +28,7 @@ elseif h and how == 'linger' then
   redis.call('PEXPIRE', lock, math.max(amount, redis.call('PTTL', lock))) -- allows put to write without memory
   h.ends, h.ttl = now + amount * 1000, LINGERS + amount -- the ttl, too, so that nobody cuts it short
   put(h, 0)
-  local last = now
-  for _, other in ipairs(holders()) do last = math.max(last, other.ends) end
-  if last < math.huge then redis.call('PEXPIRE', lock, math.ceil((last - now) / 1000)) end -- not after all are over
+  shorten()
 end
 if h then
   answer = 1
