@@ -3,6 +3,7 @@ package redisnode
 import (
 	"context"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,16 +25,23 @@ func (n *Node) Look(ctx context.Context, name string) ([]driver.Position, error)
 	if err != nil {
 		return nil, err
 	}
-	var all []driver.Position
+	var lists [2][]driver.Position
 	for i, records := range answer[1:] {
 		for _, record := range records.([]any) {
 			p := position(name, record.(string), answer[0].(int64))
 			if p.Held = i == 0; p.Held || p.ID != "" {
-				all = append(all, p)
+				lists[i] = append(lists[i], p)
 			}
 		}
 	}
-	return all, nil
+	holders, queue := lists[0], lists[1]
+	for i, p := range queue {
+		if j := slices.IndexFunc(holders, func(h driver.Position) bool { return h.ID == p.ID }); j >= 0 {
+			queue[i] = holders[j] // granted the name before others that are ahead of it
+			holders = slices.Delete(holders, j, j+1)
+		}
+	}
+	return append(holders, queue...), nil
 }
 
 // position reads a record, see lua/lib.lua. One of another version is taken for an exclusive claim of which nothing else is
