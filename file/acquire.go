@@ -19,6 +19,9 @@ const (
 	// its ticket just before it drops the flock.
 	secondLook = 20 * time.Millisecond
 
+	// fallbackInterval is how often a waiter looks at least, whoever it waits for: that one may be free to go and stopped.
+	fallbackInterval = time.Minute
+
 	// mostLooks is how often a try looks at another that has not decided yet, a millisecond apart.
 	mostLooks = 100
 )
@@ -118,7 +121,7 @@ func (t *ticket) wait(ctx context.Context, blockers []entry) error {
 	}); err != nil {
 		return err
 	}
-	woken := false
+	woken, due := false, false
 	for {
 		// First watch, then look whether there is still something to wait for.
 		watch.clear()
@@ -130,7 +133,7 @@ func (t *ticket) wait(ctx context.Context, blockers []entry) error {
 			return err
 		}
 		pause, changed, err := t.recheck(blockers)
-		if err == nil && changed {
+		if changed, due = changed || due, false; err == nil && changed {
 			blockers, err = t.blockers()
 		}
 		switch {
@@ -149,6 +152,7 @@ func (t *ticket) wait(ctx context.Context, blockers []entry) error {
 		case <-watch.changed:
 			woken = true
 		case <-timer.C:
+			due = true
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -158,7 +162,7 @@ func (t *ticket) wait(ctx context.Context, blockers []entry) error {
 // recheck reports whether one of the blockers has changed, and how long to wait if not: until the own ticket has to be
 // extended, or a blocker's time is over.
 func (t *ticket) recheck(blockers []entry) (pause time.Duration, changed bool, err error) {
-	pause = t.d.ttl / 3
+	pause = min(t.d.ttl/3, fallbackInterval)
 	for _, was := range blockers {
 		e := newEntry(t.dir, filepath.Base(was.path))
 		there, err := t.d.read(&e)

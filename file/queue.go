@@ -150,10 +150,11 @@ func (d *backend) read(e *entry) (there bool, err error) {
 }
 
 // blockers looks at the tickets ahead of a claim, from the nearest on. It returns none if the claim fits behind them,
-// else some of which at least one has to change before it does.
+// else some of which at least one has to change before it does: one, if there is one that is enough.
 func (d *backend) blockers(ahead []entry, weight, limit int32) ([]entry, error) {
 	var found []entry
-	sum := int64(0)
+	var waiter *entry     // the nearest that wants permits, too, and does not hold them yet
+	var sum, nearer int64 // the weights of those found, and of those among them up to the waiter
 	for _, e := range slices.Backward(ahead) {
 		there, err := d.read(&e)
 		if err != nil {
@@ -162,16 +163,21 @@ func (d *backend) blockers(ahead []entry, weight, limit int32) ([]entry, error) 
 		if !there {
 			continue
 		}
-		alone := !driver.Fits(int64(e.weight), weight, limit)
-		// Of permits, who waits behind another that waits is not granted before that one.
-		behind := limit != driver.All && e.known && !e.record.Held && e.limit >= limit
-		if alone || behind {
-			return []entry{e}, nil
-		}
+		sum += int64(e.weight)
 		found = append(found, e)
-		if sum += int64(e.weight); !driver.Fits(sum, weight, limit) {
+		switch {
+		case waiter != nil && !driver.Fits(sum-nearer, waiter.weight, waiter.limit):
+			return []entry{*waiter}, nil // which is granted before
+		case !driver.Fits(int64(e.weight), weight, limit):
+			return []entry{e}, nil
+		case waiter == nil && limit != driver.All && e.known && !e.record.Held && e.limit >= limit:
+			waiter, nearer = &e, sum
+		case waiter == nil && !driver.Fits(sum, weight, limit):
 			return found, nil
 		}
 	}
-	return nil, nil
+	if driver.Fits(sum, weight, limit) {
+		return nil, nil
+	}
+	return found, nil
 }

@@ -405,3 +405,44 @@ func TestNew(t *testing.T) {
 		t.Error(dir)
 	}
 }
+
+// A claim that may hold its permits and does not see it, because its process is stopped, keeps nobody behind it from permits that
+// are free: neither a try nor one that has waited behind it.
+func TestPermitsBehindStopped(t *testing.T) {
+	d, _, err := openBackend(t.TempDir(), locker.WithTTL(3*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	permit := func(wait bool) *driver.Claim {
+		c := locktest.Claim("x", time.Hour, wait)
+		c.Weight, c.Limit = 1, 3
+		return c
+	}
+	held := []*driver.Claim{permit(false), permit(false), permit(false)}
+	for _, c := range held {
+		locktest.Take(t, d, c)
+	}
+	stopped := ticketFor(t, d, permit(true))
+	if err := stopped.place(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stopped.update(func(r *record, now int64) bool { r.Waits, r.Until = true, now+int64(time.Hour); return true }); err != nil {
+		t.Fatal(err)
+	}
+	waiting := locktest.BeginClaim(t.Context(), d, permit(true))
+	for shown := 0; shown < 5; time.Sleep(time.Millisecond) {
+		all, err := d.Look(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown = len(all)
+	}
+	locktest.Free(t, d, held[0])
+	locktest.Taken(t, d, permit(false)) // the place of the stopped one is that of the permit
+	locktest.Free(t, d, held[1])
+	waiting.Granted(t, time.Minute)
+	locktest.Free(t, d, held[2])
+	locktest.Take(t, d, permit(false))
+	locktest.Taken(t, d, permit(false))
+}
