@@ -27,7 +27,7 @@ type claimState struct {
 	queue  string // what the keys of the name begin with
 	key    string
 	number int   // at the end of key
-	weight int32 // as it was written last
+	weight int32 // as it was written last, or tried to be
 	joined time.Time
 
 	session *session // whose lease the key was put under last

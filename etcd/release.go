@@ -40,16 +40,12 @@ func (b *backend) ended(cs *claimState, err error) error {
 	return err
 }
 
-// Lighten writes the value with the smaller weight.
+// Lighten writes the value with the smaller weight. Whatever comes of that, Linger does not write the greater one again: it may
+// have been done, and others may have been granted the name since.
 func (b *backend) Lighten(ctx context.Context, c *driver.Claim, weight int32) error {
 	cs := c.State.(*claimState)
-	lighter := *cs
-	lighter.weight = weight
-	err := b.rewrite(ctx, &lighter)
-	if err == nil {
-		cs.weight = weight
-	}
-	return err
+	cs.weight = min(cs.weight, weight)
+	return b.rewrite(ctx, cs)
 }
 
 // rewrite writes the value of cs again, and repeats that if it is not answered. The key keeps its create

@@ -205,6 +205,48 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
+// TestUnansweredDowngrade: a downgrade whose answer was lost, or which never arrived, and then a release of a name that has to
+// stay taken. It stays taken by a shared lock.
+func TestUnansweredDowngrade(t *testing.T) {
+	t.Parallel()
+	e := servers.SharedEtcd(t)
+	other := driverOf(t, dial(t, e.Addr()))
+	for _, how := range []string{"answer lost", "request lost"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			losing := false
+			b := driverOf(t, dialThrough(t, e.Addr(), func(of context.Context, _ string, req, reply any, do func(any) error) error {
+				if !losing || !joins(req, t.Name()) {
+					return do(reply)
+				}
+				losing = false
+				if how == "answer lost" {
+					must(t, do(new(pb.TxnResponse)))
+				}
+				cancel()
+				<-of.Done()
+				return of.Err()
+			}, nil))
+			c := hold(t, b, t.Name())
+			losing = true
+			if err := b.Lighten(ctx, c, 1); !errors.Is(err, context.Canceled) || losing {
+				t.Errorf("downgrade: %v", err)
+			}
+			must(t, b.Linger(t.Context(), c, time.Hour))
+			all, err := b.Look(t.Context(), t.Name())
+			if err != nil || len(all) != 1 || all[0].Weight != 1 {
+				t.Errorf("stays taken by %+v, %v", all, err)
+			}
+			reader := claimOf(t.Name(), 1, driver.All)
+			reader.Wait = false
+			take(t, other, reader)
+			abandon(t, b, c)
+		})
+	}
+}
+
 // TestNoSpace: while the server has no space acquisitions end with an error that says so, what
 // they may have put is removed, releases work, and afterwards all goes on.
 func TestNoSpace(t *testing.T) {
