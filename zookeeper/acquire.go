@@ -67,7 +67,7 @@ func (d *backend) try(ctx context.Context, st *claimState) (g driver.Grant, err 
 // tells the node's czxid, the server's time, and whether the node is alone.
 func (d *backend) join(st *claimState, id int64) (alone bool, err error) {
 	st.asked, st.node = true, ""
-	node := st.queue + "/" + entry{id: st.claim.ID, weight: st.claim.Weight, limit: st.claim.Limit}.name()
+	node := st.queue + "/" + entry{id: st.claim.ID, weight: st.claim.Weight, limit: st.claim.Limit, try: !st.claim.Wait}.name()
 	ops := []any{
 		&zk.CreateRequest{Path: node, Data: []byte(st.claim.Owner), Acl: d.acl, Flags: zk.FlagEphemeralSequential},
 		&zk.SetDataRequest{Path: st.queue, Version: -1},

@@ -119,7 +119,7 @@ func (d *backend) replace(ctx context.Context, c *driver.Claim, flags int32, cha
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	e := parseEntry(path.Base(st.node))
-	e.czxid = st.czxid
+	e.czxid, e.try = st.czxid, false
 	change(&e)
 	node := fmt.Sprintf("%s/%s%010d", st.queue, e.name(), e.seq)
 	if node == st.node {

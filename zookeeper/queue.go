@@ -15,7 +15,7 @@ import (
 	"github.com/seed80cd6120/locker/driver"
 )
 
-// An entry is one node of a queue: <ID>-1-<weight>-<limit>-<milliseconds to stay>-<czxid>-<number>.
+// An entry is one node of a queue: <ID>-1-<weight>-<limit>-<milliseconds to stay>-<czxid, or try>-<number>.
 type entry struct {
 	node          string        // its name
 	id            string        // of the claim; the node's name if its form is not known
@@ -23,6 +23,7 @@ type entry struct {
 	weight, limit int32         // All if the form is not known
 	linger        time.Duration // the claim was released, and stays for so long from the node's creation
 	czxid         int64         // of the claim's first node; 0 if this is it
+	try           bool          // the claim does not wait, and this is its first node
 	ahead         int64         // weights of all ahead of it
 }
 
@@ -36,7 +37,11 @@ const lastNumber = 1<<31 - 1
 // name returns the name of the entry's node, but for the number at its end.
 func (e entry) name() string {
 	ms := (e.linger + time.Millisecond - 1) / time.Millisecond
-	return fmt.Sprintf("%s-%s-%s-%s-%d-%d-", e.id, version, amount(e.weight), amount(e.limit), ms, e.czxid)
+	first := strconv.FormatInt(e.czxid, 10)
+	if e.try {
+		first = "try"
+	}
+	return fmt.Sprintf("%s-%s-%s-%s-%d-%s-", e.id, version, amount(e.weight), amount(e.limit), ms, first)
 }
 
 func amount(n int32) string {
@@ -62,8 +67,11 @@ func parseEntry(node string) entry {
 	}
 	var n [4]int64 // weight, limit, milliseconds, czxid
 	for i, field := range fields[2:6] {
-		if n[i], err = strconv.ParseInt(field, 10, 64); field == "all" {
+		switch n[i], err = strconv.ParseInt(field, 10, 64); field {
+		case "all":
 			n[i], err = int64(driver.All), nil
+		case "try":
+			err = nil
 		}
 		if err != nil || n[i] < 0 {
 			return e
@@ -71,7 +79,7 @@ func parseEntry(node string) entry {
 	}
 	if n[0] > 0 && n[0] <= n[1] && n[1] <= int64(driver.All) {
 		e.id, e.weight, e.limit = fields[0], int32(n[0]), int32(n[1])
-		e.linger, e.czxid = time.Duration(n[2])*time.Millisecond, n[3]
+		e.linger, e.czxid, e.try = time.Duration(n[2])*time.Millisecond, n[3], fields[5] == "try"
 	}
 	return e
 }
@@ -99,6 +107,9 @@ func parseQueue(children []string) queue {
 func (e entry) granted() bool { return driver.Fits(e.ahead, e.weight, e.limit) }
 
 func (e entry) permits() bool { return e.limit != driver.All }
+
+// undecided reports whether e does not wait and is not granted: it is about to give up, or to see that those ahead have gone.
+func (e entry) undecided() bool { return e.try && !e.granted() }
 
 // excludes reports whether the other cannot be granted behind e even if nobody else is ahead.
 func (e entry) excludes(other entry) bool {
@@ -135,11 +146,15 @@ const (
 
 	// fallback is how often it looks from then on.
 	fallback = 2 * time.Minute
+
+	// mostLooks is how often a try looks while only other tries may be in its way, which have not decided yet, and
+	// lookPause how long it waits in between.
+	mostLooks, lookPause = 20, 5 * time.Millisecond
 )
 
 // queue waits in the queue until the claim is granted.
 func (d *backend) queue(ctx context.Context, st *claimState) (g driver.Grant, err error) {
-	for whole := false; ; { // or watch the whole queue, and not one node
+	for whole, looks := false, 1; ; looks++ { // or watch the whole queue, and not one node
 		children, news, err := d.list(st.queue, whole)
 		if err != nil {
 			return g, err
@@ -166,7 +181,7 @@ func (d *backend) queue(ctx context.Context, st *claimState) (g driver.Grant, er
 		switch {
 		case err != nil || look == 0: // again, at once
 		case !st.claim.Wait:
-			return g, cmp.Or(d.remove(st.node), driver.ErrTaken)
+			err = d.giveUp(st, q[i], q[:i], looks)
 		case whole:
 			whole, err = false, d.wait(ctx, st, news, look)
 		case blocker >= 0:
@@ -178,6 +193,21 @@ func (d *backend) queue(ctx context.Context, st *claimState) (g driver.Grant, er
 			return g, err
 		}
 	}
+}
+
+// giveUp takes e, a try that has to wait for some of those ahead, out of the queue and returns driver.ErrTaken. It does so while
+// one of them is there, in the same transaction: without them e would be a holder to others. It returns nil, or zk.ErrNoNode, when
+// it is time to look again: that one has gone, or only other tries may be in the way, which are about to give up.
+func (d *backend) giveUp(st *claimState, e entry, ahead queue, looks int) error {
+	one := slices.IndexFunc(ahead, func(other entry) bool { return !other.undecided() && other.excludes(e) })
+	if one < 0 && looks < mostLooks && slices.ContainsFunc(ahead, entry.undecided) {
+		time.Sleep(lookPause)
+		return nil
+	}
+	_, err := d.conn.Multi(
+		&zk.DeleteRequest{Path: st.node, Version: -1},
+		&zk.CheckVersionRequest{Path: st.queue + "/" + ahead[max(one, 0)].node, Version: -1})
+	return cmp.Or(err, driver.ErrTaken)
 }
 
 // list returns the children of path, none if it is not there, and with watch a channel that tells of the next change.
