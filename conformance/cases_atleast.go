@@ -56,6 +56,25 @@ var atLeastCases = []*testCase{
 			}
 			c.release(all)
 		}),
+	newCase("AtLeast/PermitComesFree", 8).needing(atLeast|permits).proves(
+		"A permit that stays taken goes on to who waits for it a second after its time at the latest, whatever was given back meanwhile.",
+		func(c *C) {
+			one, d := locker.Permits(1, 2), c.b.TTL+time.Second
+			a, b := c.open(), c.open()
+			a.free(c.name("warm"), soon)
+			other := b.acquire(c.x, one)
+			t := c.keepTaken(d)
+			h := a.acquire(c.x, one, locker.AtLeast(d))
+			t.acquired()
+			waiting := []*pending{c.waiter(one), c.waiter(one)}
+			c.release(h)
+			c.settle()
+			c.release(other)
+			next := c.next(waiting)
+			last := c.next(waiting)
+			t.over(c.x)
+			c.release(next, last)
+		}),
 	newCase("AtLeast/AfterClose", 15).needing(atLeast).proves(
 		"The name stays taken for that long also if the Locker is closed, and not longer than a second more.",
 		func(c *C) {

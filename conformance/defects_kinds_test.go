@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed80cd6120/locker"
@@ -181,6 +182,30 @@ var kindDefects = []defect{
 			h.Open = func(ctx context.Context, opts ...locker.Option) (locker.Locker, error) {
 				time.Sleep(500 * time.Millisecond)
 				return open(ctx, opts...)
+			}
+		},
+	},
+	{
+		name:  "when a permit stays taken one waiter is told and no other",
+		cases: "AtLeast/PermitComesFree",
+		driver: func() func(whole) *bent {
+			var stays atomic.Bool
+			var told atomic.Int64
+			return func(whole) *bent {
+				return &bent{
+					linger: func(next whole, ctx context.Context, c *driver.Claim, d time.Duration) error {
+						stays.Store(true)
+						return next.Linger(ctx, c, d)
+					},
+					acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+						g, err := next.Acquire(ctx, c)
+						if err == nil && stays.Load() && told.Add(1) > 1 {
+							<-ctx.Done()
+							err = ctx.Err()
+						}
+						return g, err
+					},
+				}
 			}
 		},
 	},
