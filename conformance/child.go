@@ -151,16 +151,10 @@ func (a *asked) must(what string) reply {
 	a.ch.c.tb.Helper()
 	r := a.answer()
 	if r.Err != "" {
-		a.ch.c.must(childError(r.Err), "child process: %s", what)
+		a.ch.c.must(child.Error(r.Err), "child process: %s", what)
 	}
 	return r
 }
-
-// childError is the text of an error that a child got. It is every error whose text is in it.
-type childError string
-
-func (e childError) Error() string        { return string(e) }
-func (e childError) Is(target error) bool { return strings.Contains(string(e), target.Error()) }
 
 func (ch *childProcess) said() string {
 	ch.mu.Lock()

@@ -9,7 +9,11 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
+	clock "github.com/seed80cd6120/locker/internal/stamp"
 )
+
+// stamp is a moment on a clock that all processes of this machine share.
+func stamp() int64 { return clock.Now() }
 
 // watch looks at a lock's context again and again and remembers the beginning of
 // the last look that found it alive. A later holder whose Acquire had returned by

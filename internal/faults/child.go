@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
 	"github.com/seed80cd6120/locker/internal/lateness"
@@ -44,51 +43,11 @@ type Order struct {
 type Answer struct {
 	Handle int
 	Token  int64
-	Err    string
-	Code   string // which sentinel error Err stands for
-	Took   time.Duration
 	Tally  Tally
 }
 
 // errUnclean is what a process has left behind, or ended with: never right, however late the machine is.
 var errUnclean = errors.New("not a clean end")
-
-// sentinels are the errors that are recognised in the parent; the first says most.
-var sentinels = []struct {
-	code string
-	err  error
-}{
-	{"unclean", errUnclean},
-	{"stale", fence.ErrStale},
-	{"lost", locker.ErrLost},
-	{"closed", locker.ErrClosed},
-	{"deadline", context.DeadlineExceeded},
-	{"canceled", context.Canceled},
-}
-
-// fails notes an error.
-func (a *Answer) fails(err error) {
-	a.Err = err.Error()
-	for _, s := range sentinels {
-		if errors.Is(err, s.err) {
-			a.Code = s.code
-			return
-		}
-	}
-}
-
-// err returns the error that was noted.
-func (a *Answer) err() error {
-	for _, s := range sentinels {
-		if a.Code == s.code {
-			return fmt.Errorf("%w (%s)", s.err, a.Err)
-		}
-	}
-	if a.Err != "" {
-		return errors.New(a.Err)
-	}
-	return nil
-}
 
 // Child has to be called first thing in TestMain. In a process that was started to be a user
 // of a lock it never returns.
@@ -158,19 +117,13 @@ func (r role) play(parent io.ReadWriteCloser) error {
 
 // Do carries out one order; what goes wrong is in the answer.
 func (u *user) Do(o Order, a *Answer) error {
-	start := time.Now()
 	ctx := context.Background()
 	if o.Within > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Within)
 		defer cancel()
 	}
-	err := u.obey(ctx, o, a)
-	a.Took = time.Since(start)
-	if err != nil {
-		a.fails(err)
-	}
-	return nil
+	return u.obey(ctx, o, a)
 }
 
 func (u *user) obey(ctx context.Context, o Order, a *Answer) error {

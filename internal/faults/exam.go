@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed80cd6120/locker/internal/faults/fence"
 	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
 // Exam is one fault on one backend. Whatever is opened through it is recorded, closed
@@ -220,7 +221,7 @@ func (x *Exam) start(who string, access Access) (*Process, error) {
 
 // Kill kills a process and says so in the history.
 func (x *Exam) Kill(p *Process) (at int64) {
-	at = history.Now()
+	at = stamp.Now()
 	x.rec.Add(history.Event{Kind: history.Died, T: at, Proc: p.Name})
 	p.Kill()
 	return at
@@ -249,9 +250,9 @@ func (x *Exam) did(what string, destroys bool, name string, do func() error) err
 
 // record records the fault that is done by do.
 func (x *Exam) record(fault history.Event, do func() error) error {
-	fault.Kind, fault.T = history.Fault, history.Now()
+	fault.Kind, fault.T = history.Fault, stamp.Now()
 	defer func() { // also if the row ends in do
-		fault.Until = history.Now()
+		fault.Until = stamp.Now()
 		x.rec.Add(fault)
 	}()
 	return do()

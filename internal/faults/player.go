@@ -11,6 +11,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
 // protected is the resource of package fence, here or in another process.
@@ -80,7 +81,7 @@ func (p *Player) holds(op int, name string, lock conformance.Holding) *Holding {
 		Op:    op,
 		p:     p,
 		name:  name,
-		grant: history.Now(),
+		grant: stamp.Now(),
 		lost:  make(chan struct{}),
 		over:  make(chan struct{}),
 	}
@@ -174,7 +175,7 @@ func (h *Holding) Look() error {
 }
 
 func (h *Holding) look() error {
-	t := history.Now()
+	t := stamp.Now()
 	if err := h.Lock.Context().Err(); err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func (h *Holding) lookForLoss() (ended bool) {
 	if ended = h.releases || h.lostAt != 0; ended || h.look() == nil {
 		return ended
 	}
-	h.lostAt = history.Now()
+	h.lostAt = stamp.Now()
 	h.p.rec.Add(history.Event{Kind: history.Lost, Op: h.Op, T: h.lostAt, Alive: h.alive})
 	close(h.lost)
 	return true

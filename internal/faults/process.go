@@ -71,10 +71,14 @@ func (p *Process) do(o Order) (Answer, error) {
 	var a Answer
 	select {
 	case call := <-p.send(o, &a):
-		if call.Error != nil {
+		var told rpc.ServerError
+		switch {
+		case errors.As(call.Error, &told):
+			return Answer{}, child.Error(told)
+		case call.Error != nil:
 			return Answer{}, fmt.Errorf("%w: %v", errEnded, call.Error)
 		}
-		return a, a.err()
+		return a, nil
 	case <-patience.C:
 		return Answer{}, fmt.Errorf("process %s has not answered to %s", p.Name, o.Op)
 	}
@@ -87,14 +91,13 @@ type Remote struct {
 	handle int
 }
 
-// Acquire waits for the lock, or for as much of it as share says, as long as within. took is how long the call
-// lasted by the process's own clock.
-func (p *Process) Acquire(within time.Duration, name string, share ...history.Share) (r *Remote, took time.Duration, err error) {
+// Acquire waits for the lock, or for as much of it as share says, as long as within.
+func (p *Process) Acquire(within time.Duration, name string, share ...history.Share) (*Remote, error) {
 	a, err := p.do(Order{Op: "acquire", Share: one(share), Name: name, Within: within})
 	if err != nil {
-		return nil, a.Took, err
+		return nil, err
 	}
-	return &Remote{Token: a.Token, p: p, handle: a.Handle}, a.Took, nil
+	return &Remote{Token: a.Token, p: p, handle: a.Handle}, nil
 }
 
 // Look is one look at the context; the error is its cause.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
 // What can happen to what a user has on the servers.
@@ -42,7 +42,7 @@ func removedByHand(x *Exam) {
 	a, _ := x.Player("A")
 	ha := x.Acquired(a, name, 10*time.Second)
 	x.Did("delete by hand", true, name, func() error { return x.Destroy(x.Within(time.Minute), name) })
-	x.toldAfter(ha, history.Now(), time.Second)
+	x.toldAfter(ha, stamp.Now(), time.Second)
 	if err := ha.Release(x.Within(5 * time.Second)); x.Backend.Offers.Late && !errors.Is(err, locker.ErrLost) {
 		x.Errorf("release after the loss: %v, want ErrLost", err)
 	}
@@ -70,7 +70,7 @@ func (x *Exam) toldAfter(h *Holding, at int64, within time.Duration) {
 func sessionClosed(x *Exam) {
 	two := x.holderAndWaiter(30 * time.Second)
 	x.Did("end the holder's session", true, two.name, func() error { return x.EndSession(x.Within(time.Minute), two.name, false) })
-	x.toldAfter(two.held, history.Now(), 500*time.Millisecond)
+	x.toldAfter(two.held, stamp.Now(), 500*time.Millisecond)
 	x.Released(x.Get(two.wait))
 	x.Released(x.Acquired(two.a, two.name, 10*time.Second)) // in a new session
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
 // What can happen to a holder's process.
@@ -71,7 +72,7 @@ func staleLook(x *Exam) {
 	time.Sleep(x.Backend.TTL)
 	var went []int64
 	for i, p := range procs {
-		went = append(went, history.Now())
+		went = append(went, stamp.Now())
 		x.Must(p.Continue())
 		x.lostByNow(held[i])
 	}

@@ -62,7 +62,7 @@ func (x *Exam) holderAndWaiter(d time.Duration) *two {
 func (x *Exam) Taken(p *Process, name string, d time.Duration, share ...history.Share) *Remote {
 	x.Helper()
 	began := time.Now()
-	r, _, err := p.Acquire(d, name, share...)
+	r, err := p.Acquire(d, name, share...)
 	if err != nil {
 		x.fatalUnlessLate(began, "%s did not get the lock within %v: %v", p.Name, d, err)
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker"
-	"github.com/seed80cd6120/locker/internal/faults/history"
 	"github.com/seed80cd6120/locker/internal/lateness"
+	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
 // What is asked of times is asked fairly: a machine that is late does not make a row fail.
@@ -52,7 +52,7 @@ func (x *Exam) grantedSoon(h *Holding, at int64, within time.Duration) {
 }
 
 // moment is a time on the clock of package history.
-func moment(at int64) time.Time { return time.Now().Add(-time.Duration(history.Now() - at)) }
+func moment(at int64) time.Time { return time.Now().Add(-time.Duration(stamp.Now() - at)) }
 
 // again begins the row again, because something is so that can only have come of a machine that is late. At the sixth time
 // it is a defect. What such a machine does not excuse is judged all the same; see safe.

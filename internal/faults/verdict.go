@@ -1,20 +1,18 @@
 package faults
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/pprof"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/labelled"
 	"github.com/seed80cd6120/locker/internal/proxy"
 )
 
@@ -262,25 +260,10 @@ func (x *Exam) quiet() {
 	var left string
 	const pause = 20 * time.Millisecond
 	for range x.patience / pause {
-		if left = labelled(x.label); left == "" {
+		if left, _ = labelled.Goroutines("exam", x.label); left == "" {
 			return
 		}
 		time.Sleep(pause)
 	}
 	x.Errorf("goroutines are left:\n%s", left)
-}
-
-var labels = regexp.MustCompile(`(?m)^# labels: .*"exam":"(\d+)"`)
-
-// labelled returns the stacks of the goroutines that descend from a row.
-func labelled(label string) string {
-	var b bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
-	var found []string
-	for stack := range strings.SplitSeq(b.String(), "\n\n") {
-		if m := labels.FindStringSubmatch(stack); m != nil && m[1] == label {
-			found = append(found, stack)
-		}
-	}
-	return strings.Join(found, "\n\n")
 }

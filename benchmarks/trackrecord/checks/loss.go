@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed80cd6120/locker/internal/faults"
 	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
 // How a holding ends that is not given back.
@@ -66,7 +67,7 @@ func firstLook(x *exam) {
 	time.Sleep(short + time.Second)
 	went := map[string]int64{}
 	for _, p := range procs {
-		went[p.Name] = history.Now()
+		went[p.Name] = stamp.Now()
 		x.Must(p.Continue())
 	}
 	time.Sleep(300 * time.Millisecond)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
 // Kind says what happened.
@@ -79,7 +81,7 @@ func (r *Recorder) NewOp() int {
 // if it is 0.
 func (r *Recorder) Add(e Event) {
 	if e.T == 0 {
-		e.T = Now()
+		e.T = stamp.Now()
 	}
 	if e.Proc == "" {
 		e.Proc = r.proc

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed80cd6120/locker/internal/locktest"
+	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
 var must = locktest.Must
@@ -234,7 +235,7 @@ func TestRecordAndRead(t *testing.T) {
 	one.Add(Event{Kind: Granted, Op: op, Token: 7})
 	one.Add(Event{Kind: Alive, Op: op})
 	two.Add(Event{Kind: Fault, Err: "cut"})
-	one.Add(Event{Kind: Lost, Op: op, Alive: Now()})
+	one.Add(Event{Kind: Lost, Op: op, Alive: stamp.Now()})
 	other := one.NewOp()
 	one.Add(Event{Kind: Called, Op: other, Name: "z"})
 	one.Add(Event{Kind: Granted, Op: other, Token: 1})

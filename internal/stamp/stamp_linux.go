@@ -1,4 +1,5 @@
-package conformance
+// Package stamp reads the clock that all processes of a machine share.
+package stamp
 
 import (
 	"syscall"
@@ -6,9 +7,8 @@ import (
 	"unsafe"
 )
 
-// stamp is a moment on a clock that all processes of this machine share and
-// that nobody sets.
-func stamp() int64 {
+// Now reads a clock that nobody sets, in nanoseconds. All processes of the machine read the same one.
+func Now() int64 {
 	const monotonic = 1
 	var ts syscall.Timespec
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, monotonic, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
