@@ -24,9 +24,7 @@ func BenchmarkAgainst(b *testing.B) {
 	ctx := context.Background()
 	mutex := func(b *testing.B) func() {
 		s, err := concurrency.NewSession(dial(b, e.Addr()))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		b.Cleanup(func() { s.Close() })
 		m := concurrency.NewMutex(s, "mutex")
 		return func() {

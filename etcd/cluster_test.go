@@ -86,9 +86,7 @@ func TestLeaderMoves(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			lock, err := l.Acquire(ctx, t.Name())
 			cancel()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if lock.Token() <= last {
 				t.Errorf("token %d after %d", lock.Token(), last)
 			}
@@ -110,9 +108,7 @@ func TestLeaderStopped(t *testing.T) {
 	c := dial(t, cluster.Addrs()...)
 	a := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(20*time.Second))
 	lock, err := a.Acquire(t.Context(), t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := newLocker(t, dial(t, cluster.Addrs()...), locker.WithTTL(20*time.Second))
 	next := make(chan *locker.Lock, 1)
 	go func() {
@@ -126,19 +122,13 @@ func TestLeaderStopped(t *testing.T) {
 	}()
 	queueHas(t, c, t.Name(), 2)
 	leader, err := cluster.Leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := leader.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, leader.Pause())
 	select {
 	case <-lock.Context().Done(): // as may be: the new leader gives every lease its full TTL
 	case <-time.After(23 * time.Second):
 	}
-	if err := leader.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, leader.Resume())
 	if err := lock.Release(t.Context()); err != nil {
 		t.Logf("release: %v", err)
 	}

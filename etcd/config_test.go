@@ -21,9 +21,7 @@ func use(t *testing.T, name string, a, b *clientv3.Client) {
 	t.Helper()
 	first, second := patientLocker(t, a), patientLocker(t, b)
 	lock, err := first.Acquire(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := second.TryAcquire(t.Context(), name); !errors.Is(err, locker.ErrNotAcquired) {
 		t.Fatalf("%v, want ErrNotAcquired", err)
 	}
@@ -123,14 +121,10 @@ func TestNamespace(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	closed, err := newClient(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	closed.Close()
 	open, err := newClient(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer open.Close()
 	for what, try := range map[string]func() (locker.Locker, error){
 		"nil client":            func() (locker.Locker, error) { return New(nil) },
@@ -148,9 +142,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	// No server is there, and none is needed yet.
 	l, err := New(open, WithPrefix("team/locks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -203,9 +195,7 @@ func TestOwnConnectionWithPassword(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	s, err := b.live(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

@@ -155,9 +155,7 @@ func openOwned(cfg clientv3.Config, opts []locker.Option) (locker.Locker, error)
 
 func harness(t testing.TB, cluster *servers.EtcdCluster, admin *clientv3.Client, broken func() (misconfigured, error)) *conformance.Harness {
 	wrong, err := broken()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	open := func(addrs []string, opts []locker.Option) (locker.Locker, error) {
 		return openOwned(clientv3.Config{Endpoints: addrs}, opts)
 	}

@@ -124,9 +124,7 @@ func TestCostWaiting(t *testing.T) {
 	admin := dial(t, e.Addr())
 	holder := patientLocker(t, admin, locker.WithTTL(lasting))
 	lock, err := holder.Acquire(t.Context(), t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const waiters = 100
 	var wg sync.WaitGroup
 	begun := time.Now()
@@ -205,9 +203,7 @@ func TestNothingStays(t *testing.T) {
 	spread(500, func(i int) { cycle(t, lockers[i%2], fmt.Sprint(t.Name(), "shared", i/8), nil) })
 	keys := func() []*mvccpb.KeyValue {
 		r, err := admin.Get(t.Context(), "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r.Kvs
 	}
 	// A request that a late machine answered too late moves the barrier of its session, which ends with it.
@@ -255,9 +251,7 @@ func underRace() bool {
 func leases(t testing.TB, c *clientv3.Client) int {
 	t.Helper()
 	r, err := c.Leases(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(r.Leases)
 }
 
@@ -273,9 +267,7 @@ func watchers(t testing.TB, e *servers.Etcd) int {
 	for line := range strings.Lines(body) {
 		if value, ok := strings.CutPrefix(line, "etcd_debugging_mvcc_watcher_total "); ok {
 			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return int(n)
 		}
 	}

@@ -33,9 +33,7 @@ func dial(t testing.TB, endpoints ...string) *clientv3.Client {
 func dialWith(t testing.TB, cfg clientv3.Config) *clientv3.Client {
 	t.Helper()
 	c, err := newClient(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closeClient(c) })
 	return c
 }
@@ -127,9 +125,7 @@ var (
 func newLocker(t testing.TB, c *clientv3.Client, opts ...locker.Option) locker.Locker {
 	t.Helper()
 	l, err := New(c, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locktest.CloseAfter(t, l.Close)
 	return l
 }
@@ -157,9 +153,7 @@ const lasting = 10 * time.Minute
 func driverOf(t testing.TB, c *clientv3.Client, opts ...locker.Option) *backend {
 	t.Helper()
 	b, _, err := open(c, append([]locker.Option{locker.WithTTL(lasting)}, opts...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.patience = patient
 	locktest.CloseAfter(t, b.Close)
 	return b
@@ -308,9 +302,7 @@ func keysOf(t testing.TB, c *clientv3.Client, name string) []string {
 	defer cancel()
 	r, err := c.Get(ctx, DefaultPrefix+names.Escape(name)+mark, clientv3.WithPrefix(), clientv3.WithKeysOnly(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var keys []string
 	for _, kv := range r.Kvs {
 		keys = append(keys, string(kv.Key))
@@ -331,9 +323,7 @@ func requests(t testing.TB, e *servers.Etcd) (since func() (sum int64, by map[st
 	t.Helper()
 	count := func() map[string]int64 {
 		m, err := e.Methods(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return m
 	}
 	before := count()

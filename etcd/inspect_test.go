@@ -67,9 +67,7 @@ func TestNames(t *testing.T) {
 	eventually.Is(t, "queue", func() bool { ps, err := b.Look(t.Context(), "a"); return err == nil && len(ps) == 2 })
 	names := func(prefix string) (names []string) {
 		for name, err := range b.Names(t.Context(), prefix) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			names = append(names, name)
 		}
 		slices.Sort(names)

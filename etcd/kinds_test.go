@@ -304,9 +304,7 @@ func TestLinger(t *testing.T) {
 		t.Error("it lingered again after Close")
 	}
 	left, err := c.Leases(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, l := range left.Leases {
 		ttl, err := c.TimeToLive(t.Context(), l.ID, clientv3.WithAttachedKeys())
 		if err == nil && len(ttl.Keys) > 0 && string(ttl.Keys[0]) == held.State.(*claimState).key {

@@ -133,9 +133,7 @@ func TestPermission(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	newLocker(t, dir)
 	info, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory is %v", info.Mode())
 	}
@@ -151,14 +149,10 @@ func TestPermission(t *testing.T) {
 func program(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := openDir(t, 0o755)
 	path := filepath.Join(dir, "program")
-	if err := os.WriteFile(path, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o755))
 	return path
 }
 
@@ -170,9 +164,7 @@ func openDir(t *testing.T, mode fs.FileMode) string {
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		err = os.Chmod(dir, mode)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 
@@ -214,9 +206,7 @@ func TestSeveralUsers(t *testing.T) {
 		second := spawnAs(t, 65533, program, "privately", dir)
 		l := newLocker(t, dir)
 		queued(t, l, "x", 2)
-		if err := first.in.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, first.in.Close())
 		if next := second.says("holds:"); next <= token {
 			t.Errorf("%v: token %s after %s", mode, next, token)
 		}
@@ -231,9 +221,7 @@ func TestSeveralUsers(t *testing.T) {
 func TestNetworkFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Statfs(dir, &st))
 	kind := uint32(st.Type)
 	if remote[kind] != "" {
 		t.Fatalf("%s is on %s", dir, remote[kind])

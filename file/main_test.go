@@ -73,16 +73,10 @@ func command(t testing.TB, do, dir string) *exec.Cmd {
 func run(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	p := &process{t, cmd, in, make(chan string, 100_000)}
 	read := make(chan struct{})
 	go func() {
@@ -133,9 +127,7 @@ func ended() { _, _ = io.Copy(io.Discard, os.Stdin) }
 func newLocker(t testing.TB, dir string, opts ...locker.Option) locker.Locker {
 	t.Helper()
 	l, err := New(dir, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	return l
 }
@@ -158,9 +150,7 @@ func queued(t testing.TB, l locker.Locker, name string, n int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		found, err := locker.Inspect(t.Context(), l, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(found) == n {
 			return
 		}

@@ -43,9 +43,7 @@ func TestKilledHolder(t *testing.T) {
 	l := newLocker(t, dir, locker.WithTTL(longTTL))
 	holder := spawn(t, "hold", dir)
 	token, err := strconv.ParseInt(holder.says("held"), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	next := begin(t, l, "x", 2)
 	died := time.Now()
 	_ = holder.cmd.Process.Kill()
@@ -100,16 +98,12 @@ func TestStopped(t *testing.T) {
 	waiter := spawn(t, "wait", dir)
 	queued(t, l, "x", 2)
 	for _, p := range []*process{waiter, holder} {
-		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.cmd.Process.Signal(syscall.SIGSTOP))
 	}
 	stopped := time.Now()
 	lock := acquire(t, l, "x")
 	t.Logf("granted %v after SIGSTOP, with a TTL of %v", time.Since(stopped), shortTTL)
-	if err := waiter.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, waiter.cmd.Process.Signal(syscall.SIGCONT))
 	queued(t, l, "x", 2)
 	release(t, lock)
 	waiter.says("held")
@@ -139,13 +133,9 @@ func TestChildOfHolder(t *testing.T) {
 	l := newLocker(t, dir, locker.WithTTL(longTTL))
 	holder := spawn(t, "hold and go", dir)
 	pid, err := strconv.Atoi(holder.says("started"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	child, err := os.FindProcess(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer child.Kill()
 	next := begin(t, l, "x", 2)
 	_ = holder.cmd.Process.Kill()
@@ -246,9 +236,7 @@ func TestKilledAtRandom(t *testing.T) {
 		release(t, acquire(t, l, name))
 	}
 	d, _, err := openBackend(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.sweep()
 	if left, err := ticketsIn(dir, ""); err != nil || len(left) > 0 {
 		t.Errorf("left: %q %v", left, err)

@@ -21,9 +21,7 @@ import (
 func newBackend(t *testing.T, dir string) (*backend, locker.Locker) {
 	t.Helper()
 	d, l, err := openBackend(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	return d, l
 }
@@ -35,9 +33,7 @@ func exclusive() *driver.Claim { return locktest.Claim("x", 15*time.Second, fals
 func ticketFor(t *testing.T, d *backend, c *driver.Claim) *ticket {
 	t.Helper()
 	own, err := d.newTicket(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.State = own
 	t.Cleanup(func() { _ = own.remove() })
 	return own
@@ -47,9 +43,7 @@ func ticketFor(t *testing.T, d *backend, c *driver.Claim) *ticket {
 func plant(t *testing.T, d *backend, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(d.queue("x"), name)
-	if err := errors.Join(os.MkdirAll(d.queue("x"), 0o777), os.WriteFile(path, content, 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(d.queue("x"), 0o777), os.WriteFile(path, content, 0o666)))
 	return path
 }
 
@@ -72,17 +66,13 @@ func TestMovesBehind(t *testing.T) {
 	holder := exclusive()
 	first := ticketFor(t, d, holder)
 	path := filepath.Join(first.dir, fileName(time.Now().Add(time.Hour).UnixNano(), holder.ID))
-	if err := errors.Join(d.folder.make(first.dir), os.Rename(first.path, path)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(d.folder.make(first.dir), os.Rename(first.path, path)))
 	first.path = path
 	if _, err := first.grant(holder); err != nil {
 		t.Fatal(err)
 	}
 
-	if err := own.place(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, own.place())
 	if a, b := newEntry("", filepath.Base(first.path)), newEntry("", filepath.Base(own.path)); a.compare(b) >= 0 {
 		t.Errorf("%s is ahead of %s", b.path, a.path)
 	}
@@ -105,9 +95,7 @@ func TestShownInItsPlace(t *testing.T) {
 	if found, err := d.Look(t.Context(), "x"); err != nil || len(found) != 1 {
 		t.Errorf("shown: %+v, %v", found, err)
 	}
-	if err := own.place(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, own.place())
 	waited := make(chan error, 1)
 	go func() {
 		blockers, err := own.blockers()
@@ -128,9 +116,7 @@ func TestShownInItsPlace(t *testing.T) {
 func TestExtended(t *testing.T) {
 	d, _ := newBackend(t, t.TempDir())
 	own := ticketFor(t, d, exclusive())
-	if err := own.place(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, own.place())
 	own.record.Until = now() + int64(40*time.Second+d.check/2) // at the next look less than two thirds would be left
 	began := d.clock.Now()
 	if until, err := own.extend(time.Minute); err != nil || until < began.Add(time.Minute) {
@@ -151,9 +137,7 @@ func TestStaysIsNotExtended(t *testing.T) {
 	}
 	const stays = 200 * time.Millisecond
 	began := time.Now()
-	if err := d.Linger(t.Context(), c, stays); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Linger(t.Context(), c, stays))
 	if _, err := locktest.Renewed(t, d, c); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("renewed: %v", err)
 	}
@@ -185,9 +169,7 @@ func TestOtherVersion(t *testing.T) {
 			t.Errorf("%s is shown as %+v, %v", name, found, err)
 		}
 		waiting := begin(t, l, "x", 2)
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(path))
 		release(t, waiting.Granted(t, time.Minute))
 
 		plant(t, d, name, nil)
@@ -204,9 +186,7 @@ func TestUnreadable(t *testing.T) {
 	for _, content := range []string{"", "12345678 {}\n", "x", "00000000 {\"name\":\"\"}\n"} {
 		path := plant(t, d, fileName(1, strings.Repeat("a", 32)), []byte(content))
 		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if free, err := tryLock(f, true); err != nil || !free {
 			t.Fatal(free, err)
 		}
@@ -253,9 +233,7 @@ func TestReboot(t *testing.T) {
 		t.Errorf("stays: %v", err)
 	}
 	stays.Boot = "another"
-	if err := os.WriteFile(path, stays.encode(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, stays.encode(), 0o666))
 	if err := tryX(t, l); err != nil {
 		t.Errorf("stayed in another boot: %v", err)
 	}
@@ -271,18 +249,14 @@ func TestSweep(t *testing.T) {
 	litter := func() []string {
 		t.Helper()
 		left, err := ticketsIn(dir, "x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return left
 	}
 	held := acquire(t, l, "held")
 	fresh := ticketFor(t, d, exclusive())
 	mess := func() {
 		plant(t, d, fileName(1, strings.Repeat("a", 32)), dead.encode())
-		if err := os.WriteFile(filepath.Join(d.fresh(), "b"), dead.encode(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(d.fresh(), "b"), dead.encode(), 0o666))
 	}
 	mess()
 	d.sweepAfter(time.Minute)
@@ -309,9 +283,7 @@ func TestSweepGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	d, l := newBackend(t, dir)
 	mess := func(name string) {
-		if err := os.MkdirAll(filepath.Join(d.queue(name), fileName(1, strings.Repeat("a", 32))), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(d.queue(name), fileName(1, strings.Repeat("a", 32))), 0o777))
 	}
 	for i := range 20 { // most file systems list the first or the last of these first
 		mess(fmt.Sprint("before ", i))
@@ -339,9 +311,7 @@ func TestSweepGoesOn(t *testing.T) {
 func TestTryBehindAnother(t *testing.T) {
 	d, _ := newBackend(t, t.TempDir())
 	other := ticketFor(t, d, exclusive())
-	if err := other.place(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.place())
 	c := exclusive()
 	looks := 0
 	err := taken(func() ([]entry, error) {
@@ -355,9 +325,7 @@ func TestTryBehindAnother(t *testing.T) {
 		t.Errorf("refused after %d looks: %v", looks, err)
 	}
 	other = ticketFor(t, d, exclusive())
-	if err := other.place(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.place())
 	if err := taken(func() ([]entry, error) { return d.look(c) }); !errors.Is(err, driver.ErrTaken) {
 		t.Errorf("it does not give up: %v", err)
 	}
@@ -368,9 +336,7 @@ func TestDirectoryRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	_, l := newBackend(t, dir)
 	lock := acquire(t, l, "x")
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
 	locktest.Lost(t, lock, time.Minute)
 	if err := lock.Release(t.Context()); !errors.Is(err, locker.ErrLost) {
 		t.Error(err)
@@ -410,9 +376,7 @@ func TestNew(t *testing.T) {
 // are free: neither a try nor one that has waited behind it.
 func TestPermitsBehindStopped(t *testing.T) {
 	d, _, err := openBackend(t.TempDir(), locker.WithTTL(3*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = d.Close(context.Background()) })
 	permit := func(wait bool) *driver.Claim {
 		c := locktest.Claim("x", time.Hour, wait)
@@ -424,18 +388,14 @@ func TestPermitsBehindStopped(t *testing.T) {
 		locktest.Take(t, d, c)
 	}
 	stopped := ticketFor(t, d, permit(true))
-	if err := stopped.place(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stopped.place())
 	if _, err := stopped.update(func(r *record, now int64) bool { r.Waits, r.Until = true, now+int64(time.Hour); return true }); err != nil {
 		t.Fatal(err)
 	}
 	waiting := locktest.BeginClaim(t.Context(), d, permit(true))
 	for shown := 0; shown < 5; time.Sleep(time.Millisecond) {
 		all, err := d.Look(t.Context(), "x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		shown = len(all)
 	}
 	locktest.Free(t, d, held[0])

@@ -6,7 +6,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed80cd6120/locker/internal/locktest"
 )
+
+var must = locktest.Must
 
 // Tokens that many take at the same time, spare ones included, are each given once, and rise for each of them.
 func TestTokensAtOnce(t *testing.T) {
@@ -52,23 +56,17 @@ func TestTokensRise(t *testing.T) {
 	take := func() int64 {
 		t.Helper()
 		token, _, err := k.take(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return token
 	}
 	first := take()
-	if err := os.RemoveAll(k.dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(k.dir))
 	second := take()
 	if second <= first {
 		t.Errorf("token %d after %d", second, first)
 	}
 	ahead := time.Now().Add(time.Hour).UnixMicro()
-	if err := os.Rename(k.path(second), k.path(ahead)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(k.path(second), k.path(ahead)))
 	if token := take(); token != ahead+1 {
 		t.Errorf("token %d after %d", token, ahead)
 	}
@@ -76,9 +74,7 @@ func TestTokensRise(t *testing.T) {
 		t.Errorf("%d spare tokens, further ahead of the time: %v", spare, err)
 	}
 	// Two have made the file at once.
-	if err := os.WriteFile(k.path(0), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(k.path(0), nil, 0o600))
 	k = &tokens{dir: k.dir}
 	if token := take(); token != ahead+3 {
 		t.Errorf("token %d, want %d", token, ahead+3)

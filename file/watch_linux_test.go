@@ -11,9 +11,7 @@ import (
 // A watcher may be closed at once after its first use.
 func TestWatcherIsClosedAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, nil, 0o600))
 	for range 200 {
 		var w watcher
 		s := w.subscribe()

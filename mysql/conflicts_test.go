@@ -16,14 +16,10 @@ import (
 func blockSlot(t *testing.T, admin *sql.DB, name string) *sql.Tx {
 	t.Helper()
 	tx, err := admin.BeginTx(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	var n int
-	if err := tx.QueryRow("select n from locker.slot where n = crc32(?) % 512 for update", []byte(name)).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tx.QueryRow("select n from locker.slot where n = crc32(?) % 512 for update", []byte(name)).Scan(&n))
 	return tx
 }
 
@@ -49,9 +45,7 @@ func TestKilledStatement(t *testing.T) {
 			eventually.Is(t, "the statement waits", func() bool { id = blocked(t, admin); return id != 0 })
 			do(t, admin, kill, id)
 			eventually.Is(t, "another has taken its place", func() bool { next := blocked(t, admin); return next != 0 && next != id })
-			if err := tx.Rollback(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tx.Rollback())
 			<-done
 			release(t, acquire(t, l, "x"))
 		})
@@ -70,9 +64,7 @@ func TestLockWaitTimeout(t *testing.T) {
 	var first int64
 	eventually.Is(t, "the statement waits", func() bool { first = blocked(t, admin); return first != 0 })
 	eventually.Is(t, "another has taken its place", func() bool { next := blocked(t, admin); return next != 0 && next != first })
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tx.Rollback())
 	<-done
 	release(t, acquire(t, l, "x"))
 }
@@ -85,9 +77,7 @@ func TestDeadlock(t *testing.T) {
 	l := openDSN(t, server.DSN(), locker.WithTTL(time.Hour))
 	held := acquire(t, l, "x")
 	tx, err := admin.BeginTx(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer tx.Rollback()
 	// It has changed more rows than a release has, so that it is not the victim.
 	for _, s := range []string{
@@ -109,9 +99,7 @@ func TestDeadlock(t *testing.T) {
 		t.Fatal("the test was the victim:", err)
 	}
 	late := time.Since(begun) > bound
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tx.Rollback())
 	if err := <-released; err != nil && time.Since(begun) < bound {
 		t.Error(err)
 	}

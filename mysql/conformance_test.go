@@ -94,9 +94,7 @@ func conform(t *testing.T, s setup) {
 func (s setup) harness(t testing.TB, server, guarded *servers.MariaDB) func(testing.TB) *conformance.Harness {
 	admin := newPool(t, server.DSN())
 	shared, err := pool(server.DSN(), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = shared.Close() })
 	var asked atomic.Int64 // by admin, of what Requests counts
 	h := conformance.Harness{

@@ -28,6 +28,7 @@ const patience = 30 * time.Second
 const promptly = 10 * time.Second
 
 var (
+	must    = locktest.Must
 	within  = locktest.Within
 	acquire = locktest.Acquire
 	release = locktest.Release
@@ -37,9 +38,7 @@ var (
 func newPool(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -53,9 +52,7 @@ func openDSN(t testing.TB, dsn string, opts ...locker.Option) locker.Locker {
 func openOn(t testing.TB, db *sql.DB, opts ...locker.Option) locker.Locker {
 	t.Helper()
 	l, err := New(db, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locktest.CloseAfter(t, l.Close)
 	return l
 }

@@ -44,9 +44,7 @@ func TestOptions(t *testing.T) {
 func questions(t testing.TB, admin *sql.DB) (n int) {
 	t.Helper()
 	var name string
-	if err := admin.QueryRowContext(within(t, patience), "show global status like 'Questions'").Scan(&name, &n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.QueryRowContext(within(t, patience), "show global status like 'Questions'").Scan(&name, &n))
 	return n - 1
 }
 
@@ -189,12 +187,8 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 	all.Wait()
 	held := acquire(t, openDSN(t, server.DSN()), "x")
 	file, err := filepath.Abs("schema.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.RunSQL(t.Context(), file, "locker"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, server.RunSQL(t.Context(), file, "locker"))
 	release(t, held)
 
 	// What a later version of this package made is refused.
@@ -387,9 +381,7 @@ func TestManyAreGrantedAtOnce(t *testing.T) {
 	admin := newPool(t, server.DSN())
 	release(t, acquire(t, openDSN(t, server.DSN()), "x"))
 	lockers, err := admin.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer lockers.Close()
 	const listener = "1000000000000000000 + "
 	if _, err := lockers.ExecContext(within(t, patience), "do get_lock(concat('locker.', "+listener+"0), 0), get_lock(concat('locker.', "+listener+"1), 0)"); err != nil {
@@ -429,9 +421,7 @@ func TestRenewalIsKept(t *testing.T) {
 		do(t, admin, `insert into locker.claim (id, name, ticket, weight, most, spare, ttl, owner, token, since, expires) values
 			(`+holder+", 'x', 1, 1, 1, 0, 3600000, '', 1, 0, "+c.until+"), ("+waiter+", 'x', 2, 1, 1, 0, 3600000, '', null, 0, "+now+" + 60000000)")
 		tx, err := admin.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer tx.Rollback()
 		if _, err := tx.ExecContext(within(t, patience), "select id from locker.claim where id = "+c.locked+" for update"); err != nil {
 			t.Fatal(err)
@@ -449,9 +439,7 @@ func TestRenewalIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		var renewed int64
-		if err := errors.Join(tx.QueryRowContext(within(t, patience), expires).Scan(&renewed), tx.Commit()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(tx.QueryRowContext(within(t, patience), expires).Scan(&renewed), tx.Commit()))
 		<-done
 		if until := ask[int64](t, admin, expires); until < renewed {
 			t.Errorf("%s: shortened by %v", name, time.Duration(renewed-until)*time.Microsecond)
@@ -470,9 +458,7 @@ func TestLateAcquireAfterLinger(t *testing.T) {
 		var rest [5]sql.NullInt64
 		err := admin.QueryRowContext(within(t, patience), "call locker.acquire('x', "+holder+", 1, 1, 0, 3600000, '', 9223372036854775807, false, null)").
 			Scan(&state, &rest[0], &rest[1], &rest[2], &rest[3], &rest[4])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return state
 	}
 	if state := ask(); state != "granted" {
@@ -576,9 +562,7 @@ func TestReleaseDuringRenewal(t *testing.T) {
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
 	cfg, err := locker.NewConfig[struct{}]("mysql", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := newBackend(newPool(t, server.DSN()), cfg, settings{})
 	locktest.CloseAfter(t, b.Close)
 	first, second := locktest.Claim("first", time.Hour, false), locktest.Claim("second", time.Hour, false)
@@ -595,9 +579,7 @@ func TestReleaseDuringRenewal(t *testing.T) {
 	do(t, admin, "drop procedure locker.renew")
 	do(t, admin, "create procedure locker.renew("+slow)
 	pause, err := admin.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer pause.Close()
 	if _, err := pause.ExecContext(within(t, patience), "do get_lock('pause', 0)"); err != nil {
 		t.Fatal(err)

@@ -23,9 +23,7 @@ func TestOpen(t *testing.T) {
 	url := "mysql://root:s&cr%40t%2F@" + net.JoinHostPort(host, port)
 	for _, rest := range []string{"", "/app", "/app?schema=other"} {
 		l, err := locker.Open(t.Context(), url+rest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		release(t, acquire(t, l, "x"))
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -41,9 +39,7 @@ func TestOpen(t *testing.T) {
 	}
 	// TLS is asked for, and not left out where the server has none.
 	l, err := locker.Open(t.Context(), strings.Replace(url, "mysql:", "mysqls:", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close(t.Context())
 	if _, err := l.TryAcquire(within(t, patience), "x"); err == nil {
 		t.Error("a server without TLS was taken")
@@ -63,9 +59,7 @@ func TestLoginShowsNoUser(t *testing.T) {
 	} {
 		var log eventually.Output
 		l, err := locker.Open(t.Context(), url, locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = l.TryAcquire(within(t, patience), "x")
 		var answer *mysql.MySQLError
 		if refused := errors.Is(err, driver.ErrRefused); err == nil || code(err) != want || errors.As(err, &answer) != (want != 0) || refused != (want != 0) {

@@ -137,9 +137,7 @@ func (s setup) harness(t testing.TB, server, guarded *servers.Postgres, a addres
 	admin := newPool(t, server.URL())
 	wrong := misconfigured(t, s, admin, server, guarded)
 	pool, err := a.pool(t.Context(), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(pool.Close)
 	h := conformance.Harness{
 		Address: a.statements + " " + a.listen,

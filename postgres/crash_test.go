@@ -36,12 +36,8 @@ func TestCrashGrantsNothingForTheLongestTTL(t *testing.T) {
 	first := acquire(t, a, "y")
 	proxy.Freeze()
 	kept := time.Now()
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Kill())
+	must(t, server.Restart(t.Context()))
 
 	<-first.Context().Done()
 	if err := context.Cause(first.Context()); !errors.Is(err, locker.ErrLost) {
@@ -79,9 +75,7 @@ func TestRestartInOrderKeepsLocks(t *testing.T) {
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	a, b := openURL(t, server.URL(), locker.WithTTL(time.Minute)), openURL(t, server.URL())
 	held := acquire(t, a, "x")
-	if err := errors.Join(server.Stop(), server.Restart(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(server.Stop(), server.Restart(t.Context())))
 	if _, err := b.TryAcquire(within(t, patience), "x"); !errors.Is(err, locker.ErrNotAcquired) {
 		t.Errorf("another was answered %v", err)
 	}
@@ -112,9 +106,7 @@ func TestRestoredDump(t *testing.T) {
 	if _, err := newPool(t, server.URL()).Exec(t.Context(), "drop schema locker cascade"); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.RunSQL(t.Context(), dump); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.RunSQL(t.Context(), dump))
 	next := acquire(t, l, "x")
 	if next.Token() <= last.Token() {
 		t.Errorf("token %d after %d", next.Token(), last.Token())
@@ -144,9 +136,7 @@ func TestWaitersSurviveCrashes(t *testing.T) {
 				waiting <- err
 			}()
 			for range 3 {
-				if err := errors.Join(server.Kill(), server.Restart(t.Context())); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(server.Kill(), server.Restart(t.Context())))
 			}
 			_ = held.Release(within(t, 20*time.Second))
 			if err := <-waiting; err != nil {
@@ -181,9 +171,7 @@ func TestFailoverToStandbyThatHadNotSeenTheLock(t *testing.T) {
 				}
 				held = acquire(t, before, "x")
 			}
-			if err := errors.Join(primary.Kill(), standby.Resume(), standby.Promote(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(primary.Kill(), standby.Resume(), standby.Promote(t.Context())))
 			after := openURL(t, standby.URL(), opts...)
 			next := acquire(t, after, "x")
 			if next.Token() <= held.Token() {
@@ -224,9 +212,7 @@ func TestStandbyIsWaitedFor(t *testing.T) {
 		}
 		done <- err
 	}()
-	if err := errors.Join(primary.Kill(), standby.Promote(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(primary.Kill(), standby.Promote(t.Context())))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -246,13 +232,9 @@ func TestServerStalls(t *testing.T) {
 		}
 		waiting <- err
 	}()
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Pause())
 	<-held.Context().Done() // counted on the holder's clock
-	if err := server.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Resume())
 	if err := <-waiting; err != nil {
 		t.Error(err)
 	}
@@ -321,13 +303,9 @@ func TestDiskFull(t *testing.T) {
 	}
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	small := filepath.Join(server.Dir(), "small")
-	if err := os.Mkdir(small, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(small, 0o700))
 	var owner syscall.Stat_t
-	if err := syscall.Stat(server.Dir(), &owner); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Stat(server.Dir(), &owner))
 	how := fmt.Sprintf("size=4m,uid=%d", owner.Uid)
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", how, "tmpfs", small).CombinedOutput(); err != nil {
 		t.Skipf("no file system can be mounted here: %v %s", err, out)

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 const patience = 30 * time.Second
 
 var (
+	must    = locktest.Must
 	within  = locktest.Within
 	acquire = locktest.Acquire
 	release = locktest.Release
@@ -32,16 +33,12 @@ var (
 func newPool(t testing.TB, url string, changes ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, change := range changes {
 		change(config)
 	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -55,9 +52,7 @@ func openURL(t testing.TB, url string, opts ...locker.Option) locker.Locker {
 func openOn(t testing.TB, pool *pgxpool.Pool, opts ...locker.Option) locker.Locker {
 	t.Helper()
 	l, err := New(pool, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locktest.CloseAfter(t, l.Close)
 	return l
 }

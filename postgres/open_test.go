@@ -29,15 +29,11 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{Password: "s&cr@t"})
 	nobody := servers.NewPostgres(t, servers.PostgresOptions{})
-	if err := nobody.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nobody.Stop())
 	url := "://postgres:s&cr%40t@" + nobody.Addr() + "," + server.Addr()
 	for _, one := range []string{"postgres" + url, "postgresql" + url + "/postgres?schema=other&durable=true&ttl=5s"} {
 		l, err := locker.Open(t.Context(), one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		release(t, acquire(t, l, "x"))
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -54,9 +50,7 @@ func TestOpen(t *testing.T) {
 	}
 	// TLS is asked for, and not left out where the server has none.
 	l, err := locker.Open(t.Context(), "postgress"+url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close(t.Context())
 	if _, err := l.TryAcquire(within(t, patience), "x"); err == nil {
 		t.Error("a server without TLS was taken")
@@ -67,17 +61,11 @@ func TestOpen(t *testing.T) {
 func configured(t *testing.T, url string) *pgconn.Config {
 	t.Helper()
 	u, err := locker.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := openurl.Read(u, "5432", u.Scheme == "postgress")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config, err := configure(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &config.ConnConfig.Config
 }
 
@@ -117,9 +105,7 @@ func TestOpenHosts(t *testing.T) {
 func TestOpenReadsNoEnvironment(t *testing.T) {
 	server := servers.NewPostgres(t, servers.PostgresOptions{Password: "right"})
 	services := filepath.Join(t.TempDir(), "services")
-	if err := os.WriteFile(services, []byte("[there]\nuser=nosuch\ndbname=nosuch\nsearch_path=nosuch\npool_max_conns=x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(services, []byte("[there]\nuser=nosuch\ndbname=nosuch\nsearch_path=nosuch\npool_max_conns=x\n"), 0o600))
 	for variable, value := range map[string]string{
 		"PGHOST": "nosuch.invalid", "PGPORT": "x", "PGDATABASE": "nosuch", "PGUSER": "nosuch", "PGPASSWORD": "wrong", "PGPASSFILE": services,
 		"PGOPTIONS": "-c default_transaction_isolation=serializable", "PGAPPNAME": "nosuch", "PGTZ": "nosuch", "PGCONNECT_TIMEOUT": "x",
@@ -145,9 +131,7 @@ func TestOpenReadsNoEnvironment(t *testing.T) {
 			t.Error(err)
 		}
 		me, err := user.Current()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for url, want := range map[string][3]string{
 			"postgres://":                {me.Username, "", ""},
 			"postgres:///app":            {me.Username, "", "app"},
@@ -171,9 +155,7 @@ func TestConnectShowsNoUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	listen, err := pgx.ParseConfig(strings.Replace(server.URL(), "postgres:right@", "s3cret:s3cret-wrong@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held := acquire(t, openURL(t, server.URL(), locker.WithTTL(time.Minute)), "x")
 	for url, want := range map[string]string{ // the code that the server answers
 		"postgres://s3cret:s3cret@127.0.0.1:1/db":                   "",
@@ -183,9 +165,7 @@ func TestConnectShowsNoUser(t *testing.T) {
 	} {
 		var log eventually.Output
 		l, err := locker.Open(t.Context(), url, locker.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), WithListen(listen))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.HasSuffix(url, "?") {
 			_, err = l.Acquire(within(t, patience), "x")
 		} else {

@@ -28,9 +28,7 @@ import (
 
 func TestOptions(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), "postgres://nowhere.invalid/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer pool.Close()
 	for name, opt := range map[string]locker.Option{
 		"empty schema":  WithSchema(""),
@@ -59,9 +57,7 @@ func counted(t testing.TB, admin *pgxpool.Pool) map[string]int64 {
 	rows, err := admin.Query(within(t, patience), `
 		select coalesce(substring(query from '\.(\w+)\('), 'other'), sum(calls) from pg_stat_statements
 		where query not like '%pg_stat_statements%' group by 1`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := make(map[string]int64)
 	var name string
 	var n int64
@@ -206,9 +202,7 @@ func TestSchemaIsMadeOnce(t *testing.T) {
 	}
 	all.Wait()
 	held := acquire(t, openURL(t, server.URL()), "x")
-	if err := server.RunSQL(t.Context(), "schema.sql", "schema=locker", "persistence=unlogged"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.RunSQL(t.Context(), "schema.sql", "schema=locker", "persistence=unlogged"))
 	release(t, held)
 
 	release(t, acquire(t, openURL(t, server.URL()), "y"))
@@ -240,9 +234,7 @@ func try(t testing.TB, admin *pgxpool.Pool, name, id string) string {
 func TestFirstTry(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
-	if err := server.RunSQL(t.Context(), "schema.sql", "schema=locker", "persistence=unlogged"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.RunSQL(t.Context(), "schema.sql", "schema=locker", "persistence=unlogged"))
 	if state := try(t, newPool(t, server.URL()), "x", oneID); state != "granted" {
 		t.Error(state)
 	}
@@ -371,9 +363,7 @@ func TestHandlerThatWaits(t *testing.T) {
 		}
 	}))
 	release(t, acquire(t, l, "x"))
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Pause())
 	defer func() {
 		if err := server.Resume(); err != nil {
 			t.Error(err)
@@ -480,9 +470,7 @@ func TestDeadWaiterIsFoundTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx, err := admin.Begin(within(t, patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer tx.Rollback(context.Background())
 	if _, err := tx.Exec(within(t, patience), "select locker.release('y', gen_random_uuid(), 0, 0)"); err != nil {
 		t.Fatal(err)
@@ -497,9 +485,7 @@ func TestDeadWaiterIsFoundTwice(t *testing.T) {
 func blocked(t *testing.T, admin *pgxpool.Pool, by string, call func()) (pgx.Tx, <-chan struct{}) {
 	t.Helper()
 	tx, err := admin.Begin(within(t, patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
 	if _, err := tx.Exec(within(t, patience), by); err != nil {
 		t.Fatal(err)
@@ -527,9 +513,7 @@ func TestDeadHolderIsSwept(t *testing.T) {
 	}
 	var state string
 	tx, done := blocked(t, admin, "delete from locker.claim", func() { state = try(t, admin, "x", oneID) })
-	if err := tx.Commit(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tx.Commit(within(t, patience)))
 	if <-done; state != "granted" {
 		t.Error(state)
 	}
@@ -568,9 +552,7 @@ func TestRenewalIsAnsweredAfterTheCommit(t *testing.T) {
 		}
 	})
 	cfg, err := locker.NewConfig[struct{}]("postgres", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := newBackend(pool, cfg, settings{})
 	locktest.CloseAfter(t, b.Close)
 	first := locktest.Claim("first", locker.MaxTTL, false)
@@ -623,9 +605,7 @@ func TestRenewalIsKept(t *testing.T) {
 		var renewed time.Time
 		_, err := tx.Exec(within(t, patience), renew)
 		err = errors.Join(err, tx.QueryRow(within(t, patience), "select until from locker.claim").Scan(&renewed), tx.Commit(within(t, patience)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		<-done
 		if until := ask[time.Time](t, admin, "delete from locker.claim returning until"); until.Before(renewed) {
 			t.Errorf("%s: it was held until %v, and is until %v", name, renewed, until)
@@ -810,9 +790,7 @@ func TestConflictIsSentAgain(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.PostgresOptions{})
 	cfg, err := locker.NewConfig[struct{}]("postgres", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := newBackend(newPool(t, server.URL()), cfg, settings{})
 	for _, conflict := range []string{"deadlock_detected", "serialization_failure"} {
 		sent := 0

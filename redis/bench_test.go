@@ -58,12 +58,8 @@ func BenchmarkAlone(b *testing.B) {
 	}
 	ours := func() {
 		lock, err := l.Acquire(ctx, name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := lock.Release(ctx); err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
+		must(b, lock.Release(ctx))
 	}
 	const slice = 200
 	var mine, floor []time.Duration

@@ -33,9 +33,7 @@ func TestOneSlotPerName(t *testing.T) {
 	nodes := map[string]bool{}
 	for i := range 100 {
 		node, err := client.MasterForKey(context.Background(), lockKey(fmt.Sprint(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		nodes[node.Options().Addr] = true
 	}
 	if len(nodes) != 3 {
@@ -66,9 +64,7 @@ func TestSlotMovesWhileWaiting(t *testing.T) {
 		}
 	}
 	from, err := c.NodeOf(ctx, lockKey(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eventually.Is(t, "a waiter", func() bool { v, _ := from.Do(ctx, "LLEN", queueKey(name)); return v == int64(1) })
 	second = wants(ctx, d, name)
 	eventually.Is(t, "two waiters", onNode("LLEN", queueKey(name)))
@@ -138,9 +134,7 @@ type movement struct {
 func begin(ctx context.Context, t *testing.T, c *servers.RedisCluster, name string) *movement {
 	t.Helper()
 	slot, err := c.SlotOf(ctx, lockKey(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := &movement{c: c, slot: strconv.FormatInt(slot, 10), id: map[*servers.Redis]string{}}
 	if m.from, err = c.NodeOf(ctx, lockKey(name)); err != nil {
 		t.Fatal(err)
@@ -189,9 +183,7 @@ func move(ctx context.Context, t *testing.T, c *servers.RedisCluster, name strin
 func ask(ctx context.Context, t testing.TB, r *servers.Redis, args ...string) any {
 	t.Helper()
 	v, err := r.Do(ctx, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -206,9 +198,7 @@ func TestClusterDown(t *testing.T) {
 	for here == "" || there == "" {
 		name := freshName(t)
 		node, err := c.NodeOf(ctx, lockKey(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if node == c.Nodes[0] {
 			there = name
 		} else {
@@ -217,9 +207,7 @@ func TestClusterDown(t *testing.T) {
 	}
 	release(t, acquire(t, l, here))
 	release(t, acquire(t, l, there))
-	if err := c.Nodes[0].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Nodes[0].Kill())
 	if _, err := l.TryAcquire(within(t, 20*time.Second), there); err == nil {
 		t.Fatal("acquired on a node that is gone")
 	} else {
@@ -227,8 +215,6 @@ func TestClusterDown(t *testing.T) {
 	}
 	w := wants(ctx, l, there)
 	release(t, acquire(t, l, here))
-	if err := c.Nodes[0].Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Nodes[0].Restart(ctx))
 	release(t, w.Granted(t, 20*time.Second))
 }

@@ -21,9 +21,7 @@ import (
 func requestsAt(t testing.TB, r *servers.Redis) int64 {
 	t.Helper()
 	n, err := r.Requests(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
@@ -39,9 +37,7 @@ func TestTwoRequests(t *testing.T) {
 			before := requestsAt(t, r)
 			for range 20 {
 				lock, err := do(within(t, 20*time.Second), name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				release(t, lock)
 			}
 			return requestsAt(t, r) - before

@@ -31,12 +31,8 @@ func TestRestartEmpty(t *testing.T) {
 	lock := acquire(t, a, name)
 	w := wants(within(t, 60*time.Second), b, name)
 	queued(t, admin, name, 1)
-	if err := r.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Restart(within(t, 60*time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Kill())
+	must(t, r.Restart(within(t, 60*time.Second)))
 	next := w.Granted(t, 10*time.Second+slack)
 	if next.Token() <= lock.Token() {
 		t.Errorf("token %d after %d", next.Token(), lock.Token())
@@ -59,15 +55,11 @@ func TestClockDeletedUnderRelease(t *testing.T) {
 	b := opened(t, connect(t, r.Addr()))
 	c := claim(freshName(t), time.Minute, false)
 	g, err := b.Acquire(within(t, 20*time.Second), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := wants(within(t, 60*time.Second), open(t, admin), c.Name)
 	queued(t, admin, c.Name, 1)
 	admin.Del(context.Background(), clockKey(c.Name))
-	if err := b.Release(within(t, 20*time.Second), c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Release(within(t, 20*time.Second), c))
 	lock := w.Granted(t, slack)
 	if lock.Token() <= g.Token {
 		t.Errorf("token %d after %d", lock.Token(), g.Token)
@@ -92,20 +84,14 @@ func TestFailoverToReplicaThatLagged(t *testing.T) {
 		t.Fatal(n, err)
 	}
 
-	if err := replica.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, replica.Pause())
 	master.ClientKillByFilter(ctx, "TYPE", "replica")
 	lock := acquire(t, a, name)
 	master.Set(ctx, "control", "after", 0)
 	w := wants(ctx, b, name)
 	queued(t, master, name, 1)
-	if err := g.Master.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Master.Kill())
+	must(t, replica.Resume())
 	if _, err := replica.Do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
 		t.Fatal(err)
 	}

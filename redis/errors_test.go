@@ -151,13 +151,9 @@ func TestLoading(t *testing.T) {
 	if _, err := pipe.Exec(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Kill())
 	r.SetArgs("--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024")
-	if err := r.RestartNoWait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RestartNoWait(ctx))
 	_, err = l.TryAcquire(ctx, freshName(t))
 	names(t, "try", err, "LOADING")
 	// What the server says is said, and not that the connection to it had broken before.
@@ -167,9 +163,7 @@ func TestLoading(t *testing.T) {
 	if _, err := r.Do(ctx, "CONFIG", "SET", "key-load-delay", "0"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WaitReady(ctx))
 	release(t, w.Granted(t, 3*time.Second+slack))
 }
 
@@ -182,9 +176,7 @@ func TestMisconf(t *testing.T) {
 	lock := acquire(t, l, freshName(t))
 	admin := connect(t, r.Addr())
 	// A directory stands where the file has to go.
-	if err := breakSaving(ctx, admin); err != nil {
-		t.Fatal(err)
-	}
+	must(t, breakSaving(ctx, admin))
 	refuses(t, l, "MISCONF", false)
 	admin.ConfigSet(ctx, "stop-writes-on-bgsave-error", "no")
 	release(t, lock)
@@ -262,15 +254,11 @@ func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	r := servers.NewRedis(t, servers.RedisOptions{})
 	ctx := within(t, 3*time.Minute)
-	if err := r.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Kill())
 	l := open(t, connect(t, r.Addr()))
 	refuses(t, l, "refused", true)
 	w := wants(ctx, l, freshName(t))
-	if err := r.Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Restart(ctx))
 	release(t, w.Granted(t, 5*time.Second+slack))
 }
 
@@ -296,9 +284,7 @@ func TestLeastPermission(t *testing.T) {
 	for command := range strings.FieldsSeq(leastCommands) {
 		rules = append(rules, "+"+command)
 	}
-	if err := admin.ACLSetUser(ctx, "locker", rules...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.ACLSetUser(ctx, "locker", rules...).Err())
 	o := options(r.Addr())
 	o.Username, o.Password = "locker", "pw"
 	a, b := open(t, closing(t, goredis.NewClient(o)), locker.WithTTL(30*time.Second)), open(t, closing(t, goredis.NewClient(o)), lasting)

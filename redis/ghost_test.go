@@ -80,13 +80,9 @@ func TestServerStalls(t *testing.T) {
 	lock := acquire(t, a, name)
 	w := wants(within(t, 60*time.Second), b, name)
 	queued(t, admin, name, 1)
-	if err := r.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Pause())
 	lost(t, lock, ttl+slack)
-	if err := r.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Resume())
 	next := w.Granted(t, 3*time.Second+slack)
 	if next.Token() <= lock.Token() {
 		t.Errorf("token %d after %d", next.Token(), lock.Token())

@@ -43,9 +43,7 @@ func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option)
 		client = single.WithTimeout(20 * time.Second) // no late answer has a request sent again
 	}
 	b, _, err := newBackend(client, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := b.Close(within(t, 30*time.Second)); err != nil {
 			t.Errorf("close: %v", err)
@@ -163,7 +161,5 @@ func endsIn(t testing.TB, admin goredis.UniversalClient, name string, d time.Dur
 		t.Fatalf("the lock is %q", words)
 	}
 	words[2] = fmt.Sprint(time.Now().Add(d).UnixMicro())
-	if err := admin.Set(ctx, lockKey(name), strings.Join(words, " "), d).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Set(ctx, lockKey(name), strings.Join(words, " "), d).Err())
 }

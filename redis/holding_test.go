@@ -172,9 +172,7 @@ func TestLighten(t *testing.T) {
 	reader := asked(t, b, r)
 	queued(t, admin, name, 1)
 	for range 2 {
-		if err := b.Lighten(within(t, 20*time.Second), w, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Lighten(within(t, 20*time.Second), w, 1))
 	}
 	soon(t, reader)
 	all, err := b.Look(within(t, 20*time.Second), name)
@@ -205,9 +203,7 @@ func TestLinger(t *testing.T) {
 		queued(t, admin, c.Name, 1)
 		const d = 500 * time.Millisecond
 		began := time.Now()
-		if err := b.Linger(within(t, 20*time.Second), c, d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Linger(within(t, 20*time.Second), c, d))
 		// Also where nobody asks for the name any more nothing stays for longer.
 		if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > d {
 			t.Errorf("the key stays for %v", left)
@@ -256,9 +252,7 @@ func TestLookAndNames(t *testing.T) {
 	other := opened(t, admin, WithPrefix("loc*")) // a group that a pattern would match
 	for _, b := range []*backend{b, other} {
 		for n, err := range b.Names(within(t, 20*time.Second), name[:len(name)-2]) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			found[n]++
 		}
 	}
@@ -332,16 +326,12 @@ func TestEvict(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if err := b.Evict(ctx, name, first.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Evict(ctx, name, first.ID))
 	eventually.Is(t, "the evicted waiter is the last", func() bool {
 		all, err := b.Look(ctx, name)
 		return err == nil && len(all) == 3 && all[2].ID == first.ID
 	})
-	if err := b.Evict(ctx, name, h.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Evict(ctx, name, h.ID))
 	soon(t, g2)
 	if _, err := renewed(t, a, h); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("the evicted holder: %v", err)
@@ -619,9 +609,7 @@ func TestAbsurdClock(t *testing.T) {
 func connectAs(t *testing.T, admin *goredis.Client, addr, user string, rules ...string) *goredis.Client {
 	t.Helper()
 	rules = append([]string{"on", ">pw", "~*", "&*", "+@all"}, rules...)
-	if err := admin.ACLSetUser(context.Background(), user, rules...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.ACLSetUser(context.Background(), user, rules...).Err())
 	o := options(addr)
 	o.Username, o.Password = user, "pw"
 	return closing(t, goredis.NewClient(o))
@@ -678,9 +666,7 @@ func TestRenewalDoesNotLengthenLingering(t *testing.T) {
 	for _, d := range []time.Duration{10 * time.Second, time.Minute} { // less than its TTL, and as much
 		c := claim(freshName(t), time.Minute, false)
 		take(t, b, c)
-		if err := b.Linger(within(t, 20*time.Second), c, d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Linger(within(t, 20*time.Second), c, d))
 		endsIn(t, admin, c.Name, 5*time.Second) // as if half of it were over
 		_, _ = renewed(t, b, c)
 		if left := admin.PTTL(context.Background(), lockKey(c.Name)).Val(); left > 5*time.Second {

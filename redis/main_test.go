@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 }
 
 var (
+	must    = locktest.Must
 	within  = locktest.Within
 	acquire = locktest.Acquire
 	release = locktest.Release
@@ -59,9 +60,7 @@ func closing[C closer](t testing.TB, c C) C {
 func open(t testing.TB, client goredis.UniversalClient, opts ...locker.Option) locker.Locker {
 	t.Helper()
 	l, err := New(client, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locktest.CloseAfter(t, l.Close)
 	return l
 }

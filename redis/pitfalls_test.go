@@ -109,9 +109,7 @@ func TestLostReplyOfAcquire(t *testing.T) {
 		if err != nil || g.Token == 0 {
 			t.Fatalf("wait %v: %+v, %v", c.Wait, g, err)
 		}
-		if err := b.Release(within(t, 20*time.Second), c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Release(within(t, 20*time.Second), c))
 		nothingLeft(t, admin, c.Name)
 	}
 	swallowed(t, p, 2)
@@ -319,9 +317,7 @@ func TestScriptFlush(t *testing.T) {
 	queued(t, admin, name, 1)
 	renewed := renewal(t, held...)
 	eventually.Is(t, "all renewed", func() bool {
-		if err := admin.ScriptFlush(context.Background()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, admin.ScriptFlush(context.Background()).Err())
 		return renewed()
 	})
 	release(t, lock)
@@ -343,9 +339,7 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	lock := acquire(t, a, name)
 	dead := fmt.Sprintf("1 %s 0 %d %d 60000 1795452569961814 %s:wake:0123456789abcdef dead:1", claim(name, 0, true).ID, driver.All, driver.All, DefaultPrefix)
 	for range 3 {
-		if err := admin.RPush(context.Background(), queueKey(name), dead).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, admin.RPush(context.Background(), queueKey(name), dead).Err())
 	}
 	w := wants(within(t, 60*time.Second), b, name)
 	queued(t, admin, name, 4)
@@ -446,16 +440,12 @@ func TestHandOverToAClaimThatIsOver(t *testing.T) {
 	w := wants(within(t, 60*time.Second), b, name)
 	queued(t, admin, name, 1)
 	entry, err := admin.LIndex(context.Background(), queueKey(name), 0).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	release(t, lock)
 	release(t, w.Granted(t, slack))
 
 	lock = acquire(t, a, name)
-	if err := admin.RPush(context.Background(), queueKey(name), entry).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.RPush(context.Background(), queueKey(name), entry).Err())
 	other := connect(t, r.Addr())
 	w = wants(within(t, 60*time.Second), open(t, other), name)
 	queued(t, admin, name, 2)
@@ -494,9 +484,7 @@ func TestNoMaintenanceNotificationsByURL(t *testing.T) {
 	for scheme, asked := range map[string]string{"redis": "evalsha", "redis+cluster": "cluster"} {
 		p, sent := locktest.Recording(t, r.Addr())
 		l, err := locker.Open(ctx, scheme+"://"+p.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		locktest.CloseAfter(t, l.Close)
 		eventually.Is(t, scheme+": the server is asked", func() bool {
 			if lock, err := l.TryAcquire(ctx, freshName(t)); err == nil {

@@ -38,9 +38,7 @@ func TestConformanceWithTwoDead(t *testing.T) {
 	t.Parallel()
 	suite(t, []int{1, 3}, func(set []*servers.Redis) []string {
 		for _, i := range []int{1, 3} {
-			if err := set[i].Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, set[i].Kill())
 		}
 		return addrs(set)
 	})

@@ -61,9 +61,7 @@ func connect(t testing.TB, addrs ...string) (clients []goredis.UniversalClient) 
 func open(t testing.TB, addrs []string, opts ...locker.Option) locker.Locker {
 	t.Helper()
 	l, err := New(connect(t, addrs...), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locktest.CloseAfter(t, l.Close)
 	return l
 }
@@ -103,16 +101,12 @@ func newDriverOver(t testing.TB, clients []goredis.UniversalClient, opts ...lock
 	t.Helper()
 	s := settings{prefix: DefaultPrefix}
 	cfg, err := locker.NewConfig("redlock", &s, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s.bound == 0 {
 		s.bound = 20 * time.Second // nodes that answer are all heard, on a late machine too
 	}
 	b, err := newBackend(clients, cfg, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locktest.CloseAfter(t, b.Close)
 	return b
 }

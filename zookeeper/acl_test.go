@@ -66,9 +66,7 @@ func TestACLChangedUnderHolderAndWaiter(t *testing.T) {
 	a, b := open(t, []string{z.Addr()}), open(t, []string{z.Addr()})
 	n := name(t)
 	held, err := a.Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	turn := make(chan error, 1)
 	go func() {
 		_, err := b.Acquire(within(t, time.Minute), n)
@@ -84,9 +82,7 @@ func TestACLChangedUnderHolderAndWaiter(t *testing.T) {
 		t.Errorf("release: %v", err)
 	}
 	inTime("release")
-	if err := op.AddAuth("digest", []byte("ann:secret")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, op.AddAuth("digest", []byte("ann:secret")))
 	op.delete(queue + "/" + parseQueue(all)[0].node)
 	if err := await(t, turn, "the waiter to be told"); !errors.Is(err, driver.ErrRefused) {
 		t.Errorf("acquire: %v", err)
@@ -153,9 +149,7 @@ func TestDigestAndACL(t *testing.T) {
 		l, d := both(t, []string{s.addr()}, mine...)
 		n := name(t)
 		held, err := l.Acquire(within(t, time.Minute), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, other := range [][]locker.Option{{WithChroot(chroot)}, {WithChroot(chroot), WithDigest("ann", "wrong")}} {
 			thief := open(t, []string{z.Addr()}, other...)
 			_, acquired := thief.Acquire(within(t, time.Minute), n)
@@ -201,9 +195,7 @@ func TestQueueMadeInVainIsRemoved(t *testing.T) {
 	if _, err := d.Acquire(within(t, time.Minute), c); !errors.Is(err, zk.ErrNoAuth) {
 		t.Fatalf("acquire: %v", err)
 	}
-	if err := d.Abandon(within(t, time.Minute), c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Abandon(within(t, time.Minute), c))
 	if there, _, err := op.Exists(queuePath(chroot+folder, c.Name)); err != nil || there {
 		t.Errorf("the queue is left: %v, %v", there, err)
 	}

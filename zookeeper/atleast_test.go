@@ -26,9 +26,7 @@ func TestLinger(t *testing.T) {
 	c := claim(n)
 	turn := waiting(t, op, d, c)
 	asked := time.Now()
-	if err := d.Linger(within(t, time.Minute), h, long); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Linger(within(t, time.Minute), h, long))
 	taken(t, d, shared(n))
 	all, err := d.Look(within(t, time.Minute), n)
 	stays := time.Since(asked) < long
@@ -53,14 +51,10 @@ func TestLingerOfOneThatIsGone(t *testing.T) {
 	op := console(t, z.Addr())
 	linger := func(n string) (node string) {
 		a, _, err := connect(within(t, 30*time.Second), []string{z.Addr()}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := claim(n)
 		take(t, a, c)
-		if err := a.Linger(within(t, time.Minute), c, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Linger(within(t, time.Minute), c, time.Hour))
 		locktest.Close(t, a.Close)
 		return op.length(n, 1)[0]
 	}
@@ -70,9 +64,7 @@ func TestLingerOfOneThatIsGone(t *testing.T) {
 		_, err := op.Multi(
 			&zk.DeleteRequest{Path: path + e.node, Version: -1},
 			&zk.CreateRequest{Path: fmt.Sprintf("%s%s%010d", path, e.name(), e.seq), Acl: zk.WorldACL(zk.PermAll)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	n := name(t)
 	linger(n)
@@ -145,9 +137,7 @@ func TestLingerEndsAfterFailures(t *testing.T) {
 	m.mu.Lock()
 	m.refuse, m.code, m.times = []int32{opDelete}, -4, 3 // as if the connection broke
 	m.mu.Unlock()
-	if err := d.Linger(within(t, time.Minute), c, time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Linger(within(t, time.Minute), c, time.Millisecond))
 	console(t, z.Addr()).length(c.Name, 0)
 }
 
@@ -175,14 +165,10 @@ func TestLingerIsForgottenByClose(t *testing.T) {
 	op, n := console(t, z.Addr()), name(t)
 	kept := func() weak.Pointer[backend] {
 		d, _, err := connect(within(t, time.Minute), []string{z.Addr()}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := claim(n)
 		take(t, d, c)
-		if err := d.Linger(within(t, time.Minute), c, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Linger(within(t, time.Minute), c, time.Hour))
 		locktest.Close(t, d.Close)
 		return weak.Make(d)
 	}()

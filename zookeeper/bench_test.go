@@ -30,9 +30,7 @@ type contender struct {
 func ours(b *testing.B, addr string) contender {
 	b.Helper()
 	l, err := Connect(context.Background(), []string{addr})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return contender{"locker", func() error {
 		lock, err := l.Acquire(context.Background(), "bench")
 		if err != nil {

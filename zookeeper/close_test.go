@@ -18,9 +18,7 @@ func TestCloseWhileDialling(t *testing.T) {
 	cancel()
 	for i := range 30 {
 		d, _, err := connect(within(t, 30*time.Second), []string{p.Addr()}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p.Cut()
 		time.Sleep(time.Duration(i%10) * 100 * time.Microsecond) // anywhere in the dialling
 		inTime := locktest.Limit(t, 2*time.Second)

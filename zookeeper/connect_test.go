@@ -21,9 +21,7 @@ import (
 func nobody(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -55,9 +53,7 @@ func TestConnectWithoutServer(t *testing.T) {
 // What listens is no ZooKeeper server.
 func TestConnectToSomethingElse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	go func() {
 		for {
@@ -133,9 +129,7 @@ func TestConnectionsThatBreakWhileAuthenticating(t *testing.T) {
 	}
 	n := name(t)
 	lock, err := l.Acquire(within(t, 20*time.Second), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := freed(context.Background(), lock); err != nil {
 		t.Error(err)
 	}

@@ -68,9 +68,7 @@ func TestHolderWhoseNodeIsDeletedIsTold(t *testing.T) {
 		}
 		n := name(t)
 		lock, err := l.Acquire(within(t, time.Minute), n, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		path := queuePath(folder, n)
 		op.delete(path + "/" + op.length(n, 1)[0])
 		locktest.Lost(t, lock, patience) // long before its lease or the session is over
@@ -106,9 +104,7 @@ func TestQueueDeletedInALoop(t *testing.T) {
 		} else {
 			token = g.Token
 		}
-		if err := d.Release(context.Background(), c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Release(context.Background(), c))
 	}
 	close(stop)
 	<-stopped

@@ -19,9 +19,7 @@ func TestLighten(t *testing.T) {
 	r1, w, r2 := shared(n), claim(n), shared(n)
 	one, two, three := waiting(t, op, d, r1), waiting(t, op, d, w), waiting(t, op, d, r2)
 	for range 2 { // again is harmless
-		if err := d.Lighten(within(t, time.Minute), h, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Lighten(within(t, time.Minute), h, 1))
 	}
 	one.Granted(t, patience)
 	stillWaits(t, two, d)
@@ -41,9 +39,7 @@ func TestLighten(t *testing.T) {
 	// Who comes when it is lighter already sees that.
 	h = claim(n)
 	take(t, d, h)
-	if err := d.Lighten(within(t, time.Minute), h, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Lighten(within(t, time.Minute), h, 1))
 	r := shared(n)
 	take(t, d, trying(r))
 	taken(t, d, claim(n))
@@ -63,9 +59,7 @@ func TestLightenPermits(t *testing.T) {
 	c := kind(n, 3, 10)
 	turn := waiting(t, op, d, c)
 	stillWaits(t, turn, d)
-	if err := d.Lighten(within(t, time.Minute), h, 3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Lighten(within(t, time.Minute), h, 3))
 	turn.Granted(t, patience)
 }
 

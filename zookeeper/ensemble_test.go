@@ -19,15 +19,11 @@ import (
 func TestLeaderKilled(t *testing.T) {
 	e := ensemble.beside(t)
 	ctx := within(t, 5*time.Minute)
-	if err := e.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.WaitReady(ctx))
 	const ttl = time.Minute
 	holder := open(t, e.Addrs(), locker.WithTTL(ttl))
 	held, err := holder.Acquire(ctx, "held")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	var mu sync.Mutex
 	var order []int64
@@ -92,9 +88,7 @@ func TestLeaderKilled(t *testing.T) {
 			}
 		})
 	}
-	if err := killLeader(ctx, e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, killLeader(ctx, e))
 	if err := held.Context().Err(); err != nil {
 		t.Errorf("the holder lost its lock: %v", context.Cause(held.Context()))
 	}
@@ -118,9 +112,7 @@ func TestLeaderKilled(t *testing.T) {
 	if len(order) != 3 {
 		t.Errorf("%d of 3 waiters had their turn", len(order))
 	}
-	if err := e.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.WaitReady(ctx))
 	for i, addr := range e.Addrs() {
 		eventually.Is(t, fmt.Sprint("nothing left on member ", i), func() bool {
 			left, err := leftovers(ctx, []string{addr}, "")
@@ -134,21 +126,15 @@ func TestLeaderKilled(t *testing.T) {
 func TestLeaderCutOffConfirmsNothing(t *testing.T) {
 	e := ensemble.beside(t)
 	ctx := within(t, 5*time.Minute)
-	if err := e.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.WaitReady(ctx))
 	leader, err := e.Leader(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := raw(t, []string{leader.Addr()}, locker.WithTTL(5*time.Second))
 	c := claim(name(t))
 	take(t, d, c)
 	for _, z := range e.Members {
 		if z != leader {
-			if err := z.Pause(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, z.Pause())
 			defer z.Resume()
 		}
 	}
@@ -169,17 +155,11 @@ func TestLeaderCutOffConfirmsNothing(t *testing.T) {
 func TestQuorumLost(t *testing.T) {
 	e := ensemble.beside(t)
 	ctx := within(t, 5*time.Minute)
-	if err := e.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.WaitReady(ctx))
 	l := open(t, e.Addrs(), locker.WithTTL(10*time.Second))
 	held, err := l.Acquire(ctx, "held")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := servers.Each(e.Members[:2], (*servers.ZooKeeper).Kill); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, servers.Each(e.Members[:2], (*servers.ZooKeeper).Kill))
 	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	if lock, err := l.Acquire(short, "other"); err == nil {
@@ -194,20 +174,14 @@ func TestQuorumLost(t *testing.T) {
 		turn <- err
 	}()
 	locktest.Lost(t, held, 10*time.Second) // not beyond the session timeout
-	if err := servers.Each(e.Members[:2], func(z *servers.ZooKeeper) error { return z.RestartNoWait(ctx) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, servers.Each(e.Members[:2], func(z *servers.ZooKeeper) error { return z.RestartNoWait(ctx) }))
+	must(t, e.WaitReady(ctx))
 	if err := await(t, turn, "the waiter's turn"); err != nil {
 		t.Error(err)
 	}
 	for i := range 3 {
 		lock, err := l.Acquire(ctx, fmt.Sprint("after ", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := freed(ctx, lock); err != nil {
 			t.Error(err)
 		}

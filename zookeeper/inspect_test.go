@@ -38,9 +38,7 @@ func TestLookNamesEvict(t *testing.T) {
 	}
 	var names []string
 	for one, err := range d.Names(within(t, time.Minute), n[:len(n)-1]) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		names = append(names, one)
 	}
 	if len(names) != 1 || names[0] != n {
@@ -49,12 +47,8 @@ func TestLookNamesEvict(t *testing.T) {
 	if err := d.Evict(within(t, time.Minute), n, w.ID[:31]+"x"); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("evict nobody: %v", err)
 	}
-	if err := renewed(t, d, h); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Evict(within(t, time.Minute), n, h.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, renewed(t, d, h))
+	must(t, d.Evict(within(t, time.Minute), n, h.ID))
 	turn.Granted(t, patience)
 	all, err = d.Look(within(t, time.Minute), n)
 	if err != nil || len(all) != 1 || !all[0].Held || !all[0].Since.IsZero() {

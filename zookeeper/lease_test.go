@@ -17,13 +17,9 @@ func TestLeases(t *testing.T) {
 	n := name(t)
 	start := time.Now()
 	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(14*time.Second)) // longer than the session
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	next, err := open(t, []string{z.Addr()}).Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if took := time.Since(start); took < 13500*time.Millisecond {
 		t.Errorf("over after %v", took)
 	}
@@ -41,14 +37,10 @@ func TestLeaseOverFrozenConnection(t *testing.T) {
 	l := open(t, []string{p.Addr()}, locker.WithTTL(2*time.Second))
 	n := name(t)
 	lock, err := l.Acquire(within(t, time.Minute), n, locker.WithLease(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.Freeze()
 	next, err := open(t, []string{z.Addr()}).Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if lock.Context().Err() == nil {
 		t.Error("two hold")
 	}

@@ -30,9 +30,7 @@ func TestQueuesAreReaped(t *testing.T) {
 		} else {
 			token = g.Token
 		}
-		if err := d.Release(context.Background(), c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Release(context.Background(), c))
 		op.gone(folder + "/a")
 	}
 	if w := word(t, z, "wchs"); !strings.Contains(w, "Total watches:0") {
@@ -45,16 +43,12 @@ func TestManyNamesLeaveNothing(t *testing.T) {
 	l := open(t, []string{z.Addr()}, locker.WithTTL(time.Minute)) // how long it takes is no matter
 	nodes := func() int {
 		fields, err := z.Status(within(t, time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n, _ := strconv.Atoi(fields["Node count"])
 		return n
 	}
 	lock, err := l.Acquire(within(t, time.Minute), "first")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, goroutines := nodes(), runtime.NumGoroutine()
 	var wg sync.WaitGroup
 	const names, workers = 4_000, 50
@@ -104,9 +98,7 @@ func TestCancelledWaitersShareWatch(t *testing.T) {
 		stillWaits(t, turn, d)
 		cancel()
 		<-turn.Done
-		if err := d.Abandon(within(t, time.Minute), c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Abandon(within(t, time.Minute), c))
 	}
 	if n := channels(); n > 1 {
 		t.Errorf("the library keeps %d channels", n)
@@ -140,14 +132,10 @@ func TestCancelledWaitersLeaveNoWatch(t *testing.T) {
 		for i, cancel := range cancels {
 			cancel()
 			<-done[i].Done
-			if err := d.Abandon(within(t, time.Minute), claims[i]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Abandon(within(t, time.Minute), claims[i]))
 		}
 	}
-	if err := d.Release(context.Background(), h); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Release(context.Background(), h))
 	op.length("a", 0)
 	eventually.Is(t, "watches to go", func() bool { return strings.Contains(word(t, z, "wchs"), "Total watches:0") })
 }

@@ -87,9 +87,7 @@ func TestLastRequestOfLongNameWhoseReplyIsLost(t *testing.T) {
 	if !errors.Is(err, errTooLong) {
 		t.Errorf("acquire: %v", err)
 	}
-	if err := d.Abandon(within(t, time.Minute), c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Abandon(within(t, time.Minute), c))
 	op.length(c.Name, 0)
 }
 
@@ -99,9 +97,7 @@ func TestNameThatIsTooLongForTheServer(t *testing.T) {
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{Properties: map[string]string{"jute.maxbuffer": "4096"}})
 	l := open(t, []string{z.Addr()})
 	held, err := l.Acquire(within(t, time.Minute), "short")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := requests(t, z, func() {
 		_, err = l.Acquire(within(t, time.Minute), strings.Repeat("\xff", 1000))
 	})

@@ -22,9 +22,7 @@ func TestCreateWhoseReplyIsLost(t *testing.T) {
 	n := name(t)
 	warm := claim(n)
 	take(t, d, warm) // makes the queue
-	if err := d.Release(context.Background(), warm); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Release(context.Background(), warm))
 	for range 5 {
 		c := claim(n)
 		p.SwallowReply(carries(opMulti), 0)
@@ -34,9 +32,7 @@ func TestCreateWhoseReplyIsLost(t *testing.T) {
 			t.Errorf("token %d, czxid %d, %v", g.Token>>spareBits, stat.Czxid, err)
 		}
 		op.length(n, 1)
-		if err := d.Release(context.Background(), c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Release(context.Background(), c))
 		op.length(n, 0)
 	}
 	if got := p.Stats().Swallowed; got < 5 {
@@ -113,9 +109,7 @@ func TestCreateWhoseReplyIsLostAndCleaningFails(t *testing.T) {
 	op.length(n, 0)
 	other := open(t, []string{z.Addr()})
 	lock, err := other.TryAcquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = lock.Release(context.Background())
 }
 
@@ -141,9 +135,7 @@ func TestCreateThatArrivesLateHasNoEffect(t *testing.T) {
 	cancel()
 	<-done.Done
 	connection.cut() // and so by the other way
-	if err := d.Abandon(within(t, 20*time.Second), c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Abandon(within(t, 20*time.Second), c))
 	held := used.Stats().BytesUp
 	used.Heal()
 	eventually.Is(t, "the create to arrive", func() bool { return used.Stats().HeldUp == 0 && used.Stats().BytesUp > held })

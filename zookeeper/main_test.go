@@ -82,6 +82,7 @@ const folder = "/locker"
 func queuePath(base, name string) string { return (&backend{base: base}).queuePath(name) }
 
 var (
+	must   = locktest.Must
 	within = locktest.Within
 	front  = locktest.Front
 	freed  = locktest.Freed
@@ -94,9 +95,7 @@ var lasting = []locker.Option{locker.WithTTL(time.Minute)}
 func raw(t testing.TB, addrs []string, opts ...locker.Option) *backend {
 	t.Helper()
 	d, _, err := connect(within(t, 2*time.Minute), addrs, append(lasting, opts...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locktest.CloseAfter(t, d.Close)
 	return d
 }
@@ -112,13 +111,9 @@ func open(t testing.TB, addrs []string, opts ...locker.Option) locker.Locker {
 func both(t testing.TB, addrs []string, opts ...locker.Option) (locker.Locker, *backend) {
 	t.Helper()
 	d, cfg, err := connect(within(t, 2*time.Minute), addrs, append(lasting, opts...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := locker.New(d, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locktest.CloseAfter(t, l.Close)
 	return l, d
 }
@@ -170,9 +165,7 @@ var discard = slog.New(slog.DiscardHandler)
 func word(t testing.TB, z *servers.ZooKeeper, w string) string {
 	t.Helper()
 	s, err := z.Word(within(t, time.Minute), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 

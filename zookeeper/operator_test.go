@@ -19,9 +19,7 @@ type operator struct {
 func console(t testing.TB, addr string) operator {
 	t.Helper()
 	c, events, err := zk.Connect([]string{addr}, time.Minute, zk.WithLogger(quiet), zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		for range events {

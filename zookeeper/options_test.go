@@ -49,13 +49,9 @@ func TestChrootsHaveNothingToDoWithEachOther(t *testing.T) {
 	n := name(t)
 	a, b := open(t, []string{z.Addr()}, WithChroot("/deep/er/a")), open(t, []string{z.Addr()}, WithChroot("/deep/er/b"))
 	first, err := a.Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second, err := b.TryAcquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if there, _, err := op.Exists(queuePath("/deep/er/a"+folder, n)); !there {
 		t.Errorf("the queue is not where it was asked for: %v", err)
 	}

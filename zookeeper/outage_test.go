@@ -36,18 +36,14 @@ func TestPartitionIsToldBeforeTheNextHolder(t *testing.T) {
 			b := open(t, []string{z.Addr()})
 			n := name(t)
 			first, err := a.Acquire(within(t, time.Minute), n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			lost := make(chan time.Time, 1)
 			context.AfterFunc(first.Context(), func() { lost <- time.Now() })
 			freeze(p)
 			frozen := time.Now()
 			second, err := b.Acquire(within(t, time.Minute), n)
 			granted := time.Now()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if first.Context().Err() == nil {
 				t.Fatal("two hold")
 			}
@@ -62,9 +58,7 @@ func TestPartitionIsToldBeforeTheNextHolder(t *testing.T) {
 			// In a new session, and nothing of the old is left.
 			eventually.Is(t, "a release before the short session is over", func() bool {
 				third, err := a.Acquire(within(t, time.Minute), n)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if third.Token() <= second.Token() {
 					t.Errorf("tokens %d, %d", second.Token(), third.Token())
 				}
@@ -82,9 +76,7 @@ func TestServerThatDoesNotAnswerIsLeft(t *testing.T) {
 	p, q := front(t, z.Addr()), front(t, z.Addr())
 	l, d := both(t, []string{p.Addr(), q.Addr()}, locker.WithTTL(20*time.Second))
 	lock, err := l.Acquire(within(t, time.Minute), name(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eventually.Is(t, "one connection", func() bool { return p.Stats().Open+q.Stats().Open == 1 })
 	used, other := p, q
 	if q.Stats().Open > 0 {
@@ -106,12 +98,8 @@ func TestCallsObeyTheirContextWhileDisconnected(t *testing.T) {
 	z := servers.NewZooKeeper(t, servers.ZooKeeperOptions{})
 	l := open(t, []string{z.Addr()})
 	held, err := l.Acquire(within(t, time.Minute), "held")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, z.Kill())
 	eventually.Is(t, "the end of the connection to be noticed", func() bool {
 		_, err := l.TryAcquire(within(t, time.Minute), "held")
 		return errors.Is(err, zk.ErrNoServer)
@@ -153,9 +141,7 @@ func TestRestartWithHolderAndWaiter(t *testing.T) {
 	op := console(t, z.Addr())
 	a, b := open(t, []string{z.Addr()}, locker.WithTTL(20*time.Second)), open(t, []string{z.Addr()})
 	held, err := a.Acquire(within(t, time.Minute), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	turn := make(chan *locker.Lock, 1)
 	go func() {
 		lock, err := b.Acquire(within(t, 3*time.Minute), "x")
@@ -166,12 +152,8 @@ func TestRestartWithHolderAndWaiter(t *testing.T) {
 	}()
 	op.length("x", 2)
 	killed := time.Now()
-	if err := z.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Restart(within(t, 3*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Kill())
+	must(t, z.Restart(within(t, 3*time.Minute)))
 	err = held.Release(within(t, time.Minute))
 	took := time.Since(killed)
 	switch lost := errors.Is(err, locker.ErrLost); {
@@ -202,9 +184,7 @@ func TestServerThatComesBackEmpty(t *testing.T) {
 			return
 		}
 	}
-	if err := z.RestartEmpty(within(t, 3*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.RestartEmpty(within(t, 3*time.Minute)))
 	uses(t, l, "x")
 }
 
@@ -216,9 +196,7 @@ func TestManyDisconnects(t *testing.T) {
 	l := open(t, []string{p.Addr()}, locker.WithTTL(time.Minute)) // how long it takes is no matter
 	n := name(t)
 	held, err := l.Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 20 {
 		before := p.Stats().Accepted
 		p.Cut()
@@ -226,12 +204,8 @@ func TestManyDisconnects(t *testing.T) {
 	}
 	for i := range 20 {
 		lock, err := l.Acquire(within(t, time.Minute), fmt.Sprint(n, i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := freed(within(t, time.Minute), lock); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, freed(within(t, time.Minute), lock))
 	}
 	if err := held.Context().Err(); err != nil {
 		t.Errorf("lost: %v", context.Cause(held.Context()))

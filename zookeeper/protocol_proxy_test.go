@@ -31,9 +31,7 @@ type protocolProxy struct {
 func newProtocolProxy(t testing.TB, target string) *protocolProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return forward(t, l, target)
 }
 

@@ -33,9 +33,7 @@ func TestWaiterDoesNotTakeTheEndOfAnotherWaiterForItsTurn(t *testing.T) {
 		"cancelled": func(c *client, cancel context.CancelFunc) {
 			cancel()
 			<-c.turn.Done
-			if err := c.Abandon(within(t, time.Minute), c.claim); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Abandon(within(t, time.Minute), c.claim))
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -87,9 +85,7 @@ func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
 	ctx := within(t, 3*time.Minute)
 	n := name(t)
 	held, err := l.Acquire(ctx, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := p.Stats().Accepted
 	var wg sync.WaitGroup
 	for range 100 {
@@ -108,9 +104,7 @@ func TestGoroutinesShareOnePlaceInTheQueue(t *testing.T) {
 		})
 	}
 	op.length(n, 2)
-	if err := freed(ctx, held); err != nil {
-		t.Fatal(err)
-	}
+	must(t, freed(ctx, held))
 	wg.Wait()
 	if s := p.Stats(); s.Accepted != before || s.Open != 1 {
 		t.Errorf("%d connections, %d more than at first", s.Open, s.Accepted-before)

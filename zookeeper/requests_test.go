@@ -20,14 +20,10 @@ import (
 func requests(t *testing.T, z *servers.ZooKeeper, do func()) int64 {
 	t.Helper()
 	before, err := z.Requests(within(t, time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	do()
 	after, err := z.Requests(within(t, time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return after - before
 }
 
@@ -62,9 +58,7 @@ func TestAloneTakesTwoRequests(t *testing.T) {
 	once := func() {
 		c := claim("a")
 		take(t, d, c)
-		if err := d.Release(context.Background(), c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Release(context.Background(), c))
 	}
 	once()
 	if n := locktest.Requests(20, func() int64 {
@@ -156,9 +150,7 @@ func TestHundredIdleWaiters(t *testing.T) {
 	}
 	start := time.Now()
 	got := requests(t, z, func() {
-		if err := d.Release(ctx, held); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Release(ctx, held))
 		wg.Wait()
 	})
 	t.Logf("%.2f requests for each waiter's turn", float64(got)/n)

@@ -36,9 +36,7 @@ func steal(t testing.TB, addr string, d *backend, id int64, password []byte) {
 	open = append(open, 0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5) // and close it
 	eventually.Is(t, "the session to be closed from elsewhere", func() bool {
 		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
 		_, _ = conn.Write(open)
@@ -94,9 +92,7 @@ func TestTTLLongerThanAnySession(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	l := open(t, []string{z.Addr()}, locker.WithTTL(time.Hour))
 	lock, err := l.Acquire(within(t, 20*time.Second), name(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if left := time.Until(lock.Deadline()); left > time.Minute || left < 30*time.Second {
 		t.Errorf("held for %v", left)
 	}
@@ -114,15 +110,11 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 	l, _, end := spied(t, z.Addr(), locker.WithTTL(time.Minute))
 	n, m := name(t), name(t)
 	lock, err := l.Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// A waiter of the same session, for another name.
 	other := open(t, []string{z.Addr()})
 	held, err := other.Acquire(within(t, time.Minute), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	turn := make(chan error, 1)
 	go func() {
 		lock, err := l.Acquire(within(t, 5*time.Minute), m)
@@ -139,9 +131,7 @@ func TestSessionClosedFromElsewhere(t *testing.T) {
 	}
 	op.length(m, 2) // it has queued anew
 	again, err := l.Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if again.Token() <= lock.Token() {
 		t.Errorf("tokens %d, %d", lock.Token(), again.Token())
 	}
@@ -217,9 +207,7 @@ func TestNodeOfAnotherSessionIsReplaced(t *testing.T) {
 	p.FreezeDown()
 	turn := begin(within(t, time.Minute), d, c)
 	_, old, err := op.Get(op.nodeOf(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The first connection after that asks for the session, and the second, which comes after it was over, for another.
 	eventually.Is(t, "a second connection", func() bool { return p.Stats().Accepted >= before+2 })
 	p.Heal()

@@ -17,13 +17,9 @@ import (
 func secure(t *testing.T, target string) (addr string, roots *x509.CertPool) {
 	t.Helper()
 	cert, client, err := servers.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return forward(t, l, target).addr(), client.RootCAs
 }
 
@@ -34,17 +30,13 @@ func TestTLS(t *testing.T) {
 	n := name(t)
 	l := open(t, []string{addr}, WithTLS(&tls.Config{RootCAs: roots}))
 	lock, err := l.Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := freed(context.Background(), lock); err != nil {
 		t.Error(err)
 	}
 	other := open(t, []string{plain})
 	held, err := other.Acquire(within(t, time.Minute), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	turn := make(chan error, 1)
 	go func() {
 		lock, err := l.Acquire(within(t, time.Minute), n)

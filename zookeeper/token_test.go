@@ -44,9 +44,7 @@ func TestTokenIsCzxidAndDataIsOwner(t *testing.T) {
 	c := claim(name(t))
 	g := take(t, d, c)
 	data, stat, err := op.Get(op.nodeOf(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if g.Token != stat.Czxid<<10 || string(data) != c.Owner {
 		t.Errorf("token %d, czxid %d, data %q", g.Token, stat.Czxid, data)
 	}

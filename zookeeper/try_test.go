@@ -99,9 +99,7 @@ func TestGrantedTry(t *testing.T) {
 	c := trying(claim(name(t)))
 	g := take(t, d, c)
 	for _, weight := range []int32{driver.All, 1} {
-		if err := d.Lighten(t.Context(), c, weight); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Lighten(t.Context(), c, weight))
 		all, err := d.Look(t.Context(), c.Name)
 		if err != nil || len(all) != 1 || all[0].ID != c.ID || !all[0].Held || all[0].Token != g.Token || all[0].Weight != weight {
 			t.Errorf("%+v, %v, want token %d and weight %d", all, err, g.Token, weight)

@@ -29,9 +29,7 @@ func TestNodesOfUnknownFormStandInTheQueue(t *testing.T) {
 		if err != nil || len(all) != 2 || !all[0].Held || all[0].ID != child || all[1].Held {
 			t.Fatalf("%s: look: %+v, %v", child, all, err)
 		}
-		if err := d.Evict(within(t, time.Minute), n, child); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Evict(within(t, time.Minute), n, child))
 		turn.Granted(t, patience)
 		release(t, d, c)
 	}

@@ -88,15 +88,11 @@ func TestDoctorOnRedLock(t *testing.T) {
 	url := "redlock://" + strings.Join(all, ",")
 	wants(t, examine(t, url, 0), "ok", "3 of 3 nodes answer")
 	wants(t, examine(t, "redlock://"+strings.Join(all[:2], ","), 0), "warning", "2 nodes")
-	if err := nodes[0].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nodes[0].Kill())
 	findings := examine(t, url, 0)
 	wants(t, findings, "warning", "no answer")
 	wants(t, findings, "ok", canLock)
-	if err := nodes[1].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nodes[1].Kill())
 	start(t, url, "doctor").want(69)
 }
 
@@ -127,8 +123,6 @@ func TestDoctorOnFile(t *testing.T) {
 	all := examine(t, "file://"+dir, 0)
 	wants(t, all, "ok", "permissions")
 	wants(t, all, "ok", canLock)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o777))
 	wants(t, examine(t, "file://"+dir, 0), "warning", "everybody may write")
 }

@@ -16,13 +16,9 @@ import (
 func TestExitStatus(t *testing.T) {
 	url := place(t)
 	notExecutable := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(notExecutable, []byte("#!/bin/sh\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(notExecutable, []byte("#!/bin/sh\n"), 0o644))
 	noInterpreter := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(noInterpreter, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(noInterpreter, []byte("#!/no/such/interpreter\n"), 0o755))
 	for _, c := range []struct {
 		what   string
 		status int
@@ -198,9 +194,7 @@ func TestOpenFiles(t *testing.T) {
 	url := place(t)
 	list := "for f in /proc/$$/fd/*; do readlink $f; done; true"
 	direct, err := exec.Command("sh", "-c", list).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := start(t, url, "run", "x", "-c", list)
 	p.want(0)
 	if under, alone := strings.Count(p.out.String(), "\n"), strings.Count(string(direct), "\n"); under != alone {

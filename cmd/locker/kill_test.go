@@ -19,9 +19,7 @@ import (
 // kill sends a signal to a process that a test has started.
 func kill(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, s))
 }
 
 // ends waits until a process has ended.
@@ -45,17 +43,13 @@ func (b beats) line(first string) string {
 func (b beats) last(t *testing.T) time.Time {
 	t.Helper()
 	text, err := os.ReadFile(string(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Fields(string(text))
 	if len(lines) == 0 {
 		return time.Time{}
 	}
 	nanoseconds, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return time.Unix(0, nanoseconds)
 }
 
@@ -74,9 +68,7 @@ func successor(t *testing.T, url, name string) time.Time {
 	t.Helper()
 	out := command(t, url, "run", name, "--", "date", "+%s%N")
 	nanoseconds, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return time.Unix(0, nanoseconds)
 }
 
@@ -201,14 +193,10 @@ func TestStopOfServer(t *testing.T) {
 			p := start(t, url, "run", "x", "--ttl", "40s", "--grace", "20s", "-c", b.line(c.first))
 			p.pid("pid ")
 			b.beat(t)
-			if err := server.Pause(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, server.Pause())
 			p.says(c.says)
 			p.want(76)
-			if err := server.Resume(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, server.Resume())
 			if next, last := successor(t, url, "x"), b.last(t); !last.Before(next) {
 				t.Errorf("the command lived at %v, another held the name at %v", last, next)
 			}
@@ -226,9 +214,7 @@ func TestKillOfServer(t *testing.T) {
 	b := newBeats(t)
 	p := start(t, url, "run", "x", "--ttl", "20s", "-c", b.line(""))
 	b.beat(t)
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Kill())
 	p.want(76)
 	if alive(p.pid("pid ")) {
 		t.Error("the command lives")
@@ -243,13 +229,9 @@ func TestShortOutage(t *testing.T) {
 	p.says("ready")
 	waiter := start(t, url, "run", "x", "--ttl", "5m", "-c", "exit 8")
 	waitsFor(t, url, "x", 1)
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Pause())
 	// What is sent meanwhile stays in the server's sockets.
-	if err := server.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Resume())
 	write(t, p)
 	p.want(7)
 	waiter.want(8)
@@ -287,9 +269,7 @@ func stopped(t *testing.T, pid int) {
 func fifo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(path, 0o600))
 	return path
 }
 
@@ -300,9 +280,7 @@ func write(t *testing.T, p *process) {
 	_, path, _ := strings.Cut(line, "<")
 	path, _, _ = strings.Cut(path, ";")
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if _, err := f.WriteString("\n"); err != nil {
 		t.Fatal(err)

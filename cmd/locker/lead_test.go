@@ -66,13 +66,9 @@ func TestLeadEndsAfterLoss(t *testing.T) {
 	line := "(trap '' TERM; exec sleep 1000) & trap 'exit 0' TERM; echo pid $$; wait"
 	p := start(t, url, "lead", "x", "--ttl", "30s", "--grace", "15s", "-c", line)
 	first := p.pid("pid ")
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Pause())
 	eventually.Within(t, bound, "the first process of the command has ended", func() bool { return !alive(first) })
 	p.signal(syscall.SIGTERM)
-	if err := server.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Resume())
 	p.want(128 + 15)
 }

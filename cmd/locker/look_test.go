@@ -25,9 +25,7 @@ func TestList(t *testing.T) {
 	waitsFor(t, url, "backup/b", 1)
 
 	var queues []queue
-	if err := json.Unmarshal([]byte(command(t, url, "list", "backup/", "--json")), &queues); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(command(t, url, "list", "backup/", "--json")), &queues))
 	if len(queues) != 2 || queues[0].Name != "backup/a" || len(queues[0].Holders) != 2 || queues[1].Name != "backup/b" || len(queues[1].Waiters) != 1 {
 		t.Errorf("listed %+v", queues)
 	}

@@ -19,8 +19,11 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/internal/child"
 	"github.com/seed80cd6120/locker/internal/eventually"
+	"github.com/seed80cd6120/locker/internal/locktest"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
+
+var must = locktest.Must
 
 // binary is the program, built for these tests.
 var binary string
@@ -77,9 +80,7 @@ func startCommand(t *testing.T, url string, cmd *exec.Cmd) *process {
 	cmd.WaitDelay = 10 * time.Second // whoever lives on may have the pipe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c, err := child.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.done = c.Ended()
 	t.Cleanup(c.Kill)
 	return p
@@ -206,15 +207,11 @@ func until(t *testing.T, url, name, what string, so func(queue []locker.Position
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
 	l, err := locker.Open(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close(ctx)
 	eventually.Within(t, bound, what, func() bool {
 		queue, err := locker.Inspect(ctx, l, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return so(queue)
 	})
 }

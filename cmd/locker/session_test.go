@@ -30,9 +30,7 @@ func TestSession(t *testing.T) {
 	sessions := 0
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before, rest, begun := strings.Cut(string(text), sessionBegin)
 		if !begun {
 			continue
@@ -47,9 +45,7 @@ func TestSession(t *testing.T) {
 			happened := replay(t, written)
 			switch {
 			case *update:
-				if err := os.WriteFile(page, []byte(before+sessionBegin+happened+sessionEnd+after), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(page, []byte(before+sessionBegin+happened+sessionEnd+after), 0o644))
 			case general(happened) != general(written):
 				t.Errorf("%s has another session (-update writes it anew):\n%s\nhappened:\n%s", page, written, happened)
 			}
@@ -70,9 +66,7 @@ func pages(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -82,9 +76,7 @@ func TestShell(t *testing.T) {
 	lines := 0
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(text)) {
 			line, indented := strings.CutPrefix(line, "    ")
 			line = strings.Replace(line, "go run ./cmd/locker ", "locker ", 1)
@@ -95,9 +87,7 @@ func TestShell(t *testing.T) {
 			dir := t.TempDir()
 			t.Setenv("HOME", dir)
 			for _, script := range regexp.MustCompile(`\./\w+\.sh`).FindAllString(line, -1) {
-				if err := os.WriteFile(filepath.Join(dir, script), []byte("#!/bin/sh\necho it runs\n"), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(dir, script), []byte("#!/bin/sh\necho it runs\n"), 0o700))
 			}
 			cmd := exec.Command("bash", "-c", strings.Replace(line, "redis://db1", "file://"+dir+"/db1", 1))
 			cmd.Dir = dir
@@ -155,9 +145,7 @@ func newSession(t *testing.T) *session {
 	t.Helper()
 	home := t.TempDir()
 	read, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { in.Close() })
 	cmd := exec.Command("bash", "--norc", "--noprofile")
 	cmd.Stdin = read

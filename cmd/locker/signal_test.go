@@ -81,8 +81,6 @@ func TestIgnoredSignalsRemainIgnored(t *testing.T) {
 	p.says("ready")
 	p.signal(syscall.SIGHUP)
 	end := p.cmd.Args[len(p.cmd.Args)-1]
-	if err := exec.Command("touch", end).Run(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, exec.Command("touch", end).Run())
 	p.want(5)
 }
