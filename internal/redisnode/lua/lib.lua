@@ -114,8 +114,7 @@ local function remove(h)
   if among then
     redis.call('HDEL', lock, h.id)
     if redis.call('HINCRBY', lock, 'weight', -h.weight) > 0 then
-      local left = redis.call('PTTL', lock)
-      if left > PATIENCE and h.ends > now + (left - PATIENCE) * 1000 then shorten() end -- not for less: it goes through all holders
+      if h.ends > now + PATIENCE * 1000 then shorten() end -- not for less: it goes through all holders
       return
     end
   end
