@@ -65,6 +65,18 @@ var deathCases = []*testCase{
 			c.release(h)
 			c.release(p.freedBy(time.Now()))
 		}),
+	newCase("Death/KilledBetween", 4).needing(process|shareable).proves(
+		"A waiter that is killed is passed over within TTL plus one second also while the name is held: those behind it who fit beside the holder go on.",
+		func(c *C) {
+			h := c.holder(locker.Shared())
+			ch := c.spawn(c.b.TTL)
+			ch.ask(order{Do: "acquire", Name: c.x})
+			c.settle()
+			p := c.waiter(locker.Shared())
+			next := p.freedBy(ch.kill())
+			c.alive(h, "when a waiter was killed")
+			c.release(next, h)
+		}),
 	newCase("Death/Successor", 4).needing(link).of(allKinds).proves(
 		"A waiter that is cut off once it has been granted the name frees it within its own TTL plus one second.",
 		func(c *C) {

@@ -31,6 +31,11 @@ var serverDefects = []defect{
 		server: func(s *server) { s.ttl = func(in *Call) time.Duration { return in.TTL + time.Minute } },
 	},
 	{
+		name:   "a waiter that is gone waits for its turn",
+		cases:  "Death/KilledBetween",
+		server: func(s *server) { s.keepsDead = true },
+	},
+	{
 		name:   "leases without end",
 		cases:  "Litter/Expired Litter/Dead Death/Lease Death/TryAfterLease",
 		server: func(s *server) { s.ttl = func(*Call) time.Duration { return time.Hour } },

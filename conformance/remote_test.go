@@ -38,6 +38,7 @@ type server struct {
 	ttl       func(*Call) time.Duration
 	byName    bool          // Release and Abandon free whoever holds the name
 	renewsAll bool          // Renew of one is for all who hold the name
+	keepsDead bool          // a claim whose client is gone waits for its turn
 	resurrect bool          // Renew takes the name again if it was lost
 	forgets   bool          // all locks and queues at a restart
 	back      time.Duration // how long it takes to be back after a start
@@ -48,6 +49,7 @@ type server struct {
 // served is one claim at the server.
 type served struct {
 	claim  *driver.Claim
+	askers int // requests that wait for the grant; guarded by server.mu
 	cancel context.CancelFunc
 	done   chan struct{}
 	grant  driver.Grant
@@ -72,11 +74,7 @@ func startServer(t testing.TB) *server {
 	}
 	s.listener = l
 	s.start()
-	r := rpc.NewServer()
-	if err := r.RegisterName("Store", &service{s}); err != nil {
-		t.Fatal(err)
-	}
-	go s.serve(r)
+	go s.serve()
 	t.Cleanup(func() {
 		s.stop()
 		l.Close()
@@ -85,7 +83,7 @@ func startServer(t testing.TB) *server {
 }
 
 // serve serves connections while the server is there, and closes those that come while it is away: its port stays its own.
-func (s *server) serve(r *rpc.Server) {
+func (s *server) serve() {
 	for {
 		conn, err := s.listener.Accept()
 		if err != nil {
@@ -97,7 +95,7 @@ func (s *server) serve(r *rpc.Server) {
 		} else {
 			s.conns[conn] = true
 			go func() {
-				r.ServeConn(conn)
+				s.serveConn(conn)
 				s.mu.Lock()
 				delete(s.conns, conn)
 				s.mu.Unlock()
@@ -105,6 +103,29 @@ func (s *server) serve(r *rpc.Server) {
 		}
 		s.mu.Unlock()
 	}
+}
+
+func (s *server) serveConn(conn net.Conn) {
+	ended, end := context.WithCancel(context.Background())
+	r := rpc.NewServer()
+	if err := r.RegisterName("Store", &service{s, ended}); err != nil {
+		panic(err)
+	}
+	r.ServeConn(&connection{conn, end})
+}
+
+// connection tells when its client is gone: ServeConn returns only when all requests have been answered.
+type connection struct {
+	net.Conn
+	end context.CancelFunc
+}
+
+func (c *connection) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		c.end()
+	}
+	return n, err
 }
 
 func (s *server) start() {
@@ -138,8 +159,11 @@ func (s *server) stop() {
 	}
 }
 
-// service is what can be called from outside.
-type service struct{ *server }
+// service is what can be called from outside, over one connection.
+type service struct {
+	*server
+	ended context.Context // with the connection
+}
 
 type Call struct {
 	Secret, Name, ID, Owner string
@@ -173,13 +197,37 @@ func (s *service) Acquire(in *Call, out *Answer) error {
 	if c == nil {
 		c = s.begin(in)
 	}
+	c.askers++
 	s.mu.Unlock()
-	<-c.done
+	select {
+	case <-c.done:
+	case <-s.ended.Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		c.askers--
+		time.AfterFunc(c.claim.TTL, func() { s.passOver(in.ID, c) })
+		return rpc.ErrShutdown
+	}
 	out.Token, out.Spare = c.grant.Token, c.grant.Spare
 	if s.token != nil {
 		out.Token = s.token(out.Token)
 	}
 	return c.err
+}
+
+// passOver takes a claim that waits out of the queue if no client asks for it any more.
+func (s *service) passOver(id string, c *served) {
+	s.mu.Lock()
+	forsaken := c.askers == 0 && s.claims[id] == c && !isClosed(c.done) && !s.keepsDead
+	if forsaken {
+		delete(s.claims, id)
+	}
+	s.mu.Unlock()
+	if forsaken {
+		c.cancel()
+		<-c.done
+		_ = s.driver.Abandon(context.Background(), c.claim)
+	}
 }
 
 func (s *service) begin(in *Call) *served {
