@@ -35,6 +35,18 @@ var ghostCases = []*testCase{
 			c.release(second.held(cleanupBound))
 			c.leftFree(c.x)
 		}),
+	newCase("Ghosts/CancelledBetween", 5).needing(shareable).proves(
+		"A waiter that gives up lets those behind it go on at once who fit beside the holder, while the name is held.",
+		func(c *C) {
+			h := c.holder(locker.Shared())
+			w, reader := c.waiter(), c.waiter(locker.Shared())
+			w.cancel()
+			w.fails(nil)
+			next := reader.held(cleanupBound)
+			c.alive(h, "when a waiter gave up")
+			c.release(next, h)
+			c.leftFree(c.x)
+		}),
 	newCase("Ghosts/CancelledAtRandom", 5).of(allKinds).proves(
 		"An acquire that returned an error leaves nothing behind, at whatever moment its context ended.",
 		func(c *C) {

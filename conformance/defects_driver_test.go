@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -170,6 +171,11 @@ var driverDefects = []defect{
 		}}),
 	},
 	{
+		name:   "giving up wakes nobody",
+		cases:  "Ghosts/CancelledBetween",
+		driver: wakesNobody,
+	},
+	{
 		name:  "a try that fails stays in the queue",
 		cases: "Ghosts/FailedTries",
 		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
@@ -309,6 +315,44 @@ func grantAnyway(next whole, ctx context.Context, c *driver.Claim) (driver.Grant
 		return driver.Grant{Token: 1 << 40, Until: sent.Add(c.TTL)}, nil
 	}
 	return g, err
+}
+
+// wakesNobody has those behind a waiter that gives up hear of their grants at the next release only.
+func wakesNobody() func(whole) *bent {
+	var unheard sync.Map // IDs
+	var releases atomic.Int64
+	return func(whole) *bent {
+		return &bent{
+			abandon: func(next whole, ctx context.Context, c *driver.Claim) error {
+				before, behind := releases.Load(), false
+				all, _ := next.Look(ctx, c.Name)
+				for _, p := range all {
+					if behind {
+						unheard.Store(p.ID, true)
+					}
+					behind = behind || p.ID == c.ID && !p.Held
+				}
+				err := next.Abandon(ctx, c)
+				if releases.Load() > before { // it may have been granted meanwhile
+					unheard.Clear()
+				}
+				return err
+			},
+			acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+				g, err := next.Acquire(ctx, c)
+				for is := true; is && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+					_, is = unheard.Load(c.ID)
+				}
+				return g, err
+			},
+			release: func(next whole, ctx context.Context, c *driver.Claim) error {
+				err := next.Release(ctx, c)
+				releases.Add(1)
+				unheard.Clear()
+				return err
+			},
+		}
+	}
 }
 
 func onceThenNothing(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
