@@ -65,7 +65,10 @@ var downgradeCases = []*testCase{
 			reader := c.waiter(locker.Shared())
 			c.downgrade(h)
 			c.release(h)
-			c.release(reader.held(soon))
+			r := reader.held(soon)
+			c.open().taken(c.x) // no more was given back than was held
+			c.alive(r, "when another was released")
+			c.release(r)
 			c.expect(c.b.api.downgrade(h, c.ctx), locker.ErrReleased, "Downgrade of a lock that was released")
 			short, cancel := context.WithTimeout(c.ctx, time.Millisecond)
 			defer cancel()

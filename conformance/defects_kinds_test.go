@@ -152,6 +152,35 @@ var kindDefects = []defect{
 	},
 
 	{
+		name:  "the release of a lock that was made shared gives back the weight that it had before",
+		cases: "Downgrade/NoGhost",
+		driver: func() func(whole) *bent {
+			var marks sync.Map // IDs that were made shared, and names of which too much was given back
+			return func(whole) *bent {
+				return &bent{
+					lighten: func(next whole, ctx context.Context, c *driver.Claim, weight int32) error {
+						marks.Store(c.ID, true)
+						return next.Lighten(ctx, c, weight)
+					},
+					release: func(next whole, ctx context.Context, c *driver.Claim) error {
+						if _, was := marks.Load(c.ID); was {
+							marks.Store(c.Name, true)
+						}
+						return next.Release(ctx, c)
+					},
+					acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+						other := *c
+						if _, fits := marks.Load(c.Name); fits {
+							other.Weight = 1
+						}
+						return next.Acquire(ctx, &other)
+					},
+				}
+			}
+		},
+	},
+
+	{
 		name:    "keeps names taken without saying so",
 		cases:   "AtLeast/Refused",
 		backend: func(b *Backend) { b.AtLeast = false },
