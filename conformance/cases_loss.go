@@ -41,6 +41,23 @@ var lossCases = []*testCase{
 			}
 			b.free(c.x, soon)
 		}),
+	newCase("Loss/OldGrant", 3).needing(link).of(allKinds).proves(
+		"A grant that is heard of when its lease is over begins no holding: its waiter waits on, and the successor is left alone.",
+		func(c *C) {
+			h := c.holder(c.other...)
+			b := c.openLink(locker.WithTTL(c.b.TTL))
+			p := b.queue(c.x, c.own...)
+			b.link.Freeze()
+			c.release(h)
+			next := c.open().begin(c.ctx, c.x, c.other...).held(c.b.TTL + soon)
+			b.link.Heal()
+			c.settle()
+			time.Sleep(c.b.TTL / 2)
+			c.alive(next, "when an older grant was heard of")
+			p.waits("another holds the name")
+			c.release(next)
+			c.release(p.held(longTTL + soon))
+		}),
 	newCase("Loss/NotRenewedBack", 3).needing(destroy).of(allKinds).proves(
 		"A renewal never brings back a holding that is gone.",
 		func(c *C) {

@@ -101,6 +101,21 @@ var driverDefects = []defect{
 		}),
 	},
 	{
+		name:  "a lease that is over when it is heard of begins anew",
+		cases: "Loss/OldGrant",
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			r := next.(*remote)
+			g, err := r.ask(ctx, c)
+			if err != nil {
+				return next.Acquire(ctx, c)
+			}
+			if now := r.clock.Now(); g.Until <= now {
+				g.Until = now.Add(c.TTL)
+			}
+			return g, nil
+		}}),
+	},
+	{
 		name:  "a failed renewal counts as done",
 		cases: "Loss/RepliesLost Loss/ServerGone Loss/Frozen",
 		driver: func() func(whole) *bent {

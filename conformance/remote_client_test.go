@@ -113,6 +113,24 @@ func (r *remote) Acquire(ctx context.Context, c *driver.Claim) (driver.Grant, er
 
 // once asks once. What it asks for may be granted all the same when it fails.
 func (r *remote) once(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+	g, err := r.ask(ctx, c)
+	if err != nil || !c.Wait {
+		return g, err
+	}
+	// The lease began at an unknown moment.
+	sent := r.clock.Now()
+	renewed, err := r.call(ctx, "Renew", &Call{IDs: []string{c.ID}})
+	if err != nil {
+		return driver.Grant{}, fmt.Errorf("confirm: %w", err)
+	}
+	if g.Until = sent; renewed.Held[0] { // or else too late: the core asks again
+		g.Until = sent.Add(renewed.Left[0])
+	}
+	return g, nil
+}
+
+// ask is once without a confirmation of what was waited for.
+func (r *remote) ask(ctx context.Context, c *driver.Claim) (driver.Grant, error) {
 	in := &Call{
 		Name: c.Name, ID: c.ID, Owner: c.Owner, TTL: c.TTL, Lease: c.Lease, Wait: c.Wait,
 		Weight: c.Weight, Limit: c.Limit, Spare: c.Spare,
@@ -122,19 +140,7 @@ func (r *remote) once(ctx context.Context, c *driver.Claim) (driver.Grant, error
 	if err != nil {
 		return driver.Grant{}, err
 	}
-	until := sent.Add(c.TTL)
-	if c.Wait {
-		// The lease began at an unknown moment.
-		sent = r.clock.Now()
-		renewed, err := r.call(ctx, "Renew", &Call{IDs: []string{c.ID}})
-		if err != nil {
-			return driver.Grant{}, fmt.Errorf("confirm: %w", err)
-		}
-		if until = sent; renewed.Held[0] { // or else too late: the core asks again
-			until = sent.Add(renewed.Left[0])
-		}
-	}
-	return driver.Grant{Token: out.Token, Spare: out.Spare, Until: until}, nil
+	return driver.Grant{Token: out.Token, Spare: out.Spare, Until: sent.Add(c.TTL)}, nil
 }
 
 func (r *remote) isClosed() bool {
