@@ -58,6 +58,30 @@ var lossCases = []*testCase{
 			c.release(next)
 			c.release(p.held(longTTL + soon))
 		}),
+	newCase("Loss/LateAnswer", 3).needing(link).of(allKinds).proves(
+		"The deadline is counted from before the request was sent, and not from its answer, which may come late.",
+		func(c *C) {
+			a := c.openLink(locker.WithTTL(c.b.TTL))
+			a.free(c.name("warm"), soon)
+			a.link.Mute()
+			p := a.queue(c.x, c.own...) // is granted
+			next := c.waiter(c.other...)
+			time.Sleep(c.b.TTL / 2)
+			a.link.Heal()
+			select {
+			case <-p.done:
+			case <-time.After(c.b.TTL / 4):
+			}
+			if !p.finished() || p.err != nil { // it asked again
+				c.turns(2, []*pending{p, next})
+				return
+			}
+			w := c.watch(p.lock)
+			a.link.Freeze()
+			second := next.held(c.b.TTL + soon)
+			w.before(next.stamp)
+			c.release(second)
+		}),
 	newCase("Loss/NotRenewedBack", 3).needing(destroy).of(allKinds).proves(
 		"A renewal never brings back a holding that is gone.",
 		func(c *C) {

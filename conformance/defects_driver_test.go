@@ -116,6 +116,20 @@ var driverDefects = []defect{
 		}}),
 	},
 	{
+		name:  "deadline counted from when the answer came",
+		cases: "Loss/LateAnswer",
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			r := next.(*remote)
+			g, err := r.ask(ctx, c)
+			now := r.clock.Now()
+			if err != nil || g.Until <= now {
+				return next.Acquire(ctx, c)
+			}
+			g.Until = now.Add(c.TTL)
+			return g, nil
+		}}),
+	},
+	{
 		name:  "a failed renewal counts as done",
 		cases: "Loss/RepliesLost Loss/ServerGone Loss/Frozen",
 		driver: func() func(whole) *bent {
