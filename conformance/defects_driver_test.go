@@ -237,7 +237,19 @@ var driverDefects = []defect{
 	{
 		name:   "waiters poll slowly",
 		cases:  "Cheap/WokenByTheServer",
-		driver: bend(bent{acquire: polling(1500 * time.Millisecond)}),
+		driver: bend(bent{acquire: polling(time.Second)}),
+	},
+	{
+		name:  "whoever comes behind another waiter is woken late",
+		cases: "Cheap/WokenByTheServer Cheap/WokenByTheServer/shared",
+		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+			all, _ := next.Look(ctx, c.Name)
+			g, err := next.Acquire(ctx, c)
+			if slices.ContainsFunc(all, func(p driver.Position) bool { return !p.Held }) {
+				time.Sleep(600 * time.Millisecond)
+			}
+			return g, err
+		}}),
 	},
 	{
 		name:   "a release wakes all waiters",

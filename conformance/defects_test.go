@@ -186,6 +186,21 @@ func slowOnes() []slowOne {
 			}}),
 		}},
 		{defect: defect{
+			name:  "each round trip takes long",
+			cases: "Cheap/WokenByTheServer HandOver/OthersWait",
+			driver: bend(bent{
+				acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+					g, err := next.Acquire(ctx, c)
+					time.Sleep(250 * time.Millisecond)
+					return g, err
+				},
+				release: func(next whole, ctx context.Context, c *driver.Claim) error {
+					time.Sleep(250 * time.Millisecond)
+					return next.Release(ctx, c)
+				},
+			}),
+		}},
+		{defect: defect{
 			name:   "releases take longer than they are tried after a restart",
 			cases:  "Fencing/AfterRestart Exclusion/Restart Outage/WaitersGoOn Outage/AcquireMeanwhile Outage/WorksAfterwards",
 			server: func(s *server) { s.slow = 6 * time.Second },
