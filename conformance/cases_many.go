@@ -39,6 +39,26 @@ var manyCases = []*testCase{
 			c.release(hx)
 			c.release(px.held(soon))
 		}),
+	newCase("Many/NamesWaitedAtOnce", 10).proves(
+		"However many names are waited for, they delay no other.",
+		func(c *C) {
+			names := c.names(64)
+			holder, l := c.open(), c.open()
+			held, waiting := make([]Holding, len(names)), make([]*pending, len(names))
+			each(len(names), func(i int) {
+				held[i] = holder.acquire(names[i])
+				waiting[i] = l.begin(c.ctx, names[i])
+			})
+			c.settle()
+			for _, name := range c.names(8) {
+				l.free(name, soon)
+			}
+			for i, p := range waiting {
+				p.waits("the name is held")
+				c.release(held[i])
+				c.release(p.held(soon))
+			}
+		}),
 	newCase("Many/NamesHeldAtOnce", 10).proves(
 		"One Locker holds any number of names, and renews them all.",
 		func(c *C) {

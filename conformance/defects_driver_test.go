@@ -205,6 +205,24 @@ var driverDefects = []defect{
 		driver: wakesNobody,
 	},
 	{
+		name:  "ten may wait at once",
+		cases: "Many/NamesWaitedAtOnce",
+		driver: func() func(whole) *bent {
+			return func(whole) *bent {
+				slots := make(chan struct{}, 10)
+				return &bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+					select {
+					case slots <- struct{}{}:
+					case <-ctx.Done():
+						return driver.Grant{}, ctx.Err()
+					}
+					defer func() { <-slots }()
+					return next.Acquire(ctx, c)
+				}}
+			}
+		},
+	},
+	{
 		name:  "a try that fails stays in the queue",
 		cases: "Ghosts/FailedTries",
 		driver: bend(bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
