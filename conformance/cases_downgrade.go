@@ -77,6 +77,20 @@ var downgradeCases = []*testCase{
 			c.release(h)
 			c.leftFree(c.x, other)
 		}),
+	newCase("Downgrade/DestroyedUnseen", 1).needing(downgrade|shareable|madeByLocker|destroy).proves(
+		"Downgrade of a lock that was removed by hand a moment ago leaves the successor alone, which stays exclusive.",
+		func(c *C) {
+			a, b, third := c.openLocker(), c.open(), c.open()
+			for range 5 {
+				h := a.lock(c.x)
+				p := b.queue(c.x)
+				c.destroy(c.x)
+				next := p.held(soon)
+				c.expect(c.b.api.downgrade(h, c.ctx), locker.ErrLost, "Downgrade of a lock that was removed")
+				third.taken(c.x, locker.Shared())
+				c.holds(next)
+			}
+		}),
 	newCase("Downgrade/Lost", 3).needing(downgrade|shareable|madeByLocker|destroy).proves(
 		"A lock that was made shared is lost like any other, and one that is lost cannot be made shared.",
 		func(c *C) {

@@ -51,8 +51,12 @@ var releaseCases = []*testCase{
 		"Release of a lock that was removed by hand a moment ago leaves the successor alone.",
 		func(c *C) {
 			a, b := c.open(), c.open()
-			for range 5 {
-				h := a.acquire(c.x, c.own...)
+			for i := range 6 {
+				own := c.own
+				if i%2 == 1 && c.b.AtLeast {
+					own = own.with(locker.AtLeast(longTTL))
+				}
+				h := a.acquire(c.x, own...)
 				p := b.queue(c.x, c.other...)
 				c.destroy(c.x)
 				next := p.held(soon)

@@ -181,9 +181,33 @@ var kindDefects = []defect{
 	},
 
 	{
+		name:  "a downgrade is of whoever holds the name",
+		cases: "Downgrade/DestroyedUnseen",
+		driver: bend(bent{lighten: func(next whole, ctx context.Context, c *driver.Claim, weight int32) error {
+			for _, id := range holdersOf(next, ctx, c.Name) {
+				_ = next.Lighten(ctx, &driver.Claim{ID: id}, weight)
+			}
+			return next.Lighten(ctx, c, weight)
+		}}),
+	},
+
+	{
 		name:    "keeps names taken without saying so",
 		cases:   "AtLeast/Refused",
 		backend: func(b *Backend) { b.AtLeast = false },
+	},
+	{
+		name:  "the release of a lost name with AtLeast evicts its holder",
+		cases: "Release/DestroyedUnseen",
+		driver: bend(bent{linger: func(next whole, ctx context.Context, c *driver.Claim, d time.Duration) error {
+			err := next.Linger(ctx, c, d)
+			if errors.Is(err, driver.ErrGone) {
+				for _, id := range holdersOf(next, ctx, c.Name) {
+					_ = next.Evict(ctx, c.Name, id)
+				}
+			}
+			return err
+		}}),
 	},
 	{
 		name: "AtLeast is forgotten at the release",
@@ -343,12 +367,9 @@ var kindDefects = []defect{
 	{
 		name:  "Evict is for whoever holds the name",
 		cases: "Evict/Successor Evict/OneOfMany Evict/Waiter",
-		driver: bend(bent{evict: func(next whole, ctx context.Context, name, _ string) error {
-			all, err := next.Look(ctx, name)
-			for _, p := range all {
-				if p.Held {
-					err = next.Evict(ctx, name, p.ID)
-				}
+		driver: bend(bent{evict: func(next whole, ctx context.Context, name, _ string) (err error) {
+			for _, id := range holdersOf(next, ctx, name) {
+				err = next.Evict(ctx, name, id)
 			}
 			return err
 		}}),
@@ -379,6 +400,17 @@ var kindDefects = []defect{
 
 func isShared(c *driver.Claim) bool  { return c.Weight == 1 && c.Limit == driver.All }
 func isPermits(c *driver.Claim) bool { return c.Limit != driver.All }
+
+// holdersOf returns the IDs of those who hold name.
+func holdersOf(next whole, ctx context.Context, name string) (ids []string) {
+	all, _ := next.Look(ctx, name)
+	for _, p := range all {
+		if p.Held {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
 
 // reweighed changes those claims on their way to the server.
 func reweighed(change func(*driver.Claim), which func(*driver.Claim) bool) func() func(whole) *bent {
