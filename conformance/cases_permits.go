@@ -36,6 +36,11 @@ var permitCases = []*testCase{
 			c.alive(other, "among others")
 			c.release(other, three)
 			b.free(c.x, soon)
+			const most = locker.MaxPermits
+			rest := a.acquire(c.x, locker.Permits(most-1, most))
+			last = b.takes(c.x, locker.Permits(1, most))
+			b.taken(c.x, locker.Permits(1, most))
+			c.release(rest, last)
 		}),
 	newCase("Permits/NoneIdle", 8).needing(permits).proves(
 		"No permit is idle while somebody waits who could have it: each that is given back goes on at once.",

@@ -30,6 +30,11 @@ var kindDefects = []defect{
 		driver: reweighed(func(c *driver.Claim) { c.Weight = c.Limit }, isPermits),
 	},
 	{
+		name:   "permits are counted up to a thousand",
+		cases:  "Permits/KofN",
+		driver: reweighed(func(c *driver.Claim) { c.Weight = min(c.Weight, 1000) }, isPermits),
+	},
+	{
 		name:   "shared locks up to 32",
 		cases:  "Shared/Many",
 		driver: reweighed(func(c *driver.Claim) { c.Limit = 32 }, isShared),
