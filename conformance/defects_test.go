@@ -201,6 +201,20 @@ func slowOnes() []slowOne {
 			}),
 		}},
 		{defect: defect{
+			name:  "the server stands still for a while",
+			cases: "Exclusion/RenewedWhileHeld",
+			driver: func() func(whole) *bent {
+				over := sync.OnceValue(func() time.Time { return time.Now().Add(remoteBackend().TTL) }) // from the first renewal on
+				return func(whole) *bent {
+					return &bent{renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
+						if time.Now().After(over()) {
+							next.Renew(ctx, claims, report)
+						}
+					}}
+				}
+			},
+		}},
+		{defect: defect{
 			name:   "releases take longer than they are tried after a restart",
 			cases:  "Fencing/AfterRestart Exclusion/Restart Outage/WaitersGoOn Outage/AcquireMeanwhile Outage/WorksAfterwards",
 			server: func(s *server) { s.slow = 6 * time.Second },
