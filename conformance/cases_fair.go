@@ -17,7 +17,15 @@ var fairCases = []*testCase{
 		}),
 	newCase("Fair/Lockers", 9).needing(fair).of(aloneKinds).proves(
 		"Waiters get the lock in the order of arrival: separate Lockers.",
-		func(c *C) { c.inOrder(func() []*client { return c.openMany(7) }) }),
+		func(c *C) {
+			c.inOrder(func() []*client {
+				ls := c.openMany(7)
+				for _, l := range ls {
+					l.free(c.name("warm"), soon)
+				}
+				return ls
+			})
+		}),
 	newCase("Fair/NoBarging", 9).needing(fair).proves(
 		"A holder that releases and asks again queues behind those who waited.",
 		func(c *C) {

@@ -215,6 +215,20 @@ func slowOnes() []slowOne {
 			},
 		}},
 		{defect: defect{
+			name:  "the first request of every other client takes long",
+			cases: "Fair/Lockers",
+			driver: func() func(whole) *bent {
+				var clients atomic.Int64
+				return func(whole) *bent {
+					first := sync.OnceFunc(func() { time.Sleep(time.Duration(clients.Add(1)%2) * time.Second) })
+					return &bent{acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+						first()
+						return next.Acquire(ctx, c)
+					}}
+				}
+			},
+		}},
+		{defect: defect{
 			name:   "releases take longer than they are tried after a restart",
 			cases:  "Fencing/AfterRestart Exclusion/Restart Outage/WaitersGoOn Outage/AcquireMeanwhile Outage/WorksAfterwards",
 			server: func(s *server) { s.slow = 6 * time.Second },
