@@ -57,6 +57,7 @@ var Suite = []Check{
 	{ID: "Fair/Shares", Claim: Queues, Sentence: "Those who always want the lock get it equally often."},
 	{ID: "Many/WaitedNameDelaysNoOther", Sentence: "A name that is waited for never delays another."},
 	{ID: "Many/TwoNamesWaited", Sentence: "Nor another that is waited for."},
+	{ID: "Many/NamesWaitedAtOnce", Sentence: "However many names are waited for, they delay no other."},
 	{ID: "Many/NamesHeldAtOnce", Claim: Tries, Sentence: "One client holds any number of names."},
 	{ID: "Many/Stress", Sentence: "Any number of goroutines and names: each name has one holder at a time."},
 	{ID: "Many/NotReentrant", Claim: Tries, Sentence: "Acquiring a name again with the same client waits like any other."},
@@ -127,13 +128,13 @@ var Unasked = []Absence{
 		"Errors/NothingSent", "Errors/Options", "Errors/Owner", "Fencing/Unclaimed", "Loss/ContextOfCaller", "Names/Name"}},
 	{"it wants fencing tokens", []string{
 		"Fencing/AfterDestroy", "Fencing/AfterRestart", "Fencing/AfterTakeover", "Fencing/Contended", "Fencing/Distinct", "Fencing/ManyLockers", "Fencing/OneLocker", "Fencing/Steady"}},
-	{"it wants other locks than exclusive ones", []string{"Shared/*", "Permits/*", "Mixed/*", "Downgrade/*"}},
+	{"it wants other locks than exclusive ones", []string{"Shared/*", "Permits/*", "Mixed/*", "Downgrade/*", "Death/KilledBetween", "Ghosts/CancelledBetween"}},
 	{"it is about what this project has besides", []string{
 		"AtLeast/*", "Evict/*", "HandOver/*", "Inspect/*", "Lead/*", "Reentry/*", "Several/*", "Wanted/*", "Within/*"}},
 	{"it wants Close to give back, to have a ctx, or to end the calls that are under way", []string{
 		"Close/EndedContext", "Close/InTheMiddle", "Close/ReleasesHeld", "Close/StopsGoroutines", "Close/Unreachable",
 		"Ghosts/ClosedWhileWaiting", "Litter/ClosedLockers", "Prompt/CloseOverFrozenLink", "Release/AfterClose"}},
-	{"it wants a client of its own TTL to be cut off, which the adapters open with one TTL", []string{"Death/Successor"}},
+	{"it wants a client of its own TTL to be cut off, which the adapters open with one TTL", []string{"Death/Successor", "Loss/LateAnswer", "Loss/OldGrant"}},
 	{"it wants patience where an error is as good an answer", []string{
 		"Exclusion/Restart", "Outage/AcquireMeanwhile", "Outage/CutAgainAndAgain", "Outage/CutWaiter", "Outage/FrozenWaiter", "Outage/HolderKeeps", "Outage/WaitersGoOn",
 		"Prompt/AcquireOverCutLink", "Prompt/ServerGone"}},
