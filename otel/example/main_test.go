@@ -97,6 +97,7 @@ func scrape(t *testing.T) []string {
 	if err := l.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	synctest.Wait() // until the ends of the locks have been reported
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	return identifiers.FindAllString(w.Body.String(), -1)
