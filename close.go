@@ -150,5 +150,9 @@ func (c *core) closeDriver(ctx context.Context) error {
 		}
 		e.finish(err)
 	}()
-	return e.wait(bounded)
+	err := e.wait(bounded)
+	if err != nil && ctx.Err() == nil {
+		err = told{err}
+	}
+	return err
 }

@@ -267,6 +267,24 @@ func TestOnClose(t *testing.T) {
 	})
 }
 
+// The error of Close does not say that the caller's context has ended if it has not.
+func TestCloseWithContextThatGoesOn(t *testing.T) {
+	for how, late := range map[string]time.Duration{"obeys": 0, "comes late": time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			l := open(t, &script{close: func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(late)
+				return errors.Join(ctx.Err(), errBroken)
+			}})
+			err := l.Close(context.Background())
+			if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errBroken) != (late == 0) || errors.Is(err, errOpen) != (late > 0) {
+				t.Errorf("%s: %v", how, err)
+			}
+			time.Sleep(late)
+		})
+	}
+}
+
 // Close says that its context has ended whatever it was held up by.
 func TestCloseSaysThatContextEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ func Lead(ctx context.Context, l Locker, name string, fn func(ctx context.Contex
 		}
 		begun := time.Now()
 		err, released := lock.use(ctx, fn)
-		switch lost := lock.lost(); {
+		switch lost := lock.lost() != nil; {
 		case lost && err == nil:
 			return nil
 		case !lost:

@@ -73,11 +73,11 @@ func Do(ctx context.Context, l Locker, name string, fn func(ctx context.Context,
 		return err
 	}
 	err, released := lock.use(ctx, fn)
-	switch {
-	case err == nil:
+	if err == nil {
 		return released
-	case lock.lost() && !errors.Is(err, ErrLost):
-		return errors.Join(err, released)
+	}
+	if lost := lock.lost(); lost != nil && !errors.Is(err, ErrLost) {
+		return errors.Join(err, lost)
 	}
 	return err
 }

@@ -58,9 +58,7 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 	if l.end(cause) {
 		le.free(ctx)
 	}
-	le.mu.Lock()
-	frees, why := l.frees, l.cause
-	le.mu.Unlock()
+	frees, why := l.outcome()
 	switch {
 	case frees:
 		err, over := le.freed.result()
@@ -70,7 +68,7 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 			err = le.freed.wait(bounded) // also if the driver ignores its context
 			if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 				if err, over = le.freed.result(); !over {
-					err = unconfirmed(err)
+					err = notCallers(errUnconfirmed, err)
 				}
 			}
 		}
@@ -84,15 +82,27 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 	return nil
 }
 
-// lost reports whether l, which was released, was lost as far as is known. The error of its release may also say that another
-// lock was lost, of whose context the caller's was made.
-func (l *Lock) lost() bool {
+// lost returns the error that says that l, which was released, was lost, as far as is known; nil if it was not. The error of its
+// release may also say that another lock was lost, of whose context the caller's was made.
+func (l *Lock) lost() error {
+	frees, why := l.outcome()
+	if frees {
+		if err, over := l.lease.freed.result(); over {
+			why = err
+		}
+	}
+	if !errors.Is(why, ErrLost) {
+		return nil
+	}
+	return l.lease.core.fail("release", l.Name(), why)
+}
+
+// outcome returns why l has ended, and whether it is up to it to free the lease.
+func (l *Lock) outcome() (frees bool, why error) {
 	le := l.lease
 	le.mu.Lock()
-	frees, why := l.frees, l.cause
-	le.mu.Unlock()
-	err, over := le.freed.result()
-	return errors.Is(why, ErrLost) || frees && over && errors.Is(err, ErrLost)
+	defer le.mu.Unlock()
+	return l.frees, l.cause
 }
 
 // end ends l with cause. If that was the last Lock of its lease, the lease is handed over, or else end
@@ -170,22 +180,26 @@ func (le *lease) freeInBackground(until time.Time, failed error) {
 		failed = err
 		if ctx.Err() != nil {
 			c.cleanup(le)
-			le.freed.finish(unconfirmed(failed))
+			le.freed.finish(notCallers(errUnconfirmed, failed))
 			return
 		}
 	}
 }
 
-// unconfirmed returns the error of a release that was given up; failed is what went wrong last. If that says that a context has
-// ended it is only told, because it was not the caller's.
-func unconfirmed(failed error) error {
-	switch {
-	case failed == nil:
-		return errUnconfirmed
-	case errors.Is(failed, context.DeadlineExceeded), errors.Is(failed, context.Canceled):
-		return fmt.Errorf("%w: %v", errUnconfirmed, failed)
+// notCallers returns an error of which errors.Is finds what, and err but for the end of a context, which was not the caller's.
+func notCallers(what, err error) error {
+	if err == nil {
+		return what
 	}
-	return fmt.Errorf("%w: %w", errUnconfirmed, failed)
+	return fmt.Errorf("%w: %w", what, told{err})
+}
+
+// told is an error that does not say that the caller's context has ended.
+type told struct{ error }
+
+func (t told) As(target any) bool { return errors.As(t.error, target) }
+func (t told) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(t.error, target)
 }
 
 // askToFree sends one request to free the name, or to keep it taken as AtLeast wants it.

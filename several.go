@@ -50,7 +50,7 @@ func takeAll(ctx context.Context, take func(context.Context, string, ...AcquireO
 		if err != nil {
 			if lost := locks.ended(); lost != nil && !errors.Is(err, ErrClosed) {
 				if err = lost; ctx.Err() != nil {
-					err = ended(ctx, lost)
+					err = locks[0].lease.core.fail("acquire", name, ended(ctx, lost))
 				}
 			}
 			return nil, err

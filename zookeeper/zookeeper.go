@@ -131,7 +131,10 @@ func connect(ctx context.Context, servers []string, opts []locker.Option) (*back
 	if _, err := s.usable(ctx, patient); err != nil {
 		_ = d.Close(ctx)
 		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w: %w", ctx.Err(), context.Cause(ctx), err)
+			if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+				err = fmt.Errorf("%w: %w", cause, err)
+			}
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 		return nil, nil, &locker.Error{Op: "open", Backend: "zookeeper", Err: err}
 	}
