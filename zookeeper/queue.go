@@ -150,6 +150,9 @@ const (
 	// mostLooks is how often a try looks while only other tries may be in its way, which have not decided yet, and
 	// lookPause how long it waits in between.
 	mostLooks, lookPause = 20, 5 * time.Millisecond
+
+	// mostChecks is how many nodes a try that gives up checks, so that the request is not too long for the server.
+	mostChecks = 64
 )
 
 // queue waits in the queue until the claim is granted.
@@ -196,17 +199,23 @@ func (d *backend) queue(ctx context.Context, st *claimState) (g driver.Grant, er
 }
 
 // giveUp takes e, a try that has to wait for some of those ahead, out of the queue and returns driver.ErrTaken. It does so while
-// one of them is there, in the same transaction: without them e would be a holder to others. It returns nil, or zk.ErrNoNode, when
-// it is time to look again: that one has gone, or only other tries may be in the way, which are about to give up.
+// they are there, in the same transaction: without them e would be a holder to others. It returns nil, or zk.ErrNoNode, when
+// it is time to look again: one has gone, or only other tries may be in the way, which are about to give up.
 func (d *backend) giveUp(st *claimState, e entry, ahead queue, looks int) error {
 	one := slices.IndexFunc(ahead, func(other entry) bool { return !other.undecided() && other.excludes(e) })
 	if one < 0 && looks < mostLooks && slices.ContainsFunc(ahead, entry.undecided) {
 		time.Sleep(lookPause)
 		return nil
 	}
-	_, err := d.conn.Multi(
-		&zk.DeleteRequest{Path: st.node, Version: -1},
-		&zk.CheckVersionRequest{Path: st.queue + "/" + ahead[max(one, 0)].node, Version: -1})
+	if one >= 0 {
+		ahead = ahead[one:]
+	}
+	ops := []any{&zk.DeleteRequest{Path: st.node, Version: -1}}
+	for i, sum := 0, int64(0); driver.Fits(sum, e.weight, e.limit) && i < mostChecks; i++ {
+		ops = append(ops, &zk.CheckVersionRequest{Path: st.queue + "/" + ahead[i].node, Version: -1})
+		sum += int64(ahead[i].weight)
+	}
+	_, err := d.conn.Multi(ops...)
 	return cmp.Or(err, driver.ErrTaken)
 }
 

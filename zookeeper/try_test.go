@@ -70,26 +70,34 @@ func TestTryGivesUpBehindHoldersOnly(t *testing.T) {
 	z := servers.SharedZooKeeper(t)
 	m := newProtocolProxy(t, z.Addr())
 	other, d := raw(t, []string{z.Addr()}), raw(t, []string{m.addr()})
-	held := shared(name(t))
-	take(t, other, held)
-	listed, gone, freed := false, false, make(chan error, 1)
-	m.mu.Lock()
-	m.before = func(op int32) {
-		switch {
-		case op == opGetChildren:
-			listed = true
-		case listed && !gone && (op == opMulti || op == opDelete): // it gives up
-			gone = true
-			freed <- other.Release(within(t, time.Minute), held)
+	for what, one := range map[string]func(name string) *driver.Claim{
+		"exclusive": claim,
+		"permits":   func(name string) *driver.Claim { return kind(name, 1, 2) },
+	} {
+		held := one(name(t) + what)
+		for range held.Limit / held.Weight { // as many as may hold the name
+			held = one(held.Name)
+			take(t, other, held)
 		}
+		listed, gone, freed := false, false, make(chan error, 1)
+		m.mu.Lock()
+		m.before = func(op int32) {
+			switch {
+			case op == opGetChildren:
+				listed = true
+			case listed && !gone && (op == opMulti || op == opDelete): // it gives up
+				gone = true
+				freed <- other.Release(within(t, time.Minute), held)
+			}
+		}
+		m.mu.Unlock()
+		c := trying(one(held.Name))
+		take(t, d, c)
+		if err := await(t, freed, "the release"); err != nil {
+			t.Error(err)
+		}
+		release(t, d, c)
 	}
-	m.mu.Unlock()
-	c := trying(claim(held.Name))
-	take(t, d, c)
-	if err := await(t, freed, "the release"); err != nil {
-		t.Error(err)
-	}
-	release(t, d, c)
 }
 
 // A try that is granted is a claim like any other: its node is replaced, and shown.
