@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,11 +119,5 @@ func (d *backend) sweep() {
 	names, _ := readNames(d.fresh())
 	for _, name := range names {
 		_ = removeIfDead(filepath.Join(d.fresh(), name))
-	}
-	names, _ = readNames(d.folder.path)
-	for _, name := range names {
-		if strings.HasPrefix(name, making) {
-			_ = os.Remove(filepath.Join(d.folder.path, name))
-		}
 	}
 }

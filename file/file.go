@@ -54,7 +54,8 @@
 // systems than Linux have not been tried. Windows has no flock, and New returns an error.
 //
 // Who locks needs the permission to read and write the directory, which New makes for its user alone. What is made in it
-// gets its permissions, so one that several users may write to is for them all. Whoever may can take any lock away.
+// gets its permissions, so one that several users may write to is for them all; if only a group may, it needs the setgid bit.
+// Whoever may write can take any lock away.
 package file
 
 import (

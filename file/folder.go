@@ -14,9 +14,6 @@ type folder struct {
 	mode fs.FileMode // permissions, and whether files get its group
 }
 
-// making is how directories begin that do not have their permissions yet.
-const making = "making-"
-
 // shared reports whether others than its user may write to the folder.
 func (f folder) shared() bool { return f.mode&0o022 != 0 }
 
@@ -26,8 +23,11 @@ func (f folder) make(path string) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(f.path, 0o700); err != nil {
-		return err
+	if _, err := os.Lstat(f.path); errors.Is(err, fs.ErrNotExist) { // it was removed
+		if err := os.MkdirAll(f.path, 0o700); err != nil {
+			return err
+		}
+		_ = os.Chmod(f.path, f.mode)
 	}
 	if err := f.mkdir(filepath.Dir(path)); err != nil {
 		return err
@@ -48,7 +48,10 @@ func (f folder) mkdir(path string) error {
 		return nil
 	}
 	// Nobody may meet the directory before it has its permissions.
-	made, err := os.MkdirTemp(f.path, making)
+	made, err := os.MkdirTemp(filepath.Join(f.path, "new"), "") // where what the dead leave is removed
+	if errors.Is(err, fs.ErrNotExist) {
+		made, err = os.MkdirTemp(f.path, "new-")
+	}
 	if err != nil {
 		return err
 	}

@@ -76,11 +76,13 @@ func (k *tokens) read() (int64, error) {
 		if err := k.folder.make(k.dir); err != nil {
 			return 0, failed(err)
 		}
-		f, err := os.OpenFile(k.path(0), os.O_CREATE|os.O_WRONLY, 0o666)
-		if err != nil {
+		f, err := os.OpenFile(k.path(0), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666) // another user's could not be opened
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return 0, failed(err)
 		}
-		_ = f.Close()
 	}
 	return 0, fmt.Errorf("%s: there is no file whose name is the last token", k.dir)
 }
