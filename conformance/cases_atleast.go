@@ -60,13 +60,15 @@ var atLeastCases = []*testCase{
 		"A permit that stays taken goes on to who waits for it a second after its time at the latest, whatever was given back meanwhile.",
 		func(c *C) {
 			one, d := locker.Permits(1, 2), c.b.TTL+time.Second
-			a, b := c.open(), c.open()
-			a.free(c.name("warm"), soon)
-			other := b.acquire(c.x, one)
+			ls := c.openMany(4)
+			for _, l := range ls {
+				l.free(c.name("warm"), soon)
+			}
+			other := ls[0].acquire(c.x, one)
 			t := c.keepTaken(d)
-			h := a.acquire(c.x, one, locker.AtLeast(d))
+			h := ls[1].acquire(c.x, one, locker.AtLeast(d))
 			t.acquired()
-			waiting := []*pending{c.waiter(one), c.waiter(one)}
+			waiting := []*pending{ls[2].queue(c.x, one), ls[3].queue(c.x, one)}
 			c.release(h)
 			c.settle()
 			c.release(other)
