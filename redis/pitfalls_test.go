@@ -532,15 +532,17 @@ func TestWaiterThatCannotBeTold(t *testing.T) {
 	addr := servers.SharedRedis(t).Addr()
 	p := front(t, addr)
 	o := options(p.Addr())
-	o.DialTimeout, o.ReadTimeout = 300*time.Millisecond, 300*time.Millisecond
+	o.DialTimeout, o.ReadTimeout = 3*time.Second, 3*time.Second
+	o.OnConnect = func(context.Context, *goredis.Conn) error { return nil } // no request is sent in place, with less patience
 	l, holder := open(t, closing(t, goredis.NewClient(o))), open(t, connect(t, addr))
 	release(t, acquire(t, l, t.Name()))
 	lock := acquire(t, holder, t.Name())
 	p.BlackHole() // for new connections
+	known := p.Stats().Open
 	a := wants(t.Context(), l, t.Name())
-	time.Sleep(time.Second) // it has tried to be told
+	eventually.Is(t, "it tries to be told", func() bool { return p.Stats().Open > known })
 	release(t, lock)
-	release(t, a.Granted(t, 20*time.Second))
+	release(t, a.Granted(t, time.Minute))
 }
 
 // idle is a client of a server that does not exist.

@@ -59,10 +59,13 @@ func (n *Node) inPlace(ctx context.Context, key string) goredis.UniversalClient 
 // not end then.
 type inTime struct {
 	context.Context
-	until time.Time
+	until time.Time // zero until there is a connection: to wait for one of the pool is not bounded by it
 }
 
-func (c inTime) Deadline() (time.Time, bool) {
+func (c *inTime) Deadline() (time.Time, bool) {
+	if c.until.IsZero() {
+		c.until = time.Now().Add(patience)
+	}
 	if t, ok := c.Context.Deadline(); ok && t.Before(c.until) {
 		return t, ok
 	}

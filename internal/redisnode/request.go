@@ -72,7 +72,7 @@ func (n *Node) send(ctx context.Context, client goredis.UniversalClient, s scrip
 	for range attempts {
 		cmd := once{goredis.NewCmd(ctx, words...)}
 		if client != nil {
-			err = n.timed(func() error { return client.Process(inTime{ctx, time.Now().Add(patience)}, cmd) })
+			err = n.timed(func() error { return client.Process(&inTime{Context: ctx}, cmd) })
 		} else {
 			err = n.aside(ctx, func() error { return n.timed(func() error { return n.client.Process(ctx, cmd) }) })
 		}

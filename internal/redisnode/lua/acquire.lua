@@ -61,6 +61,7 @@ if first and not older(first) then
   own = nil
 end
 if not own then
+  asking = c.id
   local empty = grant_waiting(proposed) -- a holder may have died, or lost the name: those who wait come first
   own = held(c.id)
   if not own and fits(c) and empty then
@@ -70,7 +71,6 @@ if not own then
   -- Its limit may be greater than that of a claim that waits.
   local last = not own and not empty and among and parse(value('LINDEX', queue, -1))
   if last and (mixed() or c.limit > last.limit) and not redis.call('LPOS', queue, ARGV[1]) then
-    asking = c.id
     join()
     grant_mixed(proposed)
     own = held(c.id)

@@ -114,7 +114,8 @@ local function remove(h)
   if among then
     redis.call('HDEL', lock, h.id)
     if redis.call('HINCRBY', lock, 'weight', -h.weight) > 0 then
-      if h.ends > now + PATIENCE * 1000 then shorten() end -- not for less: it goes through all holders
+      -- Not for less, nor where another stays longer: it goes through all holders.
+      if h.ends > now + PATIENCE * 1000 and h.ends + 10000 > now + redis.call('PTTL', lock) * 1000 then shorten() end
       return
     end
   end
@@ -146,7 +147,7 @@ local function present()
         h.ends = longest
         put(h, 0)
       end
-      lingers = lingers or h.ttl >= LINGERS
+      lingers = lingers or h.id and h.ttl >= LINGERS
       first_end = math.min(first_end, h.ends)
       table.insert(all, h)
     end
@@ -195,11 +196,14 @@ local function tell(channel, news) redis.pcall(publish(channel), channel, news) 
 -- Reports whether somebody listens to the channel of a claim; those who listen to a pattern do not count.
 local function listens(c) return redis.call('PUBSUB', listeners(c.channel), c.channel)[2] > 0 end
 
--- Where a holding lingers, has the first who waits and listens look: it may know of another end.
+-- Has the first who waits and listens look where a holding lingers: it may know of another end.
 local function tell_end()
-  for _, entry in ipairs(lingers and value('LRANGE', queue, 0, -1) or {}) do
+  local i, entry = 0, lingers and value('LINDEX', queue, 0)
+  while entry do
     local c = parse(entry)
     if c and not held(c.id) and listens(c) then return tell(c.channel, 'look ' .. c.id) end
+    i = i + 1
+    entry = value('LINDEX', queue, i)
   end
 end
 

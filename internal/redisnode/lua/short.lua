@@ -44,7 +44,7 @@ if #ARGV == 5 and now <= tonumber(ARGV[2]) and redis.call('EXISTS', KEYS[4]) == 
     local holder, ends, its_ttl = string.match(record, '^1 (%x+) (%d+) 2147483647 %d+ (%d+) ')
     local stays, waiting = redis.call('PTTL', KEYS[1]), redis.call('LRANGE', KEYS[2], -16, -1)
     local left = holder and next_end(math.min(stays, math.ceil((ends - now) / 1000)), waiting)
-    if left and holder ~= id and tonumber(ends) > now and ends - now <= its_ttl * 1000 and stays >= 0 and
+    if left and holder ~= id and tonumber(ends) > now and ends - now <= its_ttl % 1e12 * 1000 and stays >= 0 and
       follows(waiting[#waiting]) and (redis.pcall('PUBSUB', listeners(channel), channel)[2] or 0) > 0 then
       local place = redis.call('RPUSH', KEYS[2], ARGV[1]) - 1
       redis.call('PEXPIRE', KEYS[2], 60000)
