@@ -34,10 +34,10 @@ var (
 
 	// refusals are those that no repetition mends: login, schema, permission, the user with whose rights procedures
 	// run, the format of the binary log.
-	refusals = []uint16{1044, 1045, 1049, 1142, 1143, 1227, 1251, 1370, 1449, 1524, 1665, 1698, 1820, 1862, 3118, 3159, 4151}
+	refusals = []uint16{1044, 1045, 1049, 1142, 1143, 1227, 1251, 1370, 1449, 1524, 1665, 1698, 1820, 1862, 3118, 3159, 3879, 3955, 4151}
 
 	// denials name the user: a login or a permission that is refused, limits of a user.
-	denials = []uint16{1044, 1045, 1142, 1143, 1203, 1226, 1370, 1698, 3118}
+	denials = []uint16{1044, 1045, 1142, 1143, 1203, 1226, 1370, 1698, 3118, 3879, 3955}
 
 	// interruptions end one statement: KILL QUERY, and limits on its time.
 	interruptions = []uint16{1317, 1969, 3024}

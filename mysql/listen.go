@@ -102,7 +102,7 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 		return nil, 0, err
 	}
 	pool := s.db.Stats()
-	full := pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections
+	full := s.listen == s.db && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections
 	if full { // it may be for good, and this connection is kept from others meanwhile
 		ctx, cancel = context.WithTimeout(ctx, sqlqueue.Brief)
 		defer cancel()

@@ -66,7 +66,7 @@ func withoutUser(err error) error {
 	for _, one := range each {
 		var answer *pgconn.PgError
 		if errors.As(one, &answer) && (among([]string{"28"}, answer.Code) || strings.Contains(answer.Message, connect.Config.User)) {
-			text = strings.ReplaceAll(text, answer.Error(), fmt.Sprintf("the server denies access (%s)", answer.Code))
+			text = strings.ReplaceAll(text, answer.Error(), fmt.Sprintf("the server refuses the connection (%s)", answer.Code))
 		}
 	}
 	return sqlqueue.Reword(err, text)

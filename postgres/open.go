@@ -51,7 +51,8 @@ func open(_ context.Context, s *openurl.Server, opts ...locker.Option) (locker.L
 
 // plain is all that the environment could set and that is not set below. For a socket, as host, the client library reads no
 // certificates.
-const plain = "host=/ port=5432 connect_timeout=0 sslmode=disable sslnegotiation=postgres target_session_attrs=read-write"
+const plain = "host=/ port=5432 user=none connect_timeout=0 sslmode=disable sslnegotiation=postgres target_session_attrs=read-write " +
+	"sslcertmode=allow min_protocol_version=3.0 max_protocol_version=3.0 channel_binding=prefer require_auth=''"
 
 // configure returns the configuration that the URL describes, whatever the environment says.
 func configure(s *openurl.Server) (*pgxpool.Config, error) {

@@ -110,7 +110,8 @@ func TestOpenReadsNoEnvironment(t *testing.T) {
 		"PGHOST": "nosuch.invalid", "PGPORT": "x", "PGDATABASE": "nosuch", "PGUSER": "nosuch", "PGPASSWORD": "wrong", "PGPASSFILE": services,
 		"PGOPTIONS": "-c default_transaction_isolation=serializable", "PGAPPNAME": "nosuch", "PGTZ": "nosuch", "PGCONNECT_TIMEOUT": "x",
 		"PGTARGETSESSIONATTRS": "read-only", "PGSSLMODE": "verify-full", "PGSSLROOTCERT": "/nosuch", "PGSSLCERT": "/nosuch", "PGSSLKEY": "/nosuch",
-		"PGSSLNEGOTIATION": "direct", "PGSERVICEFILE": services,
+		"PGSSLNEGOTIATION": "direct", "PGSERVICEFILE": services, "PGSSLCERTMODE": "require", "PGMINPROTOCOLVERSION": "x",
+		"PGMAXPROTOCOLVERSION": "x", "PGCHANNELBINDING": "require", "PGREQUIREAUTH": "none",
 	} {
 		t.Setenv(variable, value)
 	}
