@@ -82,9 +82,10 @@ var downgradeCases = []*testCase{
 		func(c *C) {
 			a, b, third := c.openLocker(), c.open(), c.open()
 			for range 5 {
+				begun := time.Now()
 				h := a.lock(c.x)
 				p := b.queue(c.x)
-				c.destroy(c.x)
+				c.destroyUnder(c.x, begun)
 				next := p.held(soon)
 				c.expect(c.b.api.downgrade(h, c.ctx), locker.ErrLost, "Downgrade of a lock that was removed")
 				third.taken(c.x, locker.Shared())

@@ -56,9 +56,10 @@ var releaseCases = []*testCase{
 				if i%2 == 1 && c.b.AtLeast {
 					own = own.with(locker.AtLeast(longTTL))
 				}
+				begun := time.Now()
 				h := a.acquire(c.x, own...)
 				p := b.queue(c.x, c.other...)
-				c.destroy(c.x)
+				c.destroyUnder(c.x, begun)
 				next := p.held(soon)
 				if err := h.Release(c.ctx); !errors.Is(err, locker.ErrLost) {
 					c.expect(err, nil, "release")
