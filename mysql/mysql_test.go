@@ -534,24 +534,12 @@ func TestAtLeastTellsTheNext(t *testing.T) {
 	admin := newPool(t, server.DSN())
 	for name, opts := range map[string][]locker.Option{"told": nil, "polls": {WithPolling(sqlqueue.PollEvery)}} {
 		t.Run(name, func(t *testing.T) {
-			const d = 5 * time.Second
-			two := locker.Permits(1, 2)
-			holder := openDSN(t, server.DSN(), locker.WithTTL(time.Hour))
-			held, kept := acquire(t, holder, name, two), acquire(t, holder, name, two, locker.AtLeast(d))
-			var waiters [2]*locktest.Acquisition[*locker.Lock]
-			for i := range waiters {
-				l := openDSN(t, server.DSN(), append(opts, locker.WithTTL(time.Hour))...)
-				waiters[i] = locktest.Begin(within(t, 2*time.Minute), l, name, two)
+			open := func() locker.Locker { return openDSN(t, server.DSN(), append(opts, locker.WithTTL(time.Hour))...) }
+			locktest.NextPermit(t, name, open, func(n int) {
 				eventually.Is(t, "it waits", func() bool {
-					return ask[int](t, admin, "select count(*) from locker.claim where token is null and name = ? and (listener is not null or ?)", []byte(name), name == "polls") == i+1
+					return ask[int](t, admin, "select count(*) from locker.claim where token is null and name = ? and (listener is not null or ?)", []byte(name), name == "polls") == n
 				})
-			}
-			release(t, kept)
-			release(t, held)
-			first := waiters[0].Granted(t, patience)
-			second := waiters[1].Granted(t, d+time.Second) // a look of its own comes after twenty
-			release(t, first)
-			release(t, second)
+			})
 		})
 	}
 }
