@@ -152,7 +152,7 @@ func (c *core) closeDriver(ctx context.Context) error {
 	}()
 	err := e.wait(bounded)
 	if err != nil && ctx.Err() == nil {
-		err = told{err}
+		err = otherContext{err}
 	}
 	return err
 }

@@ -68,7 +68,7 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 			err = le.freed.wait(bounded) // also if the driver ignores its context
 			if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 				if err, over = le.freed.result(); !over {
-					err = notCallers(errUnconfirmed, err)
+					err = unconfirmed(err)
 				}
 			}
 		}
@@ -180,26 +180,26 @@ func (le *lease) freeInBackground(until time.Time, failed error) {
 		failed = err
 		if ctx.Err() != nil {
 			c.cleanup(le)
-			le.freed.finish(notCallers(errUnconfirmed, failed))
+			le.freed.finish(unconfirmed(failed))
 			return
 		}
 	}
 }
 
-// notCallers returns an error of which errors.Is finds what, and err but for the end of a context, which was not the caller's.
-func notCallers(what, err error) error {
-	if err == nil {
-		return what
+// unconfirmed returns the error of a release that was given up; failed is what went wrong last, nil if nothing did.
+func unconfirmed(failed error) error {
+	if failed == nil {
+		return errUnconfirmed
 	}
-	return fmt.Errorf("%w: %w", what, told{err})
+	return fmt.Errorf("%w: %w", errUnconfirmed, otherContext{failed})
 }
 
-// told is an error that does not say that the caller's context has ended.
-type told struct{ error }
+// otherContext is an error in which errors.Is does not find the end of a context, because that was not the caller's.
+type otherContext struct{ error }
 
-func (t told) As(target any) bool { return errors.As(t.error, target) }
-func (t told) Is(target error) bool {
-	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(t.error, target)
+func (e otherContext) As(target any) bool { return errors.As(e.error, target) }
+func (e otherContext) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.error, target)
 }
 
 // askToFree sends one request to free the name, or to keep it taken as AtLeast wants it.

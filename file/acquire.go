@@ -19,7 +19,7 @@ const (
 	// its ticket just before it drops the flock.
 	secondLook = 20 * time.Millisecond
 
-	// fallbackInterval is how often a waiter looks at least, whoever it waits for: that one may be free to go and stopped.
+	// fallbackInterval is how often a waiter looks at least: the one that it waits for may be granted the name, and be stopped.
 	fallbackInterval = time.Minute
 
 	// mostLooks is how often a try looks at another that has not decided yet, a millisecond apart.
@@ -160,7 +160,7 @@ func (t *ticket) wait(ctx context.Context, blockers []entry) error {
 }
 
 // recheck reports whether one of the blockers has changed, and how long to wait if not: until the own ticket has to be
-// extended, or a blocker's time is over.
+// extended, a blocker's time is over, or the fallback interval is.
 func (t *ticket) recheck(blockers []entry) (pause time.Duration, changed bool, err error) {
 	pause = min(t.d.ttl/3, fallbackInterval)
 	for _, was := range blockers {

@@ -130,7 +130,7 @@ func open(dir string, cfg *locker.Config) (*backend, error) {
 		return nil, err
 	}
 	for _, sub := range []string{d.fresh(), d.queues()} {
-		if err := d.folder.make(sub); err != nil {
+		if err := d.folder.mkdirAll(sub); err != nil {
 			return nil, err
 		}
 	}

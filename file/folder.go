@@ -17,8 +17,8 @@ type folder struct {
 // shared reports whether others than its user may write to the folder.
 func (f folder) shared() bool { return f.mode&0o022 != 0 }
 
-// make makes a directory in the folder, if it is not there, and those above it.
-func (f folder) make(path string) error {
+// mkdirAll makes a directory in the folder, if it is not there, and those above it.
+func (f folder) mkdirAll(path string) error {
 	err := f.mkdir(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -35,7 +35,7 @@ func (f folder) make(path string) error {
 	return f.mkdir(path)
 }
 
-// mkdir is make where the directory above is there.
+// mkdir makes a directory in the folder, if it is not there; the one above has to be.
 func (f folder) mkdir(path string) error {
 	if !f.shared() {
 		err := os.Mkdir(path, 0o777)
@@ -47,8 +47,8 @@ func (f folder) mkdir(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	// Nobody may meet the directory before it has its permissions.
-	made, err := os.MkdirTemp(filepath.Join(f.path, "new"), "") // where what the dead leave is removed
+	// Nobody may find the directory before it has its permissions.
+	made, err := os.MkdirTemp(filepath.Join(f.path, "new"), "") // where sweep removes what a process that died has left
 	if errors.Is(err, fs.ErrNotExist) {
 		made, err = os.MkdirTemp(f.path, "new-")
 	}

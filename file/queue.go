@@ -89,7 +89,7 @@ func (t *ticket) place() error {
 				return fmt.Errorf("%w: its ticket was removed: %w", driver.ErrGone, gone)
 			}
 			// There is no queue: whoever was the last to go has removed it.
-			if err := t.d.folder.make(t.dir); err != nil {
+			if err := t.d.folder.mkdirAll(t.dir); err != nil {
 				return failed(err)
 			}
 			continue

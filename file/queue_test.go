@@ -66,7 +66,7 @@ func TestMovesBehind(t *testing.T) {
 	holder := exclusive()
 	first := ticketFor(t, d, holder)
 	path := filepath.Join(first.dir, fileName(time.Now().Add(time.Hour).UnixNano(), holder.ID))
-	must(t, errors.Join(d.folder.make(first.dir), os.Rename(first.path, path)))
+	must(t, errors.Join(d.folder.mkdirAll(first.dir), os.Rename(first.path, path)))
 	first.path = path
 	if _, err := first.grant(holder); err != nil {
 		t.Fatal(err)

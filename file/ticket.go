@@ -85,7 +85,7 @@ func (d *backend) newTicket(c *driver.Claim) (t *ticket, err error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		if err := d.folder.make(d.fresh()); err != nil {
+		if err := d.folder.mkdirAll(d.fresh()); err != nil {
 			return nil, failed(err)
 		}
 	}

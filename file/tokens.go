@@ -73,7 +73,7 @@ func (k *tokens) read() (int64, error) {
 			}
 			return last, nil
 		}
-		if err := k.folder.make(k.dir); err != nil {
+		if err := k.folder.mkdirAll(k.dir); err != nil {
 			return 0, failed(err)
 		}
 		f, err := os.OpenFile(k.path(0), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666) // another user's could not be opened

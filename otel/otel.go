@@ -95,7 +95,7 @@ type reporter struct {
 	acquireDuration, holdDuration, renewMargin metric.Float64Histogram
 	held, waiting                              metric.Int64UpDownCounter
 	losses                                     metric.Int64Counter
-	losable                                    sync.Map // the attributes under which losses are counted
+	counted                                    sync.Map // the attributes under which losses are counted
 }
 
 // instruments makes the instruments.
@@ -164,7 +164,7 @@ func (r *reporter) hold(lock *locker.Lock, h *holding) {
 	_, span := r.tracer.Start(caller, "locker.hold", trace.WithLinks(trace.Link{SpanContext: h.wait.SpanContext()}),
 		trace.WithAttributes(append(h.attrs, attribute.Int64("locker.token", lock.Token()))...))
 	r.held.Add(caller, 1, h.set)
-	if _, known := r.losable.LoadOrStore(h.key, nil); !known { // from 0, so that also the first loss is a rise
+	if _, known := r.counted.LoadOrStore(h.key, nil); !known { // from 0, so that also the first loss is a rise
 		for _, reason := range []string{"overdue", "gone", "reported"} {
 			r.losses.Add(caller, 0, h.set, with("reason", reason))
 		}

@@ -169,6 +169,7 @@ func (l *Listener) poll() {
 	}
 }
 
+// goOnPolling reports whether poll is to go on; if not, another may begin.
 func (l *Listener) goOnPolling() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
