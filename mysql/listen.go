@@ -17,8 +17,8 @@ import (
 // asleep is how long the statement sleeps in which a Locker is told news.
 const asleep = 20 * time.Second
 
-// pollAfter is when, after that statement was sent, a Locker polls for claims that it was not sent for. By the first
-// time it has mostly begun, by the second surely.
+// pollAfter is when, after that statement was sent, a Locker polls all the same. By the first time the statement mostly
+// sleeps, by the second surely.
 var pollAfter = [...]time.Duration{50 * time.Millisecond, time.Second}
 
 // Listen keeps a connection and takes what the server says there, until there is an error. The connection is not
@@ -39,7 +39,6 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 	defer discard(conn)
 	l.Listens(number)
 	for checked := time.Now(); ; {
-		waiting := l.Waiting()
 		ctx, cancel := context.WithTimeout(life, asleep+sqlqueue.Fresh)
 		var beside sync.WaitGroup
 		elsewhere := false
@@ -52,8 +51,8 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 				}
 			})
 		}
-		beside.Go(func() { s.pollMissed(ctx, l, waiting) })
-		err := s.hear(ctx, conn, l, waiting, asleep, false)
+		beside.Go(func() { s.pollMissed(ctx, l) })
+		err := s.hear(ctx, conn, l, l.Waiting(), asleep, false)
 		cancel()
 		beside.Wait()
 		switch {
@@ -74,9 +73,9 @@ func (s *server) knows(ctx context.Context, number int64) bool {
 	return err != nil || woken != 0
 }
 
-// pollMissed polls if claims wait that the sleeping statement was not sent for. A server forgets a KILL QUERY that comes
-// before the statement has begun: a claim that was granted its name by then would be told only when the statement ends.
-func (s *server) pollMissed(ctx context.Context, l *sqlqueue.Listener, sentFor map[string]bool) {
+// pollMissed polls for claims that wait. A server may forget a KILL QUERY that comes before the statement sleeps: a claim
+// that was granted its name by then would be told only when the statement ends.
+func (s *server) pollMissed(ctx context.Context, l *sqlqueue.Listener) {
 	sent := time.Now()
 	for _, d := range pollAfter {
 		select {
@@ -84,11 +83,8 @@ func (s *server) pollMissed(ctx context.Context, l *sqlqueue.Listener, sentFor m
 			return
 		case <-time.After(time.Until(sent.Add(d))):
 		}
-		for id := range l.Waiting() {
-			if _, ok := sentFor[id]; !ok {
-				s.Poll(ctx, l)
-				break
-			}
+		if len(l.Waiting()) > 0 {
+			s.Poll(ctx, l)
 		}
 	}
 }

@@ -374,6 +374,31 @@ func TestWaiterConnectsAgain(t *testing.T) {
 	release(t, second.Granted(t, promptly))
 }
 
+// Waiters for many names are told of their grants also where the server forgets to wake their Locker, as MariaDB does
+// for a part of the time in which it looks for news of all of them.
+func TestWakingIsForgotten(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin, db := newPool(t, server.DSN()), newPool(t, server.DSN())
+	db.SetMaxOpenConns(32)
+	db.SetMaxIdleConns(32)
+	hour := locker.WithTTL(time.Hour)
+	holder, l := openOn(t, db, hour), openOn(t, db, hour)
+	const names = 200
+	var held []*locker.Lock
+	var waiters []*locktest.Acquisition[*locker.Lock]
+	for i := range names {
+		name := fmt.Sprint(i)
+		held = append(held, acquire(t, holder, name))
+		waiters = append(waiters, locktest.Begin(within(t, 3*time.Minute), l, name))
+	}
+	eventually.Is(t, "all can be woken", func() bool { return waiting(t, admin) == names })
+	for i, lock := range held {
+		release(t, lock)
+		release(t, waiters[i].Granted(t, promptly))
+	}
+}
+
 // Thousands of waiters, of two Lockers by turns, are granted the name by one release.
 func TestManyAreGrantedAtOnce(t *testing.T) {
 	t.Parallel()

@@ -361,7 +361,8 @@ end//
 -- that wait without a listener are kept.
 --
 -- To sleep is to wait for a named lock that one of the sleepers has. Only that one is in sleep(): MariaDB takes up to
--- two seconds for a KILL QUERY if many are.
+-- two seconds for a KILL QUERY if many are. The rows are read by a cursor, because it forgets one that comes during a
+-- select ... into.
 drop procedure if exists hear//
 create procedure hear(p_claims mediumblob, p_seconds int, p_alone tinyint)
 begin
@@ -369,6 +370,8 @@ begin
   declare begun, moment, at_byte, c_ttl, c_token, c_spare, c_since, c_expires bigint;
   declare c_id binary(16);
   declare c_stale tinyint;
+  declare news_of cursor for select token, spare, since, expires, ttl, stale from claim where id = c_id;
+  declare continue handler for not found begin end;
   do release_lock('locker.asleep'); -- it is kept if the last call was interrupted
   listening: loop
     call begin_transaction();
@@ -376,8 +379,9 @@ begin
     while at_byte < length(p_claims) do
       set c_id = substr(p_claims, at_byte, 16), c_stale = ord(substr(p_claims, at_byte + 16, 1)), c_token = null;
       set at_byte = at_byte + 17, c_expires = null;
-      select token, spare, since, expires, ttl, stale into c_token, c_spare, c_since, c_expires, c_ttl, c_stale
-        from claim where id = c_id;
+      open news_of;
+      fetch news_of into c_token, c_spare, c_since, c_expires, c_ttl, c_stale;
+      close news_of;
       if c_token is not null then
         set news = concat(news, 'granted ', lower(hex(c_id)), ' ', c_token, ' ', c_spare, ' ', c_since, ',');
       elseif c_stale then
