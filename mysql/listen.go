@@ -21,14 +21,31 @@ const asleep = 20 * time.Second
 // sleeps, by the second surely.
 var pollAfter = [...]time.Duration{50 * time.Millisecond, time.Second}
 
+// errKeeper says that a connection is the keeper now, and another is needed to listen.
+var errKeeper = errors.New("the connection is the keeper")
+
+var errFull = fmt.Errorf("%w: the pool is full", sqlqueue.ErrCannotListen)
+
 // Listen keeps a connection and takes what the server says there, until there is an error. The connection is not
-// used for anything else afterwards: it may have been woken just now.
+// used for statements afterwards: it may have been woken just now.
 func (s *server) Listen(life context.Context, l *sqlqueue.Listener) error {
-	err := s.hearAll(life, l)
+	defer s.keep(nil)
+	err := errKeeper
+	for errors.Is(err, errKeeper) {
+		err = s.hearAll(life, l)
+	}
 	if !s.Transient(err) {
 		err = fmt.Errorf("%w: %w", sqlqueue.ErrCannotListen, err)
 	}
 	return err
+}
+
+// keep makes conn the keeper, a connection that does nothing but have the named lock for which all sleep; nil for none.
+func (s *server) keep(conn *sql.Conn) {
+	if s.keeper != nil {
+		discard(s.keeper)
+	}
+	s.keeper = conn
 }
 
 func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
@@ -36,7 +53,11 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 	if err != nil {
 		return err
 	}
-	defer discard(conn)
+	defer func() {
+		if conn != s.keeper {
+			discard(conn)
+		}
+	}()
 	l.Listens(number)
 	for checked := time.Now(); ; {
 		ctx, cancel := context.WithTimeout(life, asleep+sqlqueue.Fresh)
@@ -56,6 +77,9 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 		cancel()
 		beside.Wait()
 		switch {
+		case errors.Is(err, errKeeper):
+			s.keep(conn)
+			return err
 		case elsewhere:
 			return errors.New("the statements go to another server now")
 		case err != nil && !among(interruptions, err):
@@ -89,7 +113,8 @@ func (s *server) pollMissed(ctx context.Context, l *sqlqueue.Listener) {
 	}
 }
 
-// connect returns a connection that can be woken by a number, which is that of a named lock that it has.
+// connect returns a connection that can be woken by a number, which is that of a named lock that it has. If there is no keeper it
+// makes one first.
 func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, sqlqueue.Fresh)
 	defer cancel()
@@ -104,10 +129,18 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 		defer cancel()
 	}
 	number := rand.Int64N(math.MaxInt64) + 1
-	var locked sql.NullInt64
+	var locked, keeper sql.NullInt64
 	var woken int
-	lock := fmt.Sprintf("select get_lock('locker.%d', 0)", number)
-	if err = conn.QueryRowContext(ctx, lock).Scan(&locked); err == nil {
+	lock := fmt.Sprintf("select get_lock('locker.%d', 0), get_lock('locker.asleep', 0)", number)
+	err = conn.QueryRowContext(ctx, lock).Scan(&locked, &keeper)
+	if err == nil && keeper.Int64 == 1 {
+		s.keep(conn)
+		if full {
+			return nil, 0, errFull
+		}
+		return s.connect(ctx)
+	}
+	if err == nil {
 		_, err = s.one(ctx, s.call("try_ring", number), &woken)
 	}
 	if err == nil && (woken != 1 || locked.Int64 != 1) {
@@ -116,7 +149,7 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 	if err != nil {
 		discard(conn)
 		if full && ctx.Err() != nil {
-			err = fmt.Errorf("%w: the pool is full: %w", sqlqueue.ErrCannotListen, err)
+			err = errFull
 		}
 		return nil, 0, err
 	}
@@ -131,7 +164,8 @@ func (s *server) Poll(ctx context.Context, l *sqlqueue.Listener) {
 }
 
 // hear asks what is new of the claims that wait, see hear in schema.sql, and tells them. The server answers
-// "granted id token spare since" or "look id" for each of which there is something, and a comma.
+// "granted id token spare since" or "look id" for each of which there is something, and a comma. It returns errKeeper if the
+// connection is the keeper now.
 func (s *server) hear(ctx context.Context, conn *sql.Conn, l *sqlqueue.Listener, waiting map[string]bool, sleep time.Duration, alone bool) error {
 	var list strings.Builder
 	for id, queued := range waiting {
@@ -145,6 +179,9 @@ func (s *server) hear(ctx context.Context, conn *sql.Conn, l *sqlqueue.Listener,
 	var answer string
 	if err := conn.QueryRowContext(ctx, s.call("hear", id(list.String()), int(sleep.Seconds()), alone)).Scan(&answer); err != nil {
 		return err
+	}
+	if answer == "keeper" {
+		return errKeeper
 	}
 	for one := range strings.SplitSeq(answer, ",") {
 		var what, id string

@@ -24,7 +24,8 @@
 // For that a Locker keeps one connection asleep on the server, as soon as something has waited, in a statement that
 // ends after twenty seconds or by KILL QUERY, and answers what is new. The connection is found by a named lock
 // (GET_LOCK) that it has: it shows that the Locker lives, and where to wake it; it does not show who holds what. A waiter whose
-// connection is gone is passed over. A waiter looks by itself, too, when the time of the first holder should be
+// connection is gone is passed over. To sleep is to wait for another named lock, which an idle connection of one of the
+// Lockers has; when that is gone another takes its place. A waiter looks by itself, too, when the time of the first holder should be
 // over, when its connection was interrupted, and every 20 to 25 seconds.
 //
 // Inside, the procedures lock one of 512 rows, by a checksum of the name, until they end, which is at once, so that
@@ -50,8 +51,9 @@
 //
 // # The pool
 //
-// The *sql.DB is the caller's: it is neither configured nor closed here. Each Locker with waiters keeps one connection:
-// the pool needs more than there are Lockers, unless [WithListen] names another pool for that. A readTimeout in the
+// The *sql.DB is the caller's: it is neither configured nor closed here. Each Locker with waiters keeps one connection,
+// and one of those on a server a second: the pool needs two more than there are Lockers, unless [WithListen] names another
+// pool for that. A readTimeout in the
 // data source name has to be longer than 25 seconds there; else the connection is made anew each time. Where the pool
 // has too few connections, and where the server does not permit the procedures to wake a waiter (see schema.sql),
 // waiters ask together, in one statement every quarter of a second.
@@ -142,7 +144,7 @@ func newBackend(db *sql.DB, cfg *locker.Config, s settings) *backend {
 	}
 	if s.listen == nil {
 		s.listen = db
-		if db.Stats().MaxOpenConnections == 1 && s.poll == 0 {
+		if most := db.Stats().MaxOpenConnections; 0 < most && most < 3 && s.poll == 0 { // the keeper, one that listens, one for statements
 			s.poll = sqlqueue.PollEvery
 		}
 	}

@@ -106,7 +106,7 @@ func TestIdleWaitersSendNothing(t *testing.T) {
 	}
 	eventually.Is(t, "all can be woken", func() bool { return waiting(t, admin) == lockers })
 	eventually.Is(t, "all are asleep, and poll no more", func() bool {
-		return ask[int](t, admin, "select count(*) from information_schema.processlist where state in ('User lock', 'User sleep') and time_ms > ?",
+		return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock' and time_ms > ?",
 			2*pollAfter[1].Milliseconds()) == lockers
 	})
 	since, before := time.Now(), questions(t, admin)
@@ -260,7 +260,7 @@ func TestPoolIsTooSmallToListen(t *testing.T) {
 	admin, other := newPool(t, server.DSN()), openDSN(t, server.DSN())
 	x, y := acquire(t, other, "x"), acquire(t, other, "y")
 	db := newPool(t, server.DSN())
-	db.SetMaxOpenConns(2)
+	db.SetMaxOpenConns(3)
 	l1, l2 := openOn(t, db), openOn(t, db)
 	first := locktest.Begin(within(t, 2*time.Minute), l1, "x")
 	eventually.Is(t, "the first can be woken", func() bool { return waiting(t, admin) == 1 })
@@ -372,6 +372,90 @@ func TestWaiterConnectsAgain(t *testing.T) {
 	release(t, held)
 	release(t, first.Granted(t, promptly))
 	release(t, second.Granted(t, promptly))
+}
+
+// Whoever fits beside the holders is not kept by a waiter, the only one, for longer than its TTL and a second after its death.
+func TestDeadWaiterIsPassedOver(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	held := acquire(t, openDSN(t, server.DSN()), "x", locker.Shared())
+	p, dsn := front(t, server)
+	dead := openDSN(t, dsn, locker.WithTTL(time.Second))
+	go func() { _, _ = dead.Acquire(t.Context(), "x") }()
+	eventually.Is(t, "it sleeps", func() bool {
+		return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'") == 1
+	})
+	waiter := locktest.Begin(within(t, patience), openDSN(t, server.DSN()), "x", locker.Shared())
+	eventually.Is(t, "the other can be woken", func() bool { return waiting(t, admin) == 2 })
+	inTime := locktest.Limit(t, 2*time.Second)
+	p.Refuse()
+	p.Cut()
+	lock := waiter.Granted(t, patience)
+	inTime("the grant")
+	release(t, lock)
+	release(t, held)
+}
+
+// Names are released at the same time, whose waiters have one Locker that is woken for each: no release takes long.
+func TestReleasesAtOnce(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin, db := newPool(t, server.DSN()), newPool(t, server.DSN())
+	db.SetMaxOpenConns(64)
+	db.SetMaxIdleConns(64)
+	hour := locker.WithTTL(time.Hour)
+	holder, l := openOn(t, db, hour), openOn(t, db, hour)
+	for range 10 {
+		var held [16]*locker.Lock
+		var waiters [len(held)]*locktest.Acquisition[*locker.Lock]
+		for i := range held {
+			name := fmt.Sprint(i)
+			held[i] = acquire(t, holder, name)
+			waiters[i] = locktest.Begin(within(t, patience), l, name)
+		}
+		eventually.Is(t, "all can be woken", func() bool { return waiting(t, admin) == len(held) })
+		var all sync.WaitGroup
+		inTime := locktest.Limit(t, time.Second)
+		for _, lock := range held {
+			all.Go(func() {
+				must(t, lock.Release(within(t, patience)))
+				inTime("a release")
+			})
+		}
+		all.Wait()
+		for _, w := range waiters {
+			release(t, w.Granted(t, promptly))
+		}
+	}
+}
+
+// The connection that has the named lock for which all sleep is lost: another takes its place, and waiters are told.
+func TestKilledKeeper(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	hour := locker.WithTTL(time.Hour)
+	held := acquire(t, openDSN(t, server.DSN(), hour), "x")
+	var waiters []*locktest.Acquisition[*locker.Lock]
+	for i := range 3 {
+		waiters = append(waiters, locktest.Begin(within(t, patience), openDSN(t, server.DSN(), hour), "x"))
+		eventually.Is(t, "it can be woken", func() bool { return waiting(t, admin) == i+1 })
+	}
+	keeper := func() int64 { return ask[int64](t, admin, "select coalesce(is_used_lock('locker.asleep'), 0)") }
+	for range 3 {
+		old := keeper()
+		do(t, admin, "kill connection ?", old)
+		eventually.Is(t, "there is another", func() bool { next := keeper(); return next != 0 && next != old })
+		eventually.Is(t, "all sleep", func() bool {
+			return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'") == len(waiters)
+		})
+	}
+	for _, w := range waiters {
+		release(t, held)
+		held = w.Granted(t, promptly)
+	}
+	release(t, held)
 }
 
 // Waiters for many names are told of their grants also where the server forgets to wake their Locker, as MariaDB does

@@ -208,7 +208,8 @@ end//
 --
 --   granted   token, spare
 --   waits     first_end: no holding ends within so many milliseconds, unless by a release, not even that of one
---             who waits before it, is granted the name next, and is dead; first: no other waits before it
+--             who waits before it, is granted the name next, and is dead; earlier by the second within which the
+--             server notices that such a one is gone; first: no other waits before it
 --   taken     the same for a claim that does not wait
 --   given up  it was released before
 --   late      the request came after p_latest
@@ -256,7 +257,7 @@ begin
   end if;
   if state in ('waits', 'taken') then
     select ticket into place from claim where id = p_id;
-    select min(if(token is null, ttl, (expires - moment) div 1000)), coalesce(sum(token is null), 0)
+    select min(if(token is null and listener is not null, greatest(ttl - 1000, 0), (expires - moment) div 1000)), coalesce(sum(token is null), 0)
       into first_end, waiting_ahead from claim where name = p_name and (place is null or ticket < place);
   end if;
   commit;
@@ -360,19 +361,19 @@ end//
 -- joined its queue. Where there is nothing new it sleeps for up to p_seconds, until somebody rings. With p_alone, those
 -- that wait without a listener are kept.
 --
--- To sleep is to wait for a named lock that one of the sleepers has. Only that one is in sleep(): MariaDB takes up to
--- two seconds for a KILL QUERY if many are. The rows are read by a cursor, because it forgets one that comes during a
--- select ... into.
+-- To sleep is to wait for a named lock, which an idle connection has, the keeper. If there is no keeper, this connection
+-- is it from now on: the answer is "keeper". In sleep() the server would look every five seconds whether the client is
+-- gone, here it does every second, and MariaDB takes two seconds for a KILL QUERY there if another has come just before.
+-- The rows are read by a cursor, because MariaDB forgets a KILL QUERY that comes during a select ... into.
 drop procedure if exists hear//
 create procedure hear(p_claims mediumblob, p_seconds int, p_alone tinyint)
 begin
   declare news mediumtext default '';
-  declare begun, moment, at_byte, c_ttl, c_token, c_spare, c_since, c_expires bigint;
+  declare moment, at_byte, c_ttl, c_token, c_spare, c_since, c_expires bigint;
   declare c_id binary(16);
   declare c_stale tinyint;
   declare news_of cursor for select token, spare, since, expires, ttl, stale from claim where id = c_id;
   declare continue handler for not found begin end;
-  do release_lock('locker.asleep'); -- it is kept if the last call was interrupted
   listening: loop
     call begin_transaction();
     set at_byte = 1, moment = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
@@ -394,11 +395,9 @@ begin
     if news <> '' or p_seconds = 0 then
       leave listening;
     end if;
-    set begun = moment;
     if get_lock('locker.asleep', p_seconds) then
-      set moment = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
-      do sleep(greatest(0, p_seconds - (moment - begun) div 1000000));
-      do release_lock('locker.asleep');
+      set news = 'keeper';
+      leave listening;
     end if;
     set p_seconds = 0;
   end loop;

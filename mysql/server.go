@@ -20,8 +20,9 @@ const attempts = 5
 // server sends the requests. It implements [sqlqueue.Server].
 type server struct {
 	db     *sql.DB
-	listen *sql.DB // for the connection that listens
-	schema string  // quoted
+	listen *sql.DB   // for the connection that listens
+	keeper *sql.Conn // for Listen
+	schema string    // quoted
 	ready  atomic.Bool
 }
 
