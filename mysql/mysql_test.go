@@ -733,6 +733,28 @@ func TestWaitsHasARow(t *testing.T) {
 	release(t, held)
 }
 
+// Whoever waits behind one that polls looks when that one is over, if it polls no more.
+func TestLooksWhenPollingWaiterIsOver(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	held := acquire(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
+	wait := func(id string, ttl time.Duration) time.Duration {
+		var end int64
+		var other any
+		row := admin.QueryRowContext(within(t, patience), fmt.Sprintf("call locker.acquire('x', unhex(md5('%s')), 1, 1, 0, %d, '', 9223372036854775807, true, null)",
+			id, ttl.Milliseconds()))
+		must(t, row.Scan(&other, &other, &other, &other, &end, &other))
+		return time.Duration(end) * time.Millisecond
+	}
+	wait("polls", 30*time.Minute)
+	do(t, admin, "update locker.claim set expires = expires - 1200000000 where token is null")
+	if look := wait("looks", time.Hour); look > 10*time.Minute {
+		t.Errorf("it looks after %v", look)
+	}
+	release(t, held)
+}
+
 // Inspect shows what others have done since, also in a session that is always in a transaction.
 func TestInspectWithoutAutocommit(t *testing.T) {
 	t.Parallel()

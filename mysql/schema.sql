@@ -209,7 +209,8 @@ end//
 --   granted   token, spare
 --   waits     first_end: no holding ends within so many milliseconds, unless by a release, not even that of one
 --             who waits before it, is granted the name next, and is dead; earlier by the second within which the
---             server notices that such a one is gone; first: no other waits before it
+--             server notices that such a one is gone; and none that waits without a listener is over before; first: no
+--             other waits before it
 --   taken     the same for a claim that does not wait
 --   given up  it was released before
 --   late      the request came after p_latest

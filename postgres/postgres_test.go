@@ -773,6 +773,26 @@ func TestWaitsHasARow(t *testing.T) {
 	release(t, held)
 }
 
+// Whoever waits behind one that polls looks when that one is over, if it polls no more.
+func TestLooksWhenPollingWaiterIsOver(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	held := acquire(t, openURL(t, server.URL(), locker.WithTTL(time.Hour)), "x")
+	wait := func(id string, ttl time.Duration) time.Duration {
+		return time.Duration(ask[int64](t, admin, `select first_end from locker.acquire('x', md5($1)::uuid, 1, 1, 0, $2, '', 9223372036854775807, true, null)`,
+			id, ttl.Milliseconds())) * time.Millisecond
+	}
+	wait("polls", 30*time.Minute)
+	if _, err := admin.Exec(within(t, patience), "update locker.claim set until = until - interval '20 minutes' where token is null"); err != nil {
+		t.Fatal(err)
+	}
+	if look := wait("looks", time.Hour); look > 10*time.Minute {
+		t.Errorf("it looks after %v", look)
+	}
+	release(t, held)
+}
+
 // A statement that has met a deadlock is sent again.
 func TestConflictIsSentAgain(t *testing.T) {
 	t.Parallel()
