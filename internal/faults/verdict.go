@@ -180,15 +180,16 @@ func (x *Exam) disconnected() {
 	if !x.Backend.Offers.Tidy {
 		return
 	}
-	began, open := time.Now(), 0
+	began := time.Now()
+	var open []string
 	if !goes(began, 2*x.patience, func() bool {
-		open = 0
+		open = nil
 		for _, n := range x.nets {
-			n.Each(func(p *proxy.Proxy) { open += p.Stats().Open })
+			n.Each(func(p *proxy.Proxy) { open = append(open, p.Open()...) })
 		}
-		return open == 0
+		return len(open) == 0
 	}) {
-		x.unlessLate(began, "%d connections are open %v after the users were closed", open, time.Since(began))
+		x.unlessLate(began, "%d connections are open %v after the users were closed: %q", len(open), time.Since(began), open)
 	}
 }
 

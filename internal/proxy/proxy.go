@@ -16,6 +16,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -149,6 +150,20 @@ func (p *Proxy) Stats() Stats {
 	s.BytesUp, s.BytesDown = p.bytes[up], p.bytes[down]
 	s.HeldUp, s.HeldDown = p.held[up], p.held[down]
 	return s
+}
+
+// Open describes the connections there are: who the client is, and which side has ended the stream.
+func (p *Proxy) Open() (all []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		state := "the server has not answered yet"
+		if c.side[down].from != nil {
+			state = fmt.Sprintf("ended by the client: %v, by the server: %v", c.side[up].ended, c.side[down].ended)
+		}
+		all = append(all, fmt.Sprintf("%s to %s, %s", c.side[up].from.RemoteAddr(), c.target, state))
+	}
+	return all
 }
 
 // Close cuts all connections, stops listening, and returns when no goroutine is left.
