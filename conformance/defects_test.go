@@ -201,6 +201,36 @@ func slowOnes() []slowOne {
 			}),
 		}},
 		{defect: defect{
+			name:  "waiters ask all the while, and releases take long while there are many",
+			cases: "Cheap/NoHerd",
+			driver: func() func(whole) *bent {
+				var waiting atomic.Int64
+				return func(whole) *bent {
+					return &bent{
+						acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+							waiting.Add(1)
+							defer waiting.Add(-1)
+							asking, stop := context.WithCancel(ctx)
+							defer stop()
+							go func() {
+								for pause := rand.N(100 * time.Millisecond); asking.Err() == nil; pause = 100 * time.Millisecond {
+									time.Sleep(pause)
+									_, _ = next.Look(asking, c.Name)
+								}
+							}()
+							return next.Acquire(ctx, c)
+						},
+						release: func(next whole, ctx context.Context, c *driver.Claim) error {
+							if waiting.Load() > 15 {
+								time.Sleep(time.Second)
+							}
+							return next.Release(ctx, c)
+						},
+					}
+				}
+			},
+		}},
+		{defect: defect{
 			name:  "the server stands still for a while",
 			cases: "Exclusion/RenewedWhileHeld",
 			driver: func() func(whole) *bent {
