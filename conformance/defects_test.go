@@ -231,6 +231,33 @@ func slowOnes() []slowOne {
 			},
 		}},
 		{defect: defect{
+			name:  "a request reaches the server after its caller has left",
+			cases: "Several/AllOrNone",
+			driver: func() func(whole) *bent {
+				return func(whole) *bent {
+					taken := make(chan struct{}) // closed when the client has taken a name
+					hasTaken := sync.OnceFunc(func() { close(taken) })
+					return &bent{
+						traits: func(t *driver.Traits) { t.Prompt = false },
+						acquire: func(next whole, ctx context.Context, c *driver.Claim) (driver.Grant, error) {
+							if end, ok := ctx.Deadline(); ok && time.Until(end) < time.Second {
+								select {
+								case <-taken:
+								case <-time.After(time.Second):
+								}
+								return next.Acquire(context.WithoutCancel(ctx), c)
+							}
+							g, err := next.Acquire(ctx, c)
+							if err == nil && c.Wait {
+								hasTaken()
+							}
+							return g, err
+						},
+					}
+				}
+			},
+		}},
+		{defect: defect{
 			name:  "the server stands still for a while",
 			cases: "Exclusion/RenewedWhileHeld",
 			driver: func() func(whole) *bent {
