@@ -783,11 +783,17 @@ func TestLooksWhenPollingWaiterIsOver(t *testing.T) {
 		return time.Duration(ask[int64](t, admin, `select first_end from locker.acquire('x', md5($1)::uuid, 1, 1, 0, $2, '', 9223372036854775807, true, null)`,
 			id, ttl.Milliseconds())) * time.Millisecond
 	}
-	wait("polls", 30*time.Minute)
-	if _, err := admin.Exec(within(t, patience), "update locker.claim set until = until - interval '20 minutes' where token is null"); err != nil {
-		t.Fatal(err)
+	earlier := func(minutes int) {
+		_, err := admin.Exec(within(t, patience), "update locker.claim set until = until - $1 * interval '1 minute' where token is null", minutes)
+		must(t, err)
 	}
-	if look := wait("looks", time.Hour); look > 10*time.Minute {
+	wait("polls", 30*time.Minute)
+	earlier(20)
+	if look := wait("looks", time.Hour); look <= 0 || look > 10*time.Minute {
+		t.Errorf("it looks after %v", look)
+	}
+	earlier(120) // they are over, and stay in the queue while nobody fits
+	if look := wait("looks later", time.Hour); look < 30*time.Minute {
 		t.Errorf("it looks after %v", look)
 	}
 	release(t, held)

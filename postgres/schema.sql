@@ -193,9 +193,9 @@ end $$;
 -- it again for the same claim is harmless. Answers by state:
 --
 --   granted   token, spare
---   waits     first_end: no holding ends within so many milliseconds, unless by a release, not even that of one
---             who waits before it, is granted the name next, and is dead; and none that waits without a listener
---             is over before; first: no other waits before it
+--   waits     first_end: within so many milliseconds no holding ends, unless by a release, not even that of one
+--             who waits before it, is granted the name next, and is dead; and no waiter without a listener is over;
+--             first: no other waits before it
 --   taken     the same for a claim that does not wait
 --   given up  it was released before
 --   late      the request came after p_latest, by the server's time in microseconds
@@ -246,7 +246,8 @@ begin
   end if;
   select ticket into place from claim where id = p_id;
   select least((micros(greatest(min(until) filter (where claim.token is not null), quiet)) - server_time) / 1000,
-      min(case when listener is null then (micros(until) - server_time) / 1000 else ttl end) filter (where claim.token is null)),
+      min(case when listener is null then (micros(until) - server_time) / 1000 else ttl end)
+        filter (where claim.token is null and (listener is not null or until > moment))), -- settle leaves some that are over
     not coalesce(bool_or(claim.token is null), false)
     into first_end, first from claim where name = p_name and (place is null or ticket < place);
 end $$;
