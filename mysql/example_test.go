@@ -42,8 +42,8 @@ func Example() {
 	// released: true
 }
 
-// A pool of its own for the one connection on which waiters are woken, so that the other can have one
-// connection, or a readTimeout.
+// A pool of its own for the connections on which waiters are woken, so that the other can have one connection, or a
+// readTimeout.
 func ExampleWithListen() {
 	ctx := context.Background()
 	db, err := sql.Open("mysql", dsn()+"?readTimeout=3s")

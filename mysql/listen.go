@@ -17,13 +17,14 @@ import (
 // asleep is how long the statement sleeps in which a Locker is told news.
 const asleep = 20 * time.Second
 
-// pollAfter is when, after that statement was sent, a Locker polls all the same. By the first time the statement mostly
-// sleeps, by the second surely.
+// pollAfter is when a Locker polls after that statement was sent. The first time the server has mostly read the rows and
+// sleeps, the second time it surely does.
 var pollAfter = [...]time.Duration{50 * time.Millisecond, time.Second}
 
 // errKeeper says that a connection is the keeper now, and another is needed to listen.
 var errKeeper = errors.New("the connection is the keeper")
 
+// errFull says that the pool has no connection for the listener, or none besides that of the keeper.
 var errFull = fmt.Errorf("%w: the pool is full", sqlqueue.ErrCannotListen)
 
 // Listen keeps a connection and takes what the server says there, until there is an error. The connection is not
@@ -62,7 +63,7 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 	for checked := time.Now(); ; {
 		ctx, cancel := context.WithTimeout(life, asleep+sqlqueue.Fresh)
 		var beside sync.WaitGroup
-		elsewhere := false
+		elsewhere, keeperGone := false, false
 		if time.Since(checked) >= asleep {
 			checked = time.Now()
 			beside.Go(func() {
@@ -71,14 +72,19 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 					cancel()
 				}
 			})
+			beside.Go(func() { keeperGone = s.keeper != nil && s.keeper.PingContext(ctx) != nil && ctx.Err() == nil })
 		}
 		beside.Go(func() { s.pollMissed(ctx, l) })
 		err := s.hear(ctx, conn, l, l.Waiting(), asleep, false)
 		cancel()
 		beside.Wait()
+		if keeperGone {
+			s.keep(nil)
+		}
 		switch {
 		case errors.Is(err, errKeeper):
 			s.keep(conn)
+			l.Listens(0) // until it listens on another
 			return err
 		case elsewhere:
 			return errors.New("the statements go to another server now")
@@ -119,12 +125,15 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, sqlqueue.Fresh)
 	defer cancel()
 	conn, err := s.listen.Conn(ctx)
+	pool, apart := s.listen.Stats(), s.listen != s.db
+	full := pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections
 	if err != nil {
+		if full && apart && errors.Is(err, context.DeadlineExceeded) {
+			err = errFull
+		}
 		return nil, 0, err
 	}
-	pool := s.db.Stats()
-	full := s.listen == s.db && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections
-	if full { // it may be for good, and this connection is kept from others meanwhile
+	if full && !apart { // it may be for good, and this connection is kept from others meanwhile
 		ctx, cancel = context.WithTimeout(ctx, sqlqueue.Brief)
 		defer cancel()
 	}
@@ -148,7 +157,7 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 	}
 	if err != nil {
 		discard(conn)
-		if full && ctx.Err() != nil {
+		if full && !apart && ctx.Err() != nil {
 			err = errFull
 		}
 		return nil, 0, err

@@ -51,9 +51,9 @@
 //
 // # The pool
 //
-// The *sql.DB is the caller's: it is neither configured nor closed here. Each Locker with waiters keeps one connection,
-// and one of those on a server a second: the pool needs two more than there are Lockers, unless [WithListen] names another
-// pool for that. A readTimeout in the
+// The *sql.DB is the caller's: it is neither configured nor closed here. Each Locker with waiters keeps one connection, and
+// one Locker of those on a server keeps another. So the pool needs two connections more than there are Lockers. If
+// [WithListen] names another pool for those that are kept, that one needs one more than there are Lockers. A readTimeout in the
 // data source name has to be longer than 25 seconds there; else the connection is made anew each time. Where the pool
 // has too few connections, and where the server does not permit the procedures to wake a waiter (see schema.sql),
 // waiters ask together, in one statement every quarter of a second.
@@ -97,7 +97,7 @@ func WithSchema(schema string) locker.Option {
 	})
 }
 
-// WithListen sets the pool from which the connection is taken on which waiters are woken, if that is not the one
+// WithListen sets the pool from which the connections are taken that a Locker with waiters keeps, if that is not the one
 // for statements. It has to lead to the same server.
 func WithListen(db *sql.DB) locker.Option {
 	return locker.BackendOption(func(s *settings) error {
@@ -144,7 +144,7 @@ func newBackend(db *sql.DB, cfg *locker.Config, s settings) *backend {
 	}
 	if s.listen == nil {
 		s.listen = db
-		if most := db.Stats().MaxOpenConnections; 0 < most && most < 3 && s.poll == 0 { // the keeper, one that listens, one for statements
+		if most := db.Stats().MaxOpenConnections; 0 < most && most < 3 && s.poll == 0 { // one to listen, the keeper, one for statements
 			s.poll = sqlqueue.PollEvery
 		}
 	}

@@ -278,6 +278,35 @@ func TestPoolIsTooSmallToListen(t *testing.T) {
 	release(t, second.Granted(t, promptly))
 }
 
+// With a pool for listening that has no connection to spare for the keeper waiters poll, and leave that pool alone. With
+// one more they listen.
+func TestPoolForListening(t *testing.T) {
+	t.Parallel()
+	for listening := range 2 {
+		t.Run(fmt.Sprint(listening), func(t *testing.T) {
+			t.Parallel()
+			server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+			admin := newPool(t, server.DSN())
+			p, dsn := front(t, server)
+			pool := newPool(t, dsn)
+			pool.SetMaxOpenConns(1 + listening)
+			held := acquire(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
+			waiter := locktest.Begin(within(t, patience), openDSN(t, server.DSN(), WithListen(pool)), "x")
+			eventually.Is(t, "it has tried to listen", func() bool {
+				return p.Stats().Accepted > 0 && pool.Stats().InUse == 2*listening && waiting(t, admin) == listening
+			})
+			if pool.Stats().WaitCount > 0 {
+				t.Error("it waited for a connection that nobody gives back")
+			}
+			inTime := locktest.Limit(t, promptly)
+			release(t, held)
+			lock := waiter.Granted(t, patience)
+			inTime("the grant")
+			release(t, lock)
+		})
+	}
+}
+
 // A pool that was closed is no outage.
 func TestClosedPool(t *testing.T) {
 	t.Parallel()
@@ -380,14 +409,20 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
 	admin := newPool(t, server.DSN())
 	held := acquire(t, openDSN(t, server.DSN()), "x", locker.Shared())
+	sleep := func(n int) {
+		eventually.Is(t, "all sleep", func() bool {
+			return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'") == n
+		})
+	}
+	y := acquire(t, openDSN(t, server.DSN()), "y")
+	keeper := locktest.Begin(within(t, 3*time.Minute), openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "y")
+	sleep(1)
 	p, dsn := front(t, server)
 	dead := openDSN(t, dsn, locker.WithTTL(time.Second))
 	go func() { _, _ = dead.Acquire(t.Context(), "x") }()
-	eventually.Is(t, "it sleeps", func() bool {
-		return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'") == 1
-	})
+	sleep(2)
 	waiter := locktest.Begin(within(t, patience), openDSN(t, server.DSN()), "x", locker.Shared())
-	eventually.Is(t, "the other can be woken", func() bool { return waiting(t, admin) == 2 })
+	sleep(3)
 	inTime := locktest.Limit(t, 2*time.Second)
 	p.Refuse()
 	p.Cut()
@@ -395,6 +430,19 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	inTime("the grant")
 	release(t, lock)
 	release(t, held)
+	release(t, y)
+	release(t, keeper.Granted(t, promptly))
+}
+
+// waitForMany acquires n names, and has l wait for each of them.
+func waitForMany(t *testing.T, admin *sql.DB, holder, l locker.Locker, n int) (held []*locker.Lock, waiters []*locktest.Acquisition[*locker.Lock]) {
+	for i := range n {
+		name := fmt.Sprint(i)
+		held = append(held, acquire(t, holder, name))
+		waiters = append(waiters, locktest.Begin(within(t, 3*time.Minute), l, name))
+	}
+	eventually.Is(t, "all can be woken", func() bool { return waiting(t, admin) == n })
+	return held, waiters
 }
 
 // Names are released at the same time, whose waiters have one Locker that is woken for each: no release takes long.
@@ -407,14 +455,7 @@ func TestReleasesAtOnce(t *testing.T) {
 	hour := locker.WithTTL(time.Hour)
 	holder, l := openOn(t, db, hour), openOn(t, db, hour)
 	for range 10 {
-		var held [16]*locker.Lock
-		var waiters [len(held)]*locktest.Acquisition[*locker.Lock]
-		for i := range held {
-			name := fmt.Sprint(i)
-			held[i] = acquire(t, holder, name)
-			waiters[i] = locktest.Begin(within(t, patience), l, name)
-		}
-		eventually.Is(t, "all can be woken", func() bool { return waiting(t, admin) == len(held) })
+		held, waiters := waitForMany(t, admin, holder, l, 16)
 		var all sync.WaitGroup
 		inTime := locktest.Limit(t, time.Second)
 		for _, lock := range held {
@@ -430,16 +471,17 @@ func TestReleasesAtOnce(t *testing.T) {
 	}
 }
 
-// The connection that has the named lock for which all sleep is lost: another takes its place, and waiters are told.
+// The connection that has the named lock for which all sleep is lost: another takes its place, and waiters are told. The pool
+// gets the lost ones back.
 func TestKilledKeeper(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
-	admin := newPool(t, server.DSN())
+	admin, pool := newPool(t, server.DSN()), newPool(t, server.DSN())
 	hour := locker.WithTTL(time.Hour)
 	held := acquire(t, openDSN(t, server.DSN(), hour), "x")
 	var waiters []*locktest.Acquisition[*locker.Lock]
 	for i := range 3 {
-		waiters = append(waiters, locktest.Begin(within(t, patience), openDSN(t, server.DSN(), hour), "x"))
+		waiters = append(waiters, locktest.Begin(within(t, 3*time.Minute), openOn(t, pool, hour), "x"))
 		eventually.Is(t, "it can be woken", func() bool { return waiting(t, admin) == i+1 })
 	}
 	keeper := func() int64 { return ask[int64](t, admin, "select coalesce(is_used_lock('locker.asleep'), 0)") }
@@ -451,6 +493,7 @@ func TestKilledKeeper(t *testing.T) {
 			return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'") == len(waiters)
 		})
 	}
+	eventually.Is(t, "the pool has the lost ones back", func() bool { return pool.Stats().InUse == len(waiters)+1 })
 	for _, w := range waiters {
 		release(t, held)
 		held = w.Granted(t, promptly)
@@ -468,15 +511,7 @@ func TestWakingIsForgotten(t *testing.T) {
 	db.SetMaxIdleConns(32)
 	hour := locker.WithTTL(time.Hour)
 	holder, l := openOn(t, db, hour), openOn(t, db, hour)
-	const names = 200
-	var held []*locker.Lock
-	var waiters []*locktest.Acquisition[*locker.Lock]
-	for i := range names {
-		name := fmt.Sprint(i)
-		held = append(held, acquire(t, holder, name))
-		waiters = append(waiters, locktest.Begin(within(t, 3*time.Minute), l, name))
-	}
-	eventually.Is(t, "all can be woken", func() bool { return waiting(t, admin) == names })
+	held, waiters := waitForMany(t, admin, holder, l, 200)
 	for i, lock := range held {
 		release(t, lock)
 		release(t, waiters[i].Granted(t, promptly))

@@ -207,10 +207,10 @@ end//
 -- again for the same claim is harmless. Answers by state:
 --
 --   granted   token, spare
---   waits     first_end: no holding ends within so many milliseconds, unless by a release, not even that of one
---             who waits before it, is granted the name next, and is dead; earlier by the second within which the
---             server notices that such a one is gone; and none that waits without a listener is over before; first: no
---             other waits before it
+--   waits     first_end: within so many milliseconds no holding ends, unless by a release, not even that of one
+--             who waits before it, is granted the name next, and is dead; and no waiter without a listener is over.
+--             If it fits beside the holders, that is a second earlier for those who wait before it, because the
+--             server takes a second to notice that they are gone. first: no other waits before it
 --   taken     the same for a claim that does not wait
 --   given up  it was released before
 --   late      the request came after p_latest
@@ -219,7 +219,7 @@ create procedure acquire(p_name varbinary(1024), p_id binary(16), p_weight int, 
   p_owner varbinary(1024), p_latest bigint, p_wait tinyint, p_listener bigint)
 begin
   declare state varchar(10) default if(p_wait, 'waits', 'taken');
-  declare moment, patience, ahead, place, drawn, found_token, first_end bigint;
+  declare moment, patience, ahead, held, place, drawn, found_token, first_end bigint;
   declare found_spare, waiting_ahead int default 0;
   declare known int default 0;
   declare bells mediumblob default '';
@@ -258,7 +258,8 @@ begin
   end if;
   if state in ('waits', 'taken') then
     select ticket into place from claim where id = p_id;
-    select min(if(token is null and listener is not null, greatest(ttl - 1000, 0), (expires - moment) div 1000)), coalesce(sum(token is null), 0)
+    select coalesce(sum(weight), 0) into held from claim where name = p_name and token is not null;
+    select min(if(token is null and listener is not null, if(held + p_weight <= p_most, greatest(ttl - 1000, 0), ttl), (expires - moment) div 1000)), coalesce(sum(token is null), 0)
       into first_end, waiting_ahead from claim where name = p_name and (place is null or ticket < place);
   end if;
   commit;
@@ -363,17 +364,17 @@ end//
 -- that wait without a listener are kept.
 --
 -- To sleep is to wait for a named lock, which an idle connection has, the keeper. If there is no keeper, this connection
--- is it from now on: the answer is "keeper". In sleep() the server would look every five seconds whether the client is
--- gone, here it does every second, and MariaDB takes two seconds for a KILL QUERY there if another has come just before.
+-- is it from now on: the answer is "keeper". During get_lock() the server looks every second whether the client is gone,
+-- during sleep() every five; and during sleep() MariaDB takes two seconds for a KILL QUERY if another came just before.
 -- The rows are read by a cursor, because MariaDB forgets a KILL QUERY that comes during a select ... into.
 drop procedure if exists hear//
 create procedure hear(p_claims mediumblob, p_seconds int, p_alone tinyint)
 begin
   declare news mediumtext default '';
-  declare moment, at_byte, c_ttl, c_token, c_spare, c_since, c_expires bigint;
+  declare moment, at_byte, c_ttl, c_token, c_spare, c_since, c_expires, c_listener bigint;
   declare c_id binary(16);
   declare c_stale tinyint;
-  declare news_of cursor for select token, spare, since, expires, ttl, stale from claim where id = c_id;
+  declare news_of cursor for select token, spare, since, expires, ttl, stale, listener from claim where id = c_id;
   declare continue handler for not found begin end;
   listening: loop
     call begin_transaction();
@@ -382,13 +383,13 @@ begin
       set c_id = substr(p_claims, at_byte, 16), c_stale = ord(substr(p_claims, at_byte + 16, 1)), c_token = null;
       set at_byte = at_byte + 17, c_expires = null;
       open news_of;
-      fetch news_of into c_token, c_spare, c_since, c_expires, c_ttl, c_stale;
+      fetch news_of into c_token, c_spare, c_since, c_expires, c_ttl, c_stale, c_listener;
       close news_of;
       if c_token is not null then
         set news = concat(news, 'granted ', lower(hex(c_id)), ' ', c_token, ' ', c_spare, ' ', c_since, ',');
       elseif c_stale then
         set news = concat(news, 'look ', lower(hex(c_id)), ',');
-      elseif p_alone and c_expires < moment + greatest(c_ttl, 1000) * 667 then
+      elseif p_alone and c_listener is null and c_expires < moment + greatest(c_ttl, 1000) * 667 then
         update claim set expires = moment + greatest(c_ttl, 1000) * 1000 where id = c_id and token is null;
       end if;
     end while;

@@ -101,7 +101,7 @@ func (l *Listener) Tell(id string, e Event) {
 	}
 }
 
-// Listens notes that the server tells news by number from now on, and has all that wait look.
+// Listens notes that the server tells news by number from now on, or that it does not if that is 0, and has all that wait look.
 func (l *Listener) Listens(number int64) { l.change(number, nil) }
 
 func (l *Listener) change(number int64, refused error) {

@@ -85,7 +85,7 @@ type Answer struct {
 	Now      int64          // the server's time in microseconds
 	Token    int64
 	Spare    int64
-	FirstEnd time.Duration // no holding ends before, unless by a release
+	FirstEnd time.Duration // nothing that the claim waits for ends before by itself
 	First    bool          // no other waits before it
 }
 
