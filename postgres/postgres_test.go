@@ -450,13 +450,13 @@ func TestDeadWaiterWithShortTTL(t *testing.T) {
 	l, next := openURL(t, server.URL(), locker.WithTTL(time.Hour)), openURL(t, server.URL(), locker.WithTTL(time.Hour))
 	held := acquire(t, l, "x")
 	if _, err := admin.Exec(t.Context(), `insert into locker.claim select gen_random_uuid(), 'x', nextval('locker.serial'), 2147483647, 2147483647,
-		0, 1000, '', null, true, now(), clock_timestamp() + interval '1 hour', null`); err != nil {
+		0, 10000, '', null, true, now(), clock_timestamp() + interval '10 seconds', null`); err != nil {
 		t.Fatal(err)
 	}
 	waiter := locktest.Begin(within(t, 2*time.Minute), next, "x")
 	eventually.Is(t, "the other waits", func() bool { return waiting(t, admin) == 1 })
 	release(t, held)
-	release(t, waiter.Granted(t, 15*time.Second)) // promised are two, a look comes after twenty
+	release(t, waiter.Granted(t, 15*time.Second)) // promised are eleven, a look comes after twenty
 }
 
 // A dead waiter is passed over also while another transaction, about another name, has just found that it is dead.
