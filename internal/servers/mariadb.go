@@ -47,8 +47,8 @@ func (m *MariaDB) DSN() string {
 	return "root" + password + "@tcp(" + m.addr + ")/app"
 }
 
-// StartMariaDB starts one MariaDB server. It has a folder of its own for temporary files: a server that starts
-// removes those of others.
+// StartMariaDB starts one MariaDB server. It has a folder of its own for temporary files, and so has mariadb-install-db: a
+// server that starts removes those of others.
 func StartMariaDB(ctx context.Context, opts MariaDBOptions) (*MariaDB, error) {
 	bin, err := mariaDBProgram("mariadbd")
 	if err != nil {
@@ -132,15 +132,17 @@ func (m *MariaDB) statements(ctx context.Context) (int64, error) {
 }
 
 // mariaDBTemplate is the folder of a database that mariadb-install-db has made.
-var mariaDBTemplate = template("mariadb-install-db", "mysql", func(s *Server) error {
+var mariaDBTemplate = template("mariadb-install-db", "mysql", installMariaDB)
+
+func installMariaDB(s *Server) error {
 	bin, err := mariaDBProgram("mariadb-install-db")
 	if err != nil {
 		return err
 	}
-	args := append([]string{"--no-defaults", "--datadir=" + s.data, "--skip-test-db", "--auth-root-authentication-method=normal"},
-		mariaDBSettings...)
+	args := append([]string{"--no-defaults", "--datadir=" + s.data, "--tmpdir=" + s.dir, "--skip-test-db",
+		"--auth-root-authentication-method=normal"}, mariaDBSettings...)
 	return s.run(exec.Command(bin, args...))
-})
+}
 
 // mariaDBProgram finds a program of MariaDB, which Debian puts in a folder that only root has in its path.
 func mariaDBProgram(name string) (string, error) {

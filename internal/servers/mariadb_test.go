@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 )
@@ -38,5 +39,20 @@ func TestMariaDB(t *testing.T) {
 	guarded.password = "wrong"
 	if _, err := guarded.client(ctx, "app", "select 1"); err == nil {
 		t.Error("a wrong password is taken")
+	}
+}
+
+// A database that is made does not touch the temporary files of servers that run, which are in the same folder by default.
+func TestMariaDBLeavesTemporaryFilesAlone(t *testing.T) {
+	u, err := otherThanRoot("mysql")
+	must(t, err)
+	f, err := os.CreateTemp("", "#sql-temptable-*")
+	must(t, err)
+	defer os.Remove(f.Name())
+	must(t, f.Close(), u.own(f.Name()))
+	_, err = template("mariadb-install-db", "mysql", installMariaDB)()
+	must(t, err)
+	if _, err := os.Stat(f.Name()); err != nil {
+		t.Error(err)
 	}
 }
