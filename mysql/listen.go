@@ -41,7 +41,8 @@ func (s *server) Listen(life context.Context, l *sqlqueue.Listener) error {
 	return err
 }
 
-// keep makes conn the keeper, a connection that does nothing but have the named lock for which all sleep; nil for none.
+// keep makes conn the keeper, a connection that does nothing but have the named lock for which all sleep; nil for none. One that
+// listened before has the lock of its number, too.
 func (s *server) keep(conn *sql.Conn) {
 	if s.keeper != nil {
 		discard(s.keeper)
@@ -72,7 +73,7 @@ func (s *server) hearAll(life context.Context, l *sqlqueue.Listener) error {
 					cancel()
 				}
 			})
-			beside.Go(func() { keeperGone = s.keeper != nil && s.keeper.PingContext(ctx) != nil && ctx.Err() == nil })
+			beside.Go(func() { keeperGone = s.lostKeeper(life) })
 		}
 		beside.Go(func() { s.pollMissed(ctx, l) })
 		err := s.hear(ctx, conn, l, l.Waiting(), asleep, false)
@@ -101,6 +102,14 @@ func (s *server) knows(ctx context.Context, number int64) bool {
 	var woken int
 	_, err := s.one(ctx, s.call("try_ring", number), &woken)
 	return err != nil || woken != 0
+}
+
+// lostKeeper asks the server on the keeper's connection; it returns true if there is no answer. The statement may not end with the
+// listening one: the client library closes a connection whose ping is cancelled.
+func (s *server) lostKeeper(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, sqlqueue.Brief)
+	defer cancel()
+	return s.keeper != nil && s.keeper.PingContext(ctx) != nil
 }
 
 // pollMissed polls for claims that wait. A server may forget a KILL QUERY that comes before the statement sleeps: a claim

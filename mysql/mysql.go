@@ -54,9 +54,9 @@
 // The *sql.DB is the caller's: it is neither configured nor closed here. Each Locker with waiters keeps one connection, and
 // one Locker of those on a server keeps another. So the pool needs two connections more than there are Lockers. If
 // [WithListen] names another pool for those that are kept, that one needs one more than there are Lockers. A readTimeout in the
-// data source name has to be longer than 25 seconds there; else the connection is made anew each time. Where the pool
-// has too few connections, and where the server does not permit the procedures to wake a waiter (see schema.sql),
-// waiters ask together, in one statement every quarter of a second.
+// data source name has to be longer than 25 seconds there, and the server's wait_timeout than 40; else connections are made
+// anew each time. Where the pool has too few connections, and where the server does not permit the procedures to wake a
+// waiter (see schema.sql), waiters ask together, in one statement every quarter of a second.
 //
 // A statement that has no answer within five seconds is given up, and its connection with it. Where all connections
 // of the pool are busy with other things a lock may be lost, because it cannot be renewed: a pool of its own is

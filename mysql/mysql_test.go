@@ -291,7 +291,7 @@ func TestPoolForListening(t *testing.T) {
 			pool := newPool(t, dsn)
 			pool.SetMaxOpenConns(1 + listening)
 			held := acquire(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
-			waiter := locktest.Begin(within(t, patience), openDSN(t, server.DSN(), WithListen(pool)), "x")
+			waiter := locktest.Begin(within(t, 3*time.Minute), openDSN(t, server.DSN(), WithListen(pool)), "x")
 			eventually.Is(t, "it has tried to listen", func() bool {
 				return p.Stats().Accepted > 0 && pool.Stats().InUse == 2*listening && waiting(t, admin) == listening
 			})
@@ -421,8 +421,9 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	dead := openDSN(t, dsn, locker.WithTTL(time.Second))
 	go func() { _, _ = dead.Acquire(t.Context(), "x") }()
 	sleep(2)
-	waiter := locktest.Begin(within(t, patience), openDSN(t, server.DSN()), "x", locker.Shared())
+	waiter := locktest.Begin(within(t, 3*time.Minute), openDSN(t, server.DSN()), "x", locker.Shared())
 	sleep(3)
+	eventually.Is(t, "all can be woken", func() bool { return waiting(t, admin) == 3 })
 	inTime := locktest.Limit(t, 2*time.Second)
 	p.Refuse()
 	p.Cut()
@@ -460,7 +461,9 @@ func TestReleasesAtOnce(t *testing.T) {
 		inTime := locktest.Limit(t, time.Second)
 		for _, lock := range held {
 			all.Go(func() {
-				must(t, lock.Release(within(t, patience)))
+				if err := lock.Release(within(t, patience)); err != nil {
+					t.Error("release:", err)
+				}
 				inTime("a release")
 			})
 		}
@@ -788,6 +791,48 @@ func TestLooksWhenPollingWaiterIsOver(t *testing.T) {
 		t.Errorf("it looks after %v", look)
 	}
 	release(t, held)
+}
+
+// Those behind a waiter that listens look when it would be over, had it been granted the name and died: a second earlier if it is
+// only the waiter that keeps them, because the server takes as long to notice. A poll does not move its end.
+func TestLooksBehindOneThatListens(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	listens, err := admin.Conn(within(t, 3*time.Minute))
+	must(t, err)
+	defer listens.Close()
+	_, err = listens.ExecContext(within(t, patience), "do get_lock('locker.4711', 0)")
+	must(t, err)
+	hour := locker.WithTTL(time.Hour)
+	l := openDSN(t, server.DSN(), hour)
+	for name, hold := range map[string][]locker.AcquireOption{"shared": {locker.Shared()}, "exclusive": nil} {
+		held := acquire(t, l, name, hold...)
+		wait := func(id string, weight int, ttl time.Duration, listener string) (end int64) {
+			var other any
+			row := admin.QueryRowContext(within(t, patience), fmt.Sprintf(
+				"call locker.acquire('%s', unhex(md5('%[1]s %s')), %d, 2147483647, 0, %d, '', 9223372036854775807, true, %s)",
+				name, id, weight, ttl.Milliseconds(), listener))
+			must(t, row.Scan(&other, &other, &other, &other, &end, &other))
+			return end
+		}
+		wait("listens", 2147483647, 10*time.Minute, "4711")
+		want := (10 * time.Minute).Milliseconds()
+		if hold != nil {
+			want -= 1000
+		}
+		if end := wait("behind", 1, 10*time.Minute, "null"); end != want {
+			t.Errorf("%s: it looks after %d ms, want %d", name, end, want)
+		}
+		do(t, admin, "update locker.claim set expires = expires - 540000000 where listener = 4711")
+		before := ask[int64](t, admin, "select expires from locker.claim where listener = 4711")
+		do(t, admin, fmt.Sprintf("call locker.hear(concat(unhex(md5('%s listens')), unhex('00')), 0, 1)", name))
+		if after := ask[int64](t, admin, "select expires from locker.claim where listener = 4711"); after != before {
+			t.Errorf("%s: a poll moved its end by %d", name, after-before)
+		}
+		do(t, admin, "delete from locker.claim where token is null")
+		release(t, held)
+	}
 }
 
 // Inspect shows what others have done since, also in a session that is always in a transaction.
