@@ -130,7 +130,7 @@ func (s *server) pollMissed(ctx context.Context, l *sqlqueue.Listener) {
 
 // connect returns a connection that can be woken by a number, which is that of a named lock that it has. If there is no keeper it
 // makes one first.
-func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
+func (s *server) connect(ctx context.Context) (_ *sql.Conn, number int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sqlqueue.Fresh)
 	defer cancel()
 	conn, err := s.listen.Conn(ctx)
@@ -145,15 +145,20 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 	if full && !apart { // it may be for good, and this connection is kept from others meanwhile
 		ctx, cancel = context.WithTimeout(ctx, sqlqueue.Brief)
 		defer cancel()
+		defer func() {
+			if err != nil && ctx.Err() != nil {
+				err = errFull
+			}
+		}()
 	}
-	number := rand.Int64N(math.MaxInt64) + 1
+	number = rand.Int64N(math.MaxInt64) + 1
 	var locked, keeper sql.NullInt64
 	var woken int
 	lock := fmt.Sprintf("select get_lock('locker.%d', 0), get_lock('locker.asleep', 0)", number)
 	err = conn.QueryRowContext(ctx, lock).Scan(&locked, &keeper)
 	if err == nil && keeper.Int64 == 1 {
 		s.keep(conn)
-		if full {
+		if full && apart { // only Lockers have connections of that pool, and give none back
 			return nil, 0, errFull
 		}
 		return s.connect(ctx)
@@ -166,9 +171,6 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, int64, error) {
 	}
 	if err != nil {
 		discard(conn)
-		if full && !apart && ctx.Err() != nil {
-			err = errFull
-		}
 		return nil, 0, err
 	}
 	return conn, number, nil

@@ -54,6 +54,29 @@ func waiting(t testing.TB, admin *sql.DB) int {
 	return ask[int](t, admin, "select count(*) from locker.claim where token is null and listener is not null")
 }
 
+// sleeping returns how many Lockers sleep on a connection until they are told news.
+func sleeping(t testing.TB, admin *sql.DB) int {
+	t.Helper()
+	return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'")
+}
+
+// keeper returns the number of the connection that has the named lock for which all sleep, 0 if there is none.
+func keeper(t testing.TB, admin *sql.DB) int64 {
+	t.Helper()
+	return ask[int64](t, admin, "select coalesce(is_used_lock('locker.asleep'), 0)")
+}
+
+// claim sends acquire for a claim that waits, and returns the answered first_end.
+func claim(t testing.TB, admin *sql.DB, name, id string, weight, most int, ttl time.Duration, listener sql.NullInt64) time.Duration {
+	t.Helper()
+	var end int64
+	var other any
+	row := admin.QueryRowContext(within(t, patience), "call locker.acquire(?, unhex(md5(?)), ?, ?, 0, ?, '', 9223372036854775807, true, ?)",
+		name, id, weight, most, ttl.Milliseconds(), listener)
+	must(t, row.Scan(&other, &other, &other, &other, &end, &other))
+	return time.Duration(end) * time.Millisecond
+}
+
 // acquireAside acquires and releases a name in another goroutine, and returns what is closed when that is done.
 func acquireAside(t testing.TB, l locker.Locker, name string) chan struct{} {
 	done := make(chan struct{})
@@ -278,6 +301,32 @@ func TestPoolIsTooSmallToListen(t *testing.T) {
 	release(t, second.Granted(t, promptly))
 }
 
+// The first Locker that listens waits a moment for a second connection where statements of others have the rest of the pool.
+func TestListensOnABusyPool(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	held := acquire(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
+	db := newPool(t, server.DSN())
+	db.SetMaxOpenConns(3)
+	var busy [2]*sql.Conn
+	for i := range busy {
+		var err error
+		busy[i], err = db.Conn(within(t, patience))
+		must(t, err)
+	}
+	waiter := locktest.Begin(within(t, 5*time.Minute), openOn(t, db), "x")
+	eventually.Within(t, 2*time.Minute, "it has one, and waits for another", func() bool {
+		return keeper(t, admin) != 0 && db.Stats().InUse == 3
+	})
+	for _, conn := range busy {
+		must(t, conn.Close())
+	}
+	eventually.Within(t, 3*time.Minute, "it can be woken", func() bool { return waiting(t, admin) == 1 })
+	release(t, held)
+	release(t, waiter.Granted(t, promptly))
+}
+
 // With a pool for listening that has no connection to spare for the keeper waiters poll, and leave that pool alone. With
 // one more they listen.
 func TestPoolForListening(t *testing.T) {
@@ -410,12 +459,10 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	admin := newPool(t, server.DSN())
 	held := acquire(t, openDSN(t, server.DSN()), "x", locker.Shared())
 	sleep := func(n int) {
-		eventually.Is(t, "all sleep", func() bool {
-			return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'") == n
-		})
+		eventually.Is(t, "all sleep", func() bool { return sleeping(t, admin) == n })
 	}
 	y := acquire(t, openDSN(t, server.DSN()), "y")
-	keeper := locktest.Begin(within(t, 3*time.Minute), openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "y")
+	first := locktest.Begin(within(t, 3*time.Minute), openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "y")
 	sleep(1)
 	p, dsn := front(t, server)
 	dead := openDSN(t, dsn, locker.WithTTL(time.Second))
@@ -432,7 +479,7 @@ func TestDeadWaiterIsPassedOver(t *testing.T) {
 	release(t, lock)
 	release(t, held)
 	release(t, y)
-	release(t, keeper.Granted(t, promptly))
+	release(t, first.Granted(t, promptly))
 }
 
 // waitForMany acquires n names, and has l wait for each of them.
@@ -487,14 +534,11 @@ func TestKilledKeeper(t *testing.T) {
 		waiters = append(waiters, locktest.Begin(within(t, 3*time.Minute), openOn(t, pool, hour), "x"))
 		eventually.Is(t, "it can be woken", func() bool { return waiting(t, admin) == i+1 })
 	}
-	keeper := func() int64 { return ask[int64](t, admin, "select coalesce(is_used_lock('locker.asleep'), 0)") }
 	for range 3 {
-		old := keeper()
+		old := keeper(t, admin)
 		do(t, admin, "kill connection ?", old)
-		eventually.Is(t, "there is another", func() bool { next := keeper(); return next != 0 && next != old })
-		eventually.Is(t, "all sleep", func() bool {
-			return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'") == len(waiters)
-		})
+		eventually.Is(t, "there is another", func() bool { next := keeper(t, admin); return next != 0 && next != old })
+		eventually.Is(t, "all sleep", func() bool { return sleeping(t, admin) == len(waiters) })
 	}
 	eventually.Is(t, "the pool has the lost ones back", func() bool { return pool.Stats().InUse == len(waiters)+1 })
 	for _, w := range waiters {
@@ -727,7 +771,7 @@ func TestReleaseDuringRenewal(t *testing.T) {
 		b.Renew(within(t, patience), []*driver.Claim{first, second}, func(c *driver.Claim, _ driver.Instant, err error) { answers[c] = err })
 	}()
 	eventually.Is(t, "the renewal pauses", func() bool {
-		return ask[int](t, admin, "select count(*) from information_schema.processlist where state = 'User lock'") == 1
+		return sleeping(t, admin) == 1
 	})
 	locktest.Free(t, b, first)
 	if _, err := pause.ExecContext(within(t, patience), "do release_lock('pause')"); err != nil {
@@ -778,12 +822,7 @@ func TestLooksWhenPollingWaiterIsOver(t *testing.T) {
 	admin := newPool(t, server.DSN())
 	held := acquire(t, openDSN(t, server.DSN(), locker.WithTTL(time.Hour)), "x")
 	wait := func(id string, ttl time.Duration) time.Duration {
-		var end int64
-		var other any
-		row := admin.QueryRowContext(within(t, patience), fmt.Sprintf("call locker.acquire('x', unhex(md5('%s')), 1, 1, 0, %d, '', 9223372036854775807, true, null)",
-			id, ttl.Milliseconds()))
-		must(t, row.Scan(&other, &other, &other, &other, &end, &other))
-		return time.Duration(end) * time.Millisecond
+		return claim(t, admin, "x", id, 1, 1, ttl, sql.NullInt64{})
 	}
 	wait("polls", 30*time.Minute)
 	do(t, admin, "update locker.claim set expires = expires - 1200000000 where token is null")
@@ -808,21 +847,13 @@ func TestLooksBehindOneThatListens(t *testing.T) {
 	l := openDSN(t, server.DSN(), hour)
 	for name, hold := range map[string][]locker.AcquireOption{"shared": {locker.Shared()}, "exclusive": nil} {
 		held := acquire(t, l, name, hold...)
-		wait := func(id string, weight int, ttl time.Duration, listener string) (end int64) {
-			var other any
-			row := admin.QueryRowContext(within(t, patience), fmt.Sprintf(
-				"call locker.acquire('%s', unhex(md5('%[1]s %s')), %d, 2147483647, 0, %d, '', 9223372036854775807, true, %s)",
-				name, id, weight, ttl.Milliseconds(), listener))
-			must(t, row.Scan(&other, &other, &other, &other, &end, &other))
-			return end
-		}
-		wait("listens", 2147483647, 10*time.Minute, "4711")
-		want := (10 * time.Minute).Milliseconds()
+		claim(t, admin, name, name+" listens", 2147483647, 2147483647, 10*time.Minute, sql.NullInt64{Int64: 4711, Valid: true})
+		want := 10 * time.Minute
 		if hold != nil {
-			want -= 1000
+			want -= time.Second
 		}
-		if end := wait("behind", 1, 10*time.Minute, "null"); end != want {
-			t.Errorf("%s: it looks after %d ms, want %d", name, end, want)
+		if end := claim(t, admin, name, "behind "+name, 1, 2147483647, 10*time.Minute, sql.NullInt64{}); end != want {
+			t.Errorf("%s: it looks after %v, want %v", name, end, want)
 		}
 		do(t, admin, "update locker.claim set expires = expires - 540000000 where listener = 4711")
 		before := ask[int64](t, admin, "select expires from locker.claim where listener = 4711")

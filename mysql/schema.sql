@@ -259,7 +259,9 @@ begin
   if state in ('waits', 'taken') then
     select ticket into place from claim where id = p_id;
     select coalesce(sum(weight), 0) into held from claim where name = p_name and token is not null;
-    select min(if(token is null and listener is not null, if(held + p_weight <= p_most, greatest(ttl - 1000, 0), ttl), (expires - moment) div 1000)), coalesce(sum(token is null), 0)
+    select min(case when token is not null or listener is null then (expires - moment) div 1000
+                    when held + p_weight <= p_most then greatest(ttl - 1000, 0)
+                    else ttl end), coalesce(sum(token is null), 0)
       into first_end, waiting_ahead from claim where name = p_name and (place is null or ticket < place);
   end if;
   commit;
