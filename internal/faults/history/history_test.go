@@ -154,8 +154,22 @@ func TestDestruction(t *testing.T) {
 			{Proc: "B", Op: 1, Name: "x", Token: 2, Call: 5 * ms, Grant: 6 * ms, Alive: 12 * ms, Release: 12 * ms, Released: 13 * ms, Freed: true},
 		}}
 	}
+	late := func(of Event, token int64) func(h *History) { // B was first, and its acquisition returned after A's
+		return func(h *History) {
+			h.Faults = []Event{of}
+			h.Holdings = []*Holding{
+				{Proc: "A", Op: 1, Name: "x", Token: 2, Call: 4*ms + 1, Grant: 5 * ms, Alive: 12 * ms, Release: 12 * ms, Released: 13 * ms, Freed: true},
+				{Proc: "B", Op: 1, Name: "x", Token: token, Call: ms, Grant: 6 * ms, Alive: 8 * ms, Lost: 9 * ms},
+			}
+		}
+	}
 	fault := func(name string, at int64) Event {
 		return Event{Kind: Fault, T: at, Name: name, Destroys: true}
+	}
+	only := func(token, at int64) Event {
+		f := fault("x", at)
+		f.Token = token
+		return f
 	}
 	for _, c := range []struct {
 		name   string
@@ -169,8 +183,12 @@ func TestDestruction(t *testing.T) {
 		{"too late to explain it", func(h *History) { h.Faults = []Event{fault("x", 7*ms)} }, false},
 		{"before it was asked for", func(h *History) { h.Faults = []Event{fault("x", 0)} }, false},
 		{"a fault that destroys nothing", func(h *History) { f := fault("x", 4*ms); f.Destroys = false; h.Faults = []Event{f} }, false},
-		{"the holding of that token destroyed", func(h *History) { f := fault("x", 4*ms); f.Token = 1; h.Faults = []Event{f} }, true},
-		{"the holding of another token destroyed", func(h *History) { f := fault("x", 4*ms); f.Token = 2; h.Faults = []Event{f} }, false},
+		{"the holding of that token destroyed", func(h *History) { h.Faults = []Event{only(1, 4*ms)} }, true},
+		{"the holding of another token destroyed", func(h *History) { h.Faults = []Event{only(2, 4*ms)} }, false},
+		{"destroyed on its way", late(fault("x", 4*ms), 1), true},
+		{"destroyed on its way, after the next was granted", late(only(1, 5*ms+1), 1), false},
+		{"destroyed on its way, and was second", late(only(3, 4*ms), 3), false},
+		{"on its way, and nothing destroyed", late(fault("y", 4*ms), 1), false},
 		{"token not greater", func(h *History) { h.Faults = []Event{fault("x", 4*ms)}; h.Holdings[1].Token = 1 }, false},
 		{"token lower", func(h *History) {
 			h.Faults = []Event{fault("x", 4*ms)}

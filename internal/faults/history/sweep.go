@@ -11,16 +11,16 @@ import (
 type Overlap struct {
 	First, Second *Holding
 	For           time.Duration
-	// Excused: a fault had destroyed the first holding at the server.
+	// Excused: a fault had destroyed one of the two at the server.
 	Excused bool
-	// SinceFault, if Excused, is how long after the fault the first still believed.
+	// SinceFault, if Excused, is how long after the fault its holder still believed.
 	SinceFault time.Duration
 }
 
 func (o Overlap) String() string {
 	s := fmt.Sprintf("%v and %v both held for %v", o.First, o.Second, o.For)
 	if o.Excused {
-		s += fmt.Sprintf(" (the first had been destroyed %v before)", o.SinceFault)
+		s += fmt.Sprintf(" (one had been destroyed %v before)", o.SinceFault)
 	}
 	return s
 }
@@ -92,18 +92,23 @@ func (h *History) Sweep() Swept {
 }
 
 // sweepTogether notes an overlap if l and those who hold already are too many. It is excused if they are not without those
-// whom a fault had destroyed by then.
+// whom a fault had destroyed by then, and those who came after a fault had destroyed l: they had the name before the acquisition
+// of l, which was on its way, returned.
 func (h *History) sweepTogether(s *Swept, holding []*Holding, l *Holding) {
 	longest := tooMany(holding, l)
 	if longest == nil {
 		return
 	}
 	o := Overlap{First: longest, Second: l}
-	var destroyedAt int64
+	var since int64
+	itself, destroyed := h.Destroyed(l)
 	intact := slices.DeleteFunc(slices.Clone(holding), func(other *Holding) bool {
-		at, ok := h.Destroyed(other)
-		if ok && at < l.Grant {
-			destroyedAt = at
+		if at, ok := h.Destroyed(other); ok && at < l.Grant {
+			since = other.Proven() - at
+			return true
+		}
+		if destroyed && itself < other.Grant && l.Token <= other.Token {
+			since = l.Proven() - itself
 			return true
 		}
 		return false
@@ -111,7 +116,7 @@ func (h *History) sweepTogether(s *Swept, holding []*Holding, l *Holding) {
 	if first := tooMany(intact, l); first != nil {
 		o.First = first
 	} else {
-		o.Excused, o.SinceFault = true, time.Duration(longest.Proven()-destroyedAt)
+		o.Excused, o.SinceFault = true, time.Duration(since)
 	}
 	o.For = time.Duration(min(o.First.Proven(), l.Proven()) - l.Grant)
 	s.Overlaps = append(s.Overlaps, o)
