@@ -15,7 +15,7 @@ type made struct {
 }
 
 // mixed makes up the history of a name with claims of all kinds, each granted by the one rule: a queue that is
-// served from its head. Some acquisitions return late. Some who hold the name exclusively share it later. Some are
+// served from its head. Some acquisitions return late. Some who hold the name exclusively share it later. Some die, fail to release or are
 // destroyed, if faults is true.
 func mixed(rng *rand.Rand, n int, faults bool) *History {
 	kinds := []Share{{}, Shared, Shared, Permits(1, 3), Permits(2, 3)}
@@ -52,14 +52,26 @@ func mixed(rng *rand.Rand, n int, faults bool) *History {
 		m := made{l, l.Alive}
 		if faults && l.Downs == 0 && rng.IntN(4) == 0 {
 			m.until = now + rng.Int64N(l.Alive-now+1)
-			h.Faults = append(h.Faults, Event{Kind: Fault, Name: "x", Destroys: true, T: m.until, Until: m.until})
+			h.Faults = append(h.Faults, Event{Kind: Fault, Name: "x", Destroys: true, T: m.until - rng.Int64N(ms), Until: m.until + rng.Int64N(ms)})
 			l.Lost = l.Alive + rng.Int64N(ms)
 			if share.Exclusive() && rng.IntN(2) == 0 {
 				l.Downs = max(l.Grant, m.until) + 1 + rng.Int64N(2*ms) // it is refused
 			}
 		} else {
-			l.Release, l.Freed = l.Alive, true
-			l.Released = l.Release + 1
+			switch l.Release = l.Alive; {
+			case !faults || rng.IntN(3) > 0:
+				l.Released, l.Freed = l.Release+1, true
+				if faults {
+					l.Released += rng.Int64N(2 * ms)
+					m.until = l.Release + rng.Int64N(l.Released-l.Release)
+				}
+			case rng.IntN(2) == 0: // with an error
+				l.Released = l.Release + rng.Int64N(2*ms)
+				m.until = l.Release + rng.Int64N(l.Released-l.Release+int64(slack)/8)
+			default:
+				l.Died, l.Release = l.Release+rng.Int64N(ms), 0
+				m.until = l.Alive + rng.Int64N(l.Died-l.Alive+int64(slack)/8)
+			}
 		}
 		holding = append(live(holding, now), m)
 		h.Holdings = append(h.Holdings, l)
@@ -91,7 +103,7 @@ func weigh(all []made, now int64) (sum int64) {
 }
 
 func TestGoodHistoriesOfAllKindsAreLegal(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(500) {
 		h := mixed(rand.New(rand.NewPCG(seed, 2)), 60, seed%2 == 1)
 		if v, bad := judge(t, h, ""); !v.Legal || len(bad) > 0 {
 			t.Fatalf("seed %d: porcupine says legal: %v; the sweep: %v", seed, v.Legal, bad)
