@@ -54,7 +54,7 @@ var answers = []error{
 // on a machine that was late. A release is tried for five seconds or the TTL, in which one request over a new connection waits for a
 // dozen answers.
 func (c *C) noAnswer(err error) bool {
-	if err == nil || c.late.Worst(c.begun) < min(500*time.Millisecond, c.lateFor()) {
+	if err == nil || c.late.Worst(c.begun) < c.lateFor() {
 		return false
 	}
 	return !isAnswer(err)
@@ -136,8 +136,9 @@ func (c *C) giveUp() {
 }
 
 // lateFor is how late a machine may be to have a say about locks with the TTL of the backend:
-// they are renewed in time by one that is not.
-func (c *C) lateFor() time.Duration { return c.b.TTL / 6 }
+// they are renewed in time by one that is not. Its servers are late, too, and of a long TTL as little may be left as of a short one: on
+// ZooKeeper a lock may be granted, after an outage, with a quarter of it.
+func (c *C) lateFor() time.Duration { return min(c.b.TTL/6, 100*time.Millisecond) }
 
 // mayLose reports whether locks may be lost by right: this machine was late, or servers have been away, of which an ensemble may
 // go away once more while it comes up.

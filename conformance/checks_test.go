@@ -50,3 +50,34 @@ func TestNothingLeftWithoutAnswer(t *testing.T) {
 		t.Error("it came to a verdict")
 	}
 }
+
+// A lock of whose TTL little was left is lost by right on a machine that is late, however long the TTL is.
+func TestLostByRight(t *testing.T) {
+	onTime := lateness.Start(time.Hour)
+	onTime.Stop()
+	for name, x := range map[string]struct {
+		late *lateness.Meter
+		left time.Duration
+		want bool
+	}{
+		"late, and its time is over": {alwaysLate(t), -time.Millisecond, true},
+		"late, and its time is not":  {alwaysLate(t), time.Minute, false},
+		"on time":                    {onTime, -time.Millisecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &C{tb: t, b: &Backend{TTL: time.Hour}, late: x.late}
+			h := until{deadline: time.Now().Add(x.left)}
+			if c.lostByRight(h) != x.want {
+				t.Errorf("%t, want %t", !x.want, x.want)
+			}
+		})
+	}
+}
+
+// until is a lock of which only the deadline is known.
+type until struct {
+	Holding
+	deadline time.Time
+}
+
+func (u until) Deadline() time.Time { return u.deadline }
