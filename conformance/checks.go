@@ -138,7 +138,7 @@ func (c *C) giveUp() {
 // lateFor is how late a machine may be to have a say about locks with the TTL of the backend:
 // they are renewed in time by one that is not. Its servers are late, too, and of a long TTL as little may be left as of a short one: on
 // ZooKeeper a lock may be granted, after an outage, with a quarter of it.
-func (c *C) lateFor() time.Duration { return min(c.b.TTL/6, 100*time.Millisecond) }
+func (c *C) lateFor() time.Duration { return min(c.b.TTL/6, time.Second/8) }
 
 // mayLose reports whether locks may be lost by right: this machine was late, or servers have been away, of which an ensemble may
 // go away once more while it comes up.
