@@ -136,8 +136,8 @@ func (c *C) giveUp() {
 }
 
 // lateFor is how late a machine may be to have a say about locks with the TTL of the backend:
-// they are renewed in time by one that is not. Its servers are late, too, and of a long TTL as little may be left as of a short one: on
-// ZooKeeper a lock may be granted, after an outage, with a quarter of it.
+// they are renewed in time by one that is not. It is less for a long TTL: servers are late, too, and on ZooKeeper a lock
+// may be granted, after an outage, with a quarter of its TTL left.
 func (c *C) lateFor() time.Duration { return min(c.b.TTL/6, time.Second/8) }
 
 // mayLose reports whether locks may be lost by right: this machine was late, or servers have been away, of which an ensemble may

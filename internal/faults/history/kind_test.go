@@ -15,8 +15,8 @@ type made struct {
 }
 
 // mixed makes up the history of a name with claims of all kinds, each granted by the one rule: a queue that is
-// served from its head. Some acquisitions return late. Some who hold the name exclusively share it later. Some die, fail to release or are
-// destroyed, if faults is true.
+// served from its head. Some acquisitions return late. Some who hold the name exclusively share it later. If faults is
+// true some die, fail to release, or are destroyed.
 func mixed(rng *rand.Rand, n int, faults bool) *History {
 	kinds := []Share{{}, Shared, Shared, Permits(1, 3), Permits(2, 3)}
 	h := &History{}
