@@ -2,12 +2,15 @@ package faults
 
 import (
 	"flag"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/seed80cd6120/locker/internal/faults/history"
 	"github.com/seed80cd6120/locker/internal/servers"
+	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
 // A redis-empty is put to the test by rows only: with faults that it cannot survive
@@ -24,6 +27,36 @@ func TestCampaign(t *testing.T) {
 			t.Parallel()
 			defer working.enter()()
 			NewCampaign(t, 200, 10_000).Run(t, StartOn(t, b))
+		})
+	}
+}
+
+// TestStoppedServerMayDestroy: an etcd member that was stopped may have led, and revoke leases when it goes on. A single server, and
+// one of several that are not etcd, destroys nothing.
+func TestStoppedServerMayDestroy(t *testing.T) {
+	servers.Need(t)
+	t.Parallel()
+	for _, c := range []struct {
+		on       Backend
+		destroys bool
+	}{{Etcd3, true}, {Etcd1, false}, {RedLock5, false}} {
+		t.Run(c.on.Name, func(t *testing.T) {
+			t.Parallel()
+			x := newExam(t, StartOn(t, c.on))
+			defer x.abort()
+			began := stamp.Now()
+			stopped := &history.Holding{Name: "x", Call: began, Grant: began, Alive: began + 1}
+			x.Must((&campaign{x: x}).do(Step{Fault: pauseOne, For: 100 * time.Millisecond}))
+			held := &history.Holding{Name: "x", Call: began, Grant: began, Alive: stamp.Now()}
+			x.Must(x.rec.Close())
+			h, err := history.Read(filepath.Join(x.dir, "*.jsonl"))
+			x.Must(err)
+			if _, destroyed := h.Destroyed(held); destroyed != c.destroys {
+				t.Errorf("one who held when the server went on may have been destroyed: %v, want %v; faults: %+v", destroyed, c.destroys, h.Faults)
+			}
+			if at, destroyed := h.Destroyed(stopped); destroyed {
+				t.Errorf("one that had ended before the server went on may have been destroyed, at %d: %+v", at, h.Faults)
+			}
 		})
 	}
 }
