@@ -63,8 +63,8 @@ type Servers struct {
 	Addrs []string
 	// Keeps: after a restart the servers know what they knew before.
 	Keeps bool
-	// Pictures is the folder for pictures of histories that no lock can have. Without it that is the one that
-	// LOCKER_FAULTS_DIR names, or that for temporary files, so that they outlive the test.
+	// Pictures is the folder for histories that no lock can have, and for pictures of them. Without it that is the one
+	// that LOCKER_FAULTS_DIR names, or that for temporary files, so that they outlive the test.
 	Pictures string
 
 	// Destroy takes name from its holder at the server, as an operator would by hand.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -182,6 +183,10 @@ func accused(t *testing.T, l lane, kind string, run func(t testing.TB, s *Server
 	s.Access.Kind, s.Pictures = kind, t.TempDir()
 	found, _ := mustfail.Run(t, func(t testing.TB) { run(t, s) })
 	t.Logf("found: %.500s", found)
+	kept, err := filepath.Glob(filepath.Join(s.Pictures, "history-*", "*.jsonl"))
+	if impossible := regexp.MustCompile("history: |resource: |porcupine refuses").MatchString(found); (len(kept) > 0) != impossible || err != nil {
+		t.Errorf("kept of the history: %q, want some if no lock can have it (%v)", kept, err)
+	}
 	return found
 }
 

@@ -51,6 +51,7 @@ func (x *Exam) safe() bool {
 	excludes, rises := x.exclusion(h.Sweep()), x.tokens()
 	if !excludes || !rises {
 		x.Errorf("%s", unfinished)
+		x.keep()
 		return false
 	}
 	return true
@@ -212,11 +213,12 @@ func (x *Exam) judge() *history.History {
 	h, err := history.Read(filepath.Join(x.dir, "*.jsonl"))
 	x.Must(err)
 	swept := h.Sweep()
-	x.exclusion(swept)
-	v, err := h.Check(x.Backend.Death+2*time.Second, 5*time.Minute, cmp.Or(x.Pictures, os.Getenv("LOCKER_FAULTS_DIR"), os.TempDir()))
+	sound := x.exclusion(swept)
+	v, err := h.Check(x.Backend.Death+2*time.Second, 5*time.Minute, x.pictures())
 	x.Must(err)
 	if !v.Legal && x.Backend.Offers.Lost {
 		x.Errorf("porcupine refuses the history; see %s", v.Picture)
+		sound = false
 	}
 	if v.Unsure {
 		x.Errorf("porcupine had no time to decide")
@@ -231,7 +233,9 @@ func (x *Exam) judge() *history.History {
 	if x.TwoHold && excused == 0 {
 		x.Errorf("the row was to show two holders at once, and did not")
 	}
-	x.tokens()
+	if rises := x.tokens(); !rises || !sound {
+		x.keep()
+	}
 	for _, check := range x.checks {
 		check(h)
 	}
@@ -239,6 +243,21 @@ func (x *Exam) judge() *history.History {
 		x.Logf("%v", g)
 	}
 	return h
+}
+
+// pictures returns the folder for what outlives the test.
+func (x *Exam) pictures() string {
+	return cmp.Or(x.Pictures, os.Getenv("LOCKER_FAULTS_DIR"), os.TempDir())
+}
+
+// keep copies the history to where pictures are, for whoever is to find out what it was.
+func (x *Exam) keep() {
+	x.Helper()
+	to, err := os.MkdirTemp(x.pictures(), "history-"+x.Backend.Name+"-")
+	if err == nil {
+		err = os.CopyFS(to, os.DirFS(x.dir))
+	}
+	x.Logf("the history is kept in %s (%v)", to, err)
 }
 
 // none reports what was found, or as much of it as anybody reads; it returns whether that was nothing.
