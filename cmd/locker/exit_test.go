@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,11 @@ func TestExitStatusWhenTaken(t *testing.T) {
 	t.Parallel()
 	url := place(t)
 	hold(t, url, "taken", "--ttl", "5m")
+	t.Cleanup(func() {
+		if q := inspect(t, url, "taken"); len(q.Holders) != 1 || len(q.Waiters) != 0 {
+			t.Errorf("left behind: %+v", q)
+		}
+	})
 	for _, c := range []struct {
 		what   string
 		status int
@@ -93,13 +99,14 @@ func TestExitStatusWhenTaken(t *testing.T) {
 	}{
 		{"not waiting", 75, false, []string{"-n"}},
 		{"waiting for no time", 75, false, []string{"-w", "0"}},
-		{"waiting for some time", 75, false, []string{"-w", "20.5"}},
+		{"waiting for some time", 75, false, []string{"-w", fmt.Sprintf("%.1f", long().Seconds()+0.5)}},
 		{"a number of the user's", 9, false, []string{"-n", "-E", "9"}},
-		{"a number of the user's, waiting", 0, false, []string{"-w", "20s", "-E", "0"}},
+		{"a number of the user's, waiting", 0, false, []string{"-w", long().String(), "-E", "0"}},
 		{"silent", 75, true, []string{"-n", "-q"}},
 		{"shared beside exclusive", 75, false, []string{"-n", "-s"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
 			p := start(t, url, append(append([]string{"run", "taken"}, c.args...), "--", "sh", "-c", "echo ran")...)
 			p.want(c.status)
 			if p.out.String() != "" {
@@ -109,9 +116,6 @@ func TestExitStatusWhenTaken(t *testing.T) {
 				t.Errorf("said %q", p.errs.String())
 			}
 		})
-	}
-	if q := inspect(t, url, "taken"); len(q.Holders) != 1 || len(q.Waiters) != 0 {
-		t.Errorf("left behind: %+v", q)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestStopOfProgramBeyondDeadline(t *testing.T) {
 	t.Parallel()
 	for what, url := range places(t) {
 		t.Run(what, func(t *testing.T) {
-			p := hold(t, url, "x", "--ttl", "20s", "--grace", "0.1")
+			p := hold(t, url, "x", "--ttl", long().String(), "--grace", "0.1")
 			child := p.pid("pid ")
 			p.signal(syscall.SIGSTOP)
 			start(t, url, "run", "x", "--", "true").want(0) // waits until the lock is lost
@@ -164,11 +164,11 @@ func TestSuspend(t *testing.T) {
 func TestStopOfCommand(t *testing.T) {
 	t.Parallel()
 	url := place(t)
-	p := hold(t, url, "x", "--ttl", "30s", "--grace", "0.1")
+	p := hold(t, url, "x", "--ttl", long().String(), "--grace", "0.1")
 	child := p.pid("pid ")
 	kill(t, child, syscall.SIGSTOP)
 	stopped(t, child)
-	start(t, url, "run", "-w", "31s", "x", "--", "true").want(75)
+	start(t, url, "run", "-w", (long() + time.Second).String(), "x", "--", "true").want(75)
 	kill(t, child, syscall.SIGCONT)
 	p.signal(syscall.SIGTERM)
 	p.want(128 + 15)

@@ -56,6 +56,15 @@ func run(m *testing.M) int {
 // bound is how long anything may take on a machine that does other things as well.
 const bound = 60 * time.Second
 
+// long is longer than a machine that does other things as well may stand still. With -short, which is for a machine that does not,
+// it is half as long.
+func long() time.Duration {
+	if testing.Short() {
+		return 10 * time.Second
+	}
+	return 20 * time.Second
+}
+
 // process is the program, or a shell that runs it, as a test has started it.
 type process struct {
 	t    *testing.T

@@ -167,7 +167,7 @@ func TestSuspendBeyondDeadline(t *testing.T) {
 	t.Parallel()
 	url := place(t)
 	c := openConsole(t, url, exec.Command("bash", "--norc", "--noprofile", "--noediting", "-i"))
-	c.types(`"$LOCKER" run x --ttl 20s --grace 0.1 -c 'echo "is ready"; while read a; do echo "read $a"; done; exit 3'` + "\n")
+	c.types(`"$LOCKER" run x --ttl ` + long().String() + ` --grace 0.1 -c 'echo "is ready"; while read a; do echo "read $a"; done; exit 3'` + "\n")
 	c.says("is ready\r")
 	c.types("\x1a")
 	c.says("Stopped")
