@@ -112,6 +112,7 @@ func fullDisk(ctx context.Context, dir string) error {
 
 // Where nothing can be written the error says so and where, at once; what is held stays held and can be released.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	p := run(t, isolated(command(t, "full", t.TempDir())))
 	for _, what := range []string{"full:", "released:", "read-only:", "new:"} {
 		if got := p.says(what); !strings.HasPrefix(got, "true") && got != "<nil>" {

@@ -91,6 +91,7 @@ func waitForever(ctx context.Context, dir string) error {
 // A process that is stopped while it holds, or while it waits, keeps nobody from the name for longer than its TTL. A
 // waiter that goes on queues anew.
 func TestStopped(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	l := newLocker(t, dir)
 	holder := spawn(t, "wait", dir)
