@@ -15,12 +15,10 @@ test: setup
 	@scripts/test.sh
 
 short: # what takes longest begins first
-	@go test -vet=off -p 6 -short $(ARGS) ./file ./cmd/locker ./...
-	@go -C postgres test -vet=off -short $(ARGS) ./...
-	@go -C mysql test -vet=off -short $(ARGS) ./...
+	@FIRST="./file ./cmd/locker" scripts/each.sh test -vet=off -p 6 -short $(ARGS)
 
 bench: setup
-	@scripts/each.sh test -run '^$$' -bench . -benchmem $(ARGS) ./...
+	@scripts/each.sh test -run '^$$' -bench . -benchmem $(ARGS)
 
 # Without root or network it goes on with what is there, and says what it left out.
 compare:
@@ -43,7 +41,7 @@ faults: setup
 
 # The one suite against every form of every backend; make test runs a part of it on some.
 conformance: setup
-	LOCKER_CONFORMANCE=full scripts/each.sh test $(RACE) -timeout 30m -run Conformance $(ARGS) ./...
+	LOCKER_CONFORMANCE=full scripts/each.sh test $(RACE) -timeout 30m -run Conformance $(ARGS)
 
 # The migration from Consul's lock, with a Consul that it builds first. Not part of make test.
 consul:

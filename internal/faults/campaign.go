@@ -219,7 +219,7 @@ func (k *campaign) do(s Step) error {
 				return err
 			}
 			time.Sleep(s.For)
-			return x.goesOn(x.All[s.Target])
+			return x.resume(x.All[s.Target])
 		}
 		if x.Sentinel == nil {
 			k.note(s)

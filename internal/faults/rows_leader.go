@@ -24,7 +24,7 @@ func leaderStopped(x *Exam) {
 	x.Must(err)
 	x.Did("stop the leader", false, "", x.All[leader].Pause)
 	time.Sleep(7 * time.Second)
-	x.Must(x.goesOn(x.All[leader]))
+	x.Must(x.resume(x.All[leader]))
 	x.releaseUnlessLost(two.held)
 	hb := x.Get(two.wait)
 	if x.Backend.Family == etcdFamily { // the old leader may have revoked all leases
@@ -35,10 +35,10 @@ func leaderStopped(x *Exam) {
 	x.Warm(two.a, two.b)
 }
 
-// goesOn has a server that was stopped go on. One of several etcd members may have been the leader and take itself for it still:
+// resume has a server that was stopped go on. One of several etcd members may have been the leader and take itself for it still:
 // then it revokes leases that its successor has renewed (etcd-io/etcd#15247), and those who wait are granted the names before the
 // holders are told. So that is a fault that destroys, until the server has answered and has had a second for what it had begun.
-func (x *Exam) goesOn(s *servers.Server) error {
+func (x *Exam) resume(s *servers.Server) error {
 	if len(x.Etcd) < 2 {
 		return s.Resume()
 	}
