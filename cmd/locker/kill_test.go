@@ -164,11 +164,12 @@ func TestSuspend(t *testing.T) {
 func TestStopOfCommand(t *testing.T) {
 	t.Parallel()
 	url := place(t)
-	p := hold(t, url, "x", "--ttl", long().String(), "--grace", "0.1")
+	ttl := long() * 3 / 2 // a renewal before the machine stands still may be a third of it old
+	p := hold(t, url, "x", "--ttl", ttl.String(), "--grace", "0.1")
 	child := p.pid("pid ")
 	kill(t, child, syscall.SIGSTOP)
 	stopped(t, child)
-	start(t, url, "run", "-w", (long() + time.Second).String(), "x", "--", "true").want(75)
+	start(t, url, "run", "-w", (ttl + time.Second).String(), "x", "--", "true").want(75)
 	kill(t, child, syscall.SIGCONT)
 	p.signal(syscall.SIGTERM)
 	p.want(128 + 15)
