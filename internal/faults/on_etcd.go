@@ -3,10 +3,12 @@ package faults
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -93,7 +95,7 @@ func OnEtcd(kind string, queue func(name string) string, c *servers.EtcdCluster)
 				if (i > 0) != waiters {
 					continue
 				}
-				if _, err := c.Revoke(ctx, k.lease); err != nil {
+				if err := revoke(ctx, c, k.lease); err != nil {
 					return err
 				}
 			}
@@ -147,6 +149,14 @@ func OnEtcd(kind string, queue func(name string) string, c *servers.EtcdCluster)
 		}
 	}
 	return s
+}
+
+// revoke ends a lease; it returns nil, too, if that has expired meanwhile.
+func revoke(ctx context.Context, c *clientv3.Client, lease clientv3.LeaseID) error {
+	if _, err := c.Revoke(ctx, lease); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return err
+	}
+	return nil
 }
 
 type entry struct {

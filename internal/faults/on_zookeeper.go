@@ -93,12 +93,7 @@ func OnZooKeeper(kind string, queue func(name string) string, all []*servers.Zoo
 	}
 	s.Access = Access{Kind: kind, Addrs: s.Addrs, TTL: ttl}
 	s.Destroy = func(ctx context.Context, name string) error {
-		return s.onZooKeeper(ctx, queue(name), func(c *zk.Conn, queue string, nodes []string) error {
-			if len(nodes) == 0 {
-				return nil
-			}
-			return c.Delete(queue+"/"+nodes[0], -1)
-		})
+		return s.onZooKeeper(ctx, queue(name), deleteFirst)
 	}
 	s.EndSession = func(ctx context.Context, name string, waiters bool) error {
 		return s.onZooKeeper(ctx, queue(name), func(c *zk.Conn, queue string, nodes []string) error {
@@ -146,6 +141,18 @@ func OnZooKeeper(kind string, queue func(name string) string, all []*servers.Zoo
 	return s
 }
 
+// deleteFirst deletes the holder's node. It returns nil, too, if there is none, or if it
+// has gone meanwhile: its session may expire on a machine that is late.
+func deleteFirst(c *zk.Conn, queue string, nodes []string) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	if err := c.Delete(queue+"/"+nodes[0], -1); !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	return nil
+}
+
 // closeSessionOf ends the session that an ephemeral node belongs to. Whose session it is
 // may take it back in between, so it is tried again until the node is gone.
 func closeSessionOf(ctx context.Context, c *zk.Conn, addr, node string) (err error) {
@@ -164,13 +171,17 @@ func closeSessionOf(ctx context.Context, c *zk.Conn, addr, node string) (err err
 	return err
 }
 
-// onZooKeeper does something with a queue, the holder's node first.
+// onZooKeeper does something with a queue, as the leader has it: a follower may be behind.
+// The holder's node comes first.
 func (s *Servers) onZooKeeper(ctx context.Context, queue string, do func(c *zk.Conn, queue string, nodes []string) error) error {
 	c, err := ZooKeeperConn(ctx, s.Addrs)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if _, err := c.Sync(queue); err != nil {
+		return err
+	}
 	nodes, _, err := c.Children(queue)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -131,14 +132,12 @@ func numbersUsedUp(x *Exam) {
 	a, _ := x.Player("A")
 	x.Warm(a)
 	h := x.Acquired(a, name, 10*time.Second)
-	c, err = ZooKeeperConn(x.Within(time.Minute), x.Addrs)
-	x.Must(err)
-	defer c.Close()
-	nodes, _, err := c.Children(queue)
-	x.Must(err)
-	if len(nodes) != 1 || !strings.HasSuffix(nodes[0], "-2147483646") {
-		x.Fatalf("the queue does not stand where it should: %q", nodes)
-	}
+	x.Must(x.onZooKeeper(x.Within(time.Minute), queue, func(_ *zk.Conn, _ string, nodes []string) error {
+		if len(nodes) != 1 || !strings.HasSuffix(nodes[0], "-2147483646") {
+			return fmt.Errorf("the queue does not stand where it should: %q", nodes)
+		}
+		return nil
+	}))
 	got := make(chan Got, 4)
 	for range cap(got) {
 		p, _ := x.Player("B")
