@@ -175,7 +175,7 @@ func (x *Exam) left(list func(context.Context, string) ([]string, error), within
 	return ""
 }
 
-// disconnected waits until no connection of the users, who are closed, is left to a proxy.
+// disconnected waits until the users, who are closed, have ended all their connections to a proxy.
 func (x *Exam) disconnected() {
 	x.Helper()
 	if !x.Backend.Offers.Tidy {

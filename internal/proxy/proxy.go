@@ -152,14 +152,18 @@ func (p *Proxy) Stats() Stats {
 	return s
 }
 
-// Open describes the connections there are: who the client is, and which side has ended the stream.
+// Open describes the connections that their clients have not ended: who the client is, and whether the server has ended its side.
+// A server may keep what its client has ended: ZooKeeper 3.8.0 never closes a connection that ends while it reads its database.
 func (p *Proxy) Open() (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
+		if c.side[up].ended {
+			continue
+		}
 		state := "the server has not answered yet"
 		if c.side[down].from != nil {
-			state = fmt.Sprintf("ended by the client: %v, by the server: %v", c.side[up].ended, c.side[down].ended)
+			state = fmt.Sprintf("ended by the server: %v", c.side[down].ended)
 		}
 		all = append(all, fmt.Sprintf("%s to %s, %s", c.side[up].from.RemoteAddr(), c.target, state))
 	}

@@ -29,14 +29,17 @@ func TestPassesThrough(t *testing.T) {
 		st := p.Stats()
 		return st.BytesUp == up && st.BytesDown == up+3*4 && st.Accepted == 1 && st.Open == 1
 	})
-	p.FreezeUp()
+	p.FreezeUp() // the server keeps the connection
+	if open := p.Open(); len(open) != 1 || !strings.HasSuffix(open[0], "ended by the server: false") {
+		t.Errorf("before the client's end there are %q", open)
+	}
 	c.Close()
-	eventually.Within(t, 10*time.Second, "the end read", func() bool {
-		open := p.Open()
-		return len(open) == 1 && strings.HasSuffix(open[0], "ended by the client: true, by the server: false")
-	})
+	eventually.Within(t, 10*time.Second, "the end read", func() bool { return len(p.Open()) == 0 })
+	if n := p.Stats().Open; n != 1 {
+		t.Errorf("%d connections before the end is passed on, want 1", n)
+	}
 	p.Heal()
-	eventually.Within(t, 10*time.Second, "the end passed on", func() bool { return len(p.Open()) == 0 })
+	eventually.Within(t, 10*time.Second, "the end passed on", func() bool { return p.Stats().Open == 0 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ends != 1 {
