@@ -39,7 +39,7 @@ func TestMillion(t *testing.T) {
 					here, all := count(b.Name)
 					return here >= want/20 && all >= want
 				}
-				for start := time.Now(); time.Since(start) < 15*time.Minute && !enough() && !t.Failed(); {
+				for start := time.Now(); time.Since(start) < 30*time.Minute && !enough() && !t.Failed(); {
 					Examine(t, s, func(x *Exam) {
 						x.Check(func(h *history.History) {
 							mu.Lock()
@@ -55,7 +55,7 @@ func TestMillion(t *testing.T) {
 		}
 	})
 	if _, n := count(""); n < want && !t.Failed() {
-		t.Errorf("%d acquisitions, want %d", n, want)
+		t.Errorf("%d acquisitions were checked, want %d: %v", n, want, checked)
 	} else {
 		t.Logf("%d acquisitions were checked: %v", n, checked)
 	}

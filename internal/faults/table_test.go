@@ -20,7 +20,7 @@ What is done to the system, on which setups, and what must then be seen. Generat
     go test ./internal/faults -run 'TestRows/etcd-3/14' -v                    # one row on one setup
     make faults                                                      # everything, and ./internal/faults/results/lateness.json
     LOCKER_FAULTS_SEED=7 go test ./internal/faults -run 'TestCampaign/redis-1' -v   # a campaign by its seed
-    LOCKER_FAULTS=full go test -v -timeout 30m ./internal/faults -run TestMillion    # a million acquisitions, checked
+    LOCKER_FAULTS=full go test -v -timeout 90m ./internal/faults -run TestMillion    # a million acquisitions, checked
 
 Beside what the table says, every row asks four things: the resource that refuses lower
 tokens stayed correct and no token was given twice; no holder saw its context alive
