@@ -8,8 +8,8 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// TestDeleteOfWhatHasGone: whose session expires between the operator's look and the operator's deletion holds nothing any more,
-// which is what the operator wants.
+// TestDeleteOfWhatHasGone: a session may expire between the operator's look and the deletion. Its node has then gone, which is what
+// the operator wants.
 func TestDeleteOfWhatHasGone(t *testing.T) {
 	servers.Need(t)
 	t.Parallel()

@@ -186,7 +186,7 @@ func (x *Exam) disconnected() {
 	if !goes(began, 2*x.patience, func() bool {
 		open = nil
 		for _, n := range x.nets {
-			n.Each(func(p *proxy.Proxy) { open = append(open, p.Open()...) })
+			n.Each(func(p *proxy.Proxy) { open = append(open, p.LeftOpen()...) })
 		}
 		return len(open) == 0
 	}) {

@@ -152,9 +152,10 @@ func (p *Proxy) Stats() Stats {
 	return s
 }
 
-// Open describes the connections that their clients have not ended: who the client is, and whether the server has ended its side.
-// A server may keep what its client has ended: ZooKeeper 3.8.0 never closes a connection that ends while it reads its database.
-func (p *Proxy) Open() (all []string) {
+// LeftOpen describes the connections that their clients have not ended: who the client is, and whether the server has ended its
+// side. Stats counts the others, too: a server may keep what its client has ended. ZooKeeper 3.8.0 never closes a connection that
+// ends while the server starts.
+func (p *Proxy) LeftOpen() (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {

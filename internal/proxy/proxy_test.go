@@ -30,11 +30,11 @@ func TestPassesThrough(t *testing.T) {
 		return st.BytesUp == up && st.BytesDown == up+3*4 && st.Accepted == 1 && st.Open == 1
 	})
 	p.FreezeUp() // the server keeps the connection
-	if open := p.Open(); len(open) != 1 || !strings.HasSuffix(open[0], "ended by the server: false") {
+	if open := p.LeftOpen(); len(open) != 1 || !strings.HasSuffix(open[0], "ended by the server: false") {
 		t.Errorf("before the client's end there are %q", open)
 	}
 	c.Close()
-	eventually.Within(t, 10*time.Second, "the end read", func() bool { return len(p.Open()) == 0 })
+	eventually.Within(t, 10*time.Second, "the end read", func() bool { return len(p.LeftOpen()) == 0 })
 	if n := p.Stats().Open; n != 1 {
 		t.Errorf("%d connections before the end is passed on, want 1", n)
 	}
