@@ -52,27 +52,6 @@ func opened(t testing.TB, client goredis.UniversalClient, opts ...locker.Option)
 	return b
 }
 
-// renewal returns a function that tells whether the server has given all locks more time
-// since.
-func renewal(t testing.TB, locks ...*locker.Lock) func() bool {
-	t.Helper()
-	before := make([]time.Time, len(locks))
-	for i, lock := range locks {
-		before[i] = lock.Deadline()
-	}
-	return func() bool {
-		for i, lock := range locks {
-			if lock.Context().Err() != nil {
-				t.Fatalf("%s: %v", lock.Name(), context.Cause(lock.Context()))
-			}
-			if lock.Deadline().Sub(before[i]) < 100*time.Millisecond {
-				return false
-			}
-		}
-		return true
-	}
-}
-
 // queued waits until n stand in the queue.
 func queued(t testing.TB, admin goredis.UniversalClient, name string, n int64) {
 	t.Helper()

@@ -33,6 +33,7 @@ var (
 	taken   = locktest.Taken
 	free    = locktest.Free
 	renewed = locktest.Renewed
+	renewal = locktest.Renewal
 )
 
 // options are those of a client as most users have it, but for what servers

@@ -460,8 +460,7 @@ func TestLogHandlerThatHangs(t *testing.T) {
 	must(t, err)
 	onAllFive(t, nodes)
 	list[0].Freeze()
-	deadline := lock.Deadline()
-	eventually.Is(t, "renewed", func() bool { return lock.Deadline().After(deadline.Add(3 * time.Second)) })
+	eventually.Is(t, "renewed", locktest.Renewal(t, 3*time.Second, lock))
 	must(t, lock.Release(within(t, 10*time.Second)))
 }
 

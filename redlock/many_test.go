@@ -39,21 +39,7 @@ func TestManyLongNamesHeld(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	before := make([]time.Time, n)
-	for i, lock := range held {
-		before[i] = lock.Deadline()
-	}
-	eventually.Within(t, time.Minute+ttl, "each lock is renewed", func() bool {
-		for i, lock := range held {
-			if lock.Context().Err() != nil {
-				t.Fatal(context.Cause(lock.Context()))
-			}
-			if lock.Deadline().Sub(before[i]) < 100*time.Millisecond {
-				return false
-			}
-		}
-		return true
-	})
+	eventually.Within(t, time.Minute+ttl, "each lock is renewed", locktest.Renewal(t, 100*time.Millisecond, held...))
 	gone := held[n/2]
 	must(t, destroy(ctx, connect(t, nodes...), gone.Name()))
 	locktest.Lost(t, gone, 10*time.Second+pace/4) // a look at all of them takes a part of what acquiring them does

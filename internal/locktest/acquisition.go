@@ -65,3 +65,25 @@ func Lost(t testing.TB, lock *locker.Lock, d time.Duration) {
 		t.Errorf("the lock ended by %v", cause)
 	}
 }
+
+// Renewal returns a function that reports whether the server has given all locks at least d more time since. It ends the test, and
+// says why, if one is lost.
+func Renewal(t testing.TB, d time.Duration, locks ...*locker.Lock) func() bool {
+	t.Helper()
+	before := make([]time.Time, len(locks))
+	for i, lock := range locks {
+		before[i] = lock.Deadline()
+	}
+	return func() bool {
+		t.Helper()
+		for i, lock := range locks {
+			if lock.Context().Err() != nil {
+				t.Fatalf("%s: %v", lock.Name(), context.Cause(lock.Context()))
+			}
+			if lock.Deadline().Sub(before[i]) < d {
+				return false
+			}
+		}
+		return true
+	}
+}
