@@ -30,18 +30,10 @@ var litterCases = []*testCase{
 		"After use nothing is left on the server of those who waited and of those who gave up.",
 		func(c *C) {
 			ls := c.openMany(4)
-			h := ls[0].acquire(c.x, c.other...) // for in what follows perhaps nobody waits, if this machine is late
-			var waiting []*pending
-			for _, l := range ls[1:] {
-				waiting = append(waiting, l.begin(c.ctx, c.x, c.own...))
-			}
-			c.settle()
-			for _, p := range waiting {
-				p.cancel()
-			}
-			for _, p := range waiting {
-				p.returned(soon)
-			}
+			h := ls[0].acquire(c.x, c.other...) // in what follows perhaps nobody waits, if this machine is late
+			p := ls[1].queue(c.x, c.own...)
+			p.cancel()
+			p.returned(soon)
 			c.release(h)
 			together(len(ls), func(n int) {
 				kind := c.own

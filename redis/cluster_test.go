@@ -106,7 +106,7 @@ func TestSlotIsMovingForLong(t *testing.T) {
 
 	m := begin(ctx, t, c, name)
 	m.carry(ctx, t, lockKey(name))
-	eventually.Is(t, "both renewed", renewal(t, 100*time.Millisecond, lock, other))
+	eventually.Is(t, "both renewed", renewal(t, lock, other))
 	w := wants(ctx, l, name)
 	m.finish(ctx, t)
 	release(t, lock)

@@ -261,7 +261,7 @@ func TestOutOfMemory(t *testing.T) {
 	cancel()
 	<-late.Done
 	queued(t, admin, name, 1)
-	eventually.Is(t, "readers renewed", renewal(t, 100*time.Millisecond, readers...))
+	eventually.Is(t, "readers renewed", renewal(t, readers...))
 	for _, reader := range readers {
 		release(t, reader)
 	}

@@ -299,7 +299,7 @@ func TestLeastPermission(t *testing.T) {
 	cancel()
 	<-late.Done
 	queued(t, admin, name, 1)
-	eventually.Is(t, "renewed", renewal(t, 100*time.Millisecond, lock))
+	eventually.Is(t, "renewed", renewal(t, lock))
 	release(t, lock)
 	release(t, w.Granted(t, slack))
 	nothingLeft(t, admin, name)

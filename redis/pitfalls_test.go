@@ -315,7 +315,7 @@ func TestScriptFlush(t *testing.T) {
 	lock := acquire(t, a, name)
 	w := wants(within(t, 2*time.Minute), b, name)
 	queued(t, admin, name, 1)
-	renewed := renewal(t, 100*time.Millisecond, held...)
+	renewed := renewal(t, held...)
 	eventually.Is(t, "all renewed", func() bool {
 		must(t, admin.ScriptFlush(context.Background()).Err())
 		return renewed()

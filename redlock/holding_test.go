@@ -460,7 +460,8 @@ func TestLogHandlerThatHangs(t *testing.T) {
 	must(t, err)
 	onAllFive(t, nodes)
 	list[0].Freeze()
-	eventually.Is(t, "renewed", locktest.Renewal(t, 3*time.Second, lock))
+	renewal, deadline := locktest.Renewal(t, lock), lock.Deadline()
+	eventually.Is(t, "renewed", func() bool { return renewal() && lock.Deadline().After(deadline.Add(3*time.Second)) })
 	must(t, lock.Release(within(t, 10*time.Second)))
 }
 

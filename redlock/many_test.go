@@ -39,7 +39,7 @@ func TestManyLongNamesHeld(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	eventually.Within(t, time.Minute+ttl, "each lock is renewed", locktest.Renewal(t, 100*time.Millisecond, held...))
+	eventually.Within(t, time.Minute+ttl, "each lock is renewed", locktest.Renewal(t, held...))
 	gone := held[n/2]
 	must(t, destroy(ctx, connect(t, nodes...), gone.Name()))
 	locktest.Lost(t, gone, 10*time.Second+pace/4) // a look at all of them takes a part of what acquiring them does

@@ -66,9 +66,9 @@ func Lost(t testing.TB, lock *locker.Lock, d time.Duration) {
 	}
 }
 
-// Renewal returns a function that reports whether the server has given all locks at least d more time since. It ends the test, and
-// says why, if one is lost.
-func Renewal(t testing.TB, d time.Duration, locks ...*locker.Lock) func() bool {
+// Renewal returns a function that reports whether the server has given all locks more time since. It ends the test, and says why, if
+// one is lost.
+func Renewal(t testing.TB, locks ...*locker.Lock) func() bool {
 	t.Helper()
 	before := make([]time.Time, len(locks))
 	for i, lock := range locks {
@@ -80,7 +80,7 @@ func Renewal(t testing.TB, d time.Duration, locks ...*locker.Lock) func() bool {
 			if lock.Context().Err() != nil {
 				t.Fatalf("%s: %v", lock.Name(), context.Cause(lock.Context()))
 			}
-			if lock.Deadline().Sub(before[i]) < d {
+			if lock.Deadline().Sub(before[i]) < 100*time.Millisecond {
 				return false
 			}
 		}
