@@ -79,7 +79,7 @@ type Servers struct {
 	Claims func(ctx context.Context, name string) ([]string, error)
 	// Plant puts something into the queue of name that is nobody's.
 	Plant func(ctx context.Context, name, entry string) error
-	// Waiting is how many wait at the servers for name.
+	// Waiting is how many wait at the servers for name; nil if waiters do not show there.
 	Waiting func(ctx context.Context, name string) (int, error)
 	// MoveLeader makes another member the leader.
 	MoveLeader func(ctx context.Context) error

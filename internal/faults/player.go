@@ -11,6 +11,7 @@ import (
 	"github.com/seed80cd6120/locker"
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/faults/history"
+	"github.com/seed80cd6120/locker/internal/proxy"
 	"github.com/seed80cd6120/locker/internal/stamp"
 )
 
@@ -135,6 +136,12 @@ func (p *Player) calls(share history.Share, name string) (op int) {
 
 func (p *Player) refused(op int, err error) {
 	p.rec.Add(history.Event{Kind: history.Refused, Op: op, Err: err.Error()})
+}
+
+// sent is how many bytes of p have reached the servers.
+func (p *Player) sent() (n int) {
+	p.net.Each(func(link *proxy.Proxy) { n += int(link.Stats().BytesUp) })
+	return n
 }
 
 // Close closes the client and the recording.

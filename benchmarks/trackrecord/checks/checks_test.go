@@ -3,6 +3,8 @@ package checks
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +32,22 @@ func TestTrack(t *testing.T) {
 	each(t, true, func(t *testing.T, l Library) {
 		offered(t, l, All, func(t *testing.T, c Check, s *faults.Servers) { faults.Examine(t, s, c.Run) })
 	})
+}
+
+// The checks can be put to every library, whatever comes of them; ./trackrecord puts them all.
+func TestEveryLibraryIsAsked(t *testing.T) {
+	servers.Need(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=5m", "-test.run", "^TestTrack$/./^names-independent$|^TestTrack$/^locker$/./^names-independent$")
+	cmd.Env = append(os.Environ(), "LOCKER_TRACK=1")
+	said, err := cmd.CombinedOutput()
+	for _, l := range Libraries() {
+		if !regexp.MustCompile(`(?m)^ *--- (PASS|FAIL): TestTrack/` + l.Name + `/names-independent `).Match(said) {
+			t.Errorf("%s has no outcome", l.Name)
+		}
+	}
+	if t.Failed() || strings.Contains(string(said), "panic:") {
+		t.Errorf("the process ended with %v:\n%.4000s", err, said)
+	}
 }
 
 // TestRow runs rows of package faults on the libraries of others that claim what they ask
