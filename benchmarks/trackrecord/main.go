@@ -83,7 +83,28 @@ func run(ctx context.Context, a asking, events, from, note string) (err error) {
 	}
 	var text bytes.Buffer
 	r.write(&text, a.times, note)
-	return os.WriteFile(page, text.Bytes(), 0o644)
+	return errors.Join(os.WriteFile(page, text.Bytes(), 0o644), a.complete(r))
+}
+
+// complete returns an error if something that was to be asked has no answer.
+func (a asking) complete(r results) error {
+	var lacking []string
+	for _, l := range a.libraries() {
+		for _, c := range unanswered(a.of(l), r[l.Name]) {
+			lacking = append(lacking, l.Name+" "+c.ID)
+		}
+	}
+	if len(lacking) > 0 {
+		return fmt.Errorf("%d questions have no answer: %s", len(lacking), strings.Join(lacking, ", "))
+	}
+	return nil
+}
+
+// libraries are those that are asked.
+func (a asking) libraries() []checks.Library {
+	return slices.DeleteFunc(checks.Libraries(), func(l checks.Library) bool {
+		return a.only != "" && !slices.Contains(strings.Split(a.only, ","), l.Name)
+	})
 }
 
 // test runs the checks, in a process for each library: what one of them does to its process
@@ -100,17 +121,14 @@ func (a asking) test(ctx context.Context) ([]byte, error) {
 		all   sync.WaitGroup
 		slots = make(chan struct{}, atOnce)
 	)
-	for _, l := range checks.Libraries() {
-		if a.only != "" && !slices.Contains(strings.Split(a.only, ","), l.Name) {
-			continue
-		}
+	for _, l := range a.libraries() {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if ctx.Err() != nil {
 				return
 			}
-			out := a.testLibrary(ctx, bin, l)
+			out := a.testLibrary(l, func(run string, times int) []byte { return goTest(ctx, bin, run, times) })
 			mu.Lock()
 			defer mu.Unlock()
 			said.Write(out)
@@ -133,34 +151,54 @@ func build(ctx context.Context) (string, error) {
 }
 
 // testLibrary asks a library everything once, and what it did not keep again until it was
-// asked so many times. It returns what go test said, as events.
-func (a asking) testLibrary(ctx context.Context, bin string, l checks.Library) []byte {
-	all := a.of(l)
-	if all == "" {
-		return nil
+// asked so many times. It returns what go test said, as events. What was under way or yet to come when a process ended is asked
+// in another.
+func (a asking) testLibrary(l checks.Library, ask func(run string, times int) []byte) (said []byte) {
+	for left := a.of(l); len(left) > 0; {
+		said = append(said, ask(patternOf(l, left), 1)...)
+		still := unanswered(left, read(said)[l.Name])
+		if len(still) == len(left) {
+			break
+		}
+		left = still
 	}
-	said := goTest(ctx, bin, all, 1)
-	first := read(said)
-	var again []string
-	for _, c := range everything {
-		if o := first[l.Name][c.ID]; o != nil && o.failed > 0 {
-			again = append(again, exactly(testOf(c)+"/"+l.Name+"/"+c.ID))
+	var again []checks.Check
+	answers := read(said)[l.Name]
+	for _, c := range a.of(l) {
+		if o := answers[c.ID]; o != nil && o.failed > 0 {
+			again = append(again, c)
 		}
 	}
 	if len(again) == 0 || a.times < 2 {
 		return said
 	}
-	return append(said, goTest(ctx, bin, strings.Join(again, "|"), a.times-1)...)
+	return append(said, ask(patternOf(l, again), a.times-1)...)
 }
 
-// of is the -run of all that is asked of a library.
-func (a asking) of(l checks.Library) string {
-	var tests []string
+// unanswered are those of all that were neither kept nor failed.
+func unanswered(all []checks.Check, answers map[string]*outcome) []checks.Check {
+	return slices.DeleteFunc(slices.Clone(all), func(c checks.Check) bool {
+		o := answers[c.ID]
+		return o != nil && o.passed+o.failed > 0
+	})
+}
+
+// of is all that is asked of a library.
+func (a asking) of(l checks.Library) (all []checks.Check) {
 	for _, c := range everything {
 		elsewhere := l.Ours && testOf(c) != "TestTrack" // their own packages do this
 		if l.Offers(c) && !elsewhere && a.like.MatchString(c.ID) {
-			tests = append(tests, exactly(testOf(c)+"/"+l.Name+"/"+c.ID))
+			all = append(all, c)
 		}
+	}
+	return all
+}
+
+// patternOf is the -run of some of it.
+func patternOf(l checks.Library, some []checks.Check) string {
+	var tests []string
+	for _, c := range some {
+		tests = append(tests, exactly(testOf(c)+"/"+l.Name+"/"+c.ID))
 	}
 	return strings.Join(tests, "|")
 }
