@@ -4,7 +4,7 @@
 //
 //	go -C benchmarks run ./trackrecord
 //
-// It takes about twenty minutes. With -from it reads what earlier runs wrote with
+// It takes about twenty-five minutes. With -from it reads what earlier runs wrote with
 // -events, so that what is new can be asked by itself, with -only and -checks.
 package main
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -33,6 +34,11 @@ func TestTableOfEvents(t *testing.T) {
 		run("TestTrack/zk.Lock-1/names-independent", "A1 did not get the lock within 10s: why", "fail")
 		run("TestRow/etcd.Mutex-1/row/03-cut-off", "told late", "fail")
 	}
+	const kind = "TestConformance/zk.Lock-1/Exclusion/Lockers/exclusive"
+	fmt.Fprintf(&said, `{"Action":"run","Test":%q}`+"\n", path.Dir(kind))
+	fmt.Fprintf(&said, `{"Action":"output","Test":%q,"Output":%q}`+"\n", kind, "    oracle.go:7: two of them\n")
+	fmt.Fprintf(&said, `{"Action":"fail","Test":%q}`+"\n", kind)
+	fmt.Fprintf(&said, `{"Action":"fail","Test":%q}`+"\n", path.Dir(kind))
 	said.WriteString("# what the compiler says is no event\n")
 	r := read([]byte(said.String()))
 	for _, c := range []struct{ library, check, want string }{
@@ -43,6 +49,7 @@ func TestTableOfEvents(t *testing.T) {
 		{"zk.Lock-1", "death-frees", "?"},
 		{"etcd.Mutex-1", "row/03-cut-off", "**broken**"},
 		{"zk.Lock-1", "names-independent", "undecided"},
+		{"zk.Lock-1", "Exclusion/Lockers", "1 of 1"},
 	} {
 		if got := r[c.library][c.check].cell(3); got != c.want {
 			t.Errorf("%s %s: %q, want %q", c.library, c.check, got, c.want)
@@ -51,7 +58,8 @@ func TestTableOfEvents(t *testing.T) {
 	var written strings.Builder
 	r.write(&written, 3, "A note.")
 	for _, want := range []string{"A note.", "`TestTrack/etcd.Mutex-1/neighbours$` | 3 of 3 | \"x\" is taken |",
-		"`TestRow/etcd.Mutex-1/row/03-cut-off$` | 3 of 3 | told late |", "`TestConformance/redislock/Prompt/Deadline$` | 1 of 3 | late |"} {
+		"`TestRow/etcd.Mutex-1/row/03-cut-off$` | 3 of 3 | told late |", "`TestConformance/redislock/Prompt/Deadline$` | 1 of 3 | late |",
+		"`TestConformance/zk.Lock-1/Exclusion/Lockers$` | 1 of 1 | two of them |"} {
 		if !strings.Contains(written.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
