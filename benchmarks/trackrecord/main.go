@@ -86,21 +86,21 @@ func run(ctx context.Context, a asking, events, from, note string) (err error) {
 	return errors.Join(os.WriteFile(page, text.Bytes(), 0o644), a.complete(r))
 }
 
-// complete returns an error if something that was to be asked has no answer.
+// complete returns an error that names the checks without an outcome; nil if there are none.
 func (a asking) complete(r results) error {
-	var lacking []string
+	var names []string
 	for _, l := range a.libraries() {
-		for _, c := range unanswered(a.of(l), r[l.Name]) {
-			lacking = append(lacking, l.Name+" "+c.ID)
+		for _, c := range lacking(a.of(l), r[l.Name]) {
+			names = append(names, l.Name+" "+c.ID)
 		}
 	}
-	if len(lacking) > 0 {
-		return fmt.Errorf("%d questions have no answer: %s", len(lacking), strings.Join(lacking, ", "))
+	if len(names) > 0 {
+		return fmt.Errorf("without an outcome: %s", strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// libraries are those that are asked.
+// libraries returns those that are asked.
 func (a asking) libraries() []checks.Library {
 	return slices.DeleteFunc(checks.Libraries(), func(l checks.Library) bool {
 		return a.only != "" && !slices.Contains(strings.Split(a.only, ","), l.Name)
@@ -151,39 +151,29 @@ func build(ctx context.Context) (string, error) {
 }
 
 // testLibrary asks a library everything once, and what it did not keep again until it was
-// asked so many times. It returns what go test said, as events. What was under way or yet to come when a process ended is asked
-// in another.
+// asked so many times; it returns what go test said, as events. What has no outcome when a process ends is asked in another, until
+// one ends without any.
 func (a asking) testLibrary(l checks.Library, ask func(run string, times int) []byte) (said []byte) {
-	for left := a.of(l); len(left) > 0; {
+	all := a.of(l)
+	for left, before := all, len(all)+1; len(left) > 0 && len(left) < before; {
+		before = len(left)
 		said = append(said, ask(patternOf(l, left), 1)...)
-		still := unanswered(left, read(said)[l.Name])
-		if len(still) == len(left) {
-			break
-		}
-		left = still
+		left = lacking(left, read(said)[l.Name])
 	}
-	var again []checks.Check
-	answers := read(said)[l.Name]
-	for _, c := range a.of(l) {
-		if o := answers[c.ID]; o != nil && o.failed > 0 {
-			again = append(again, c)
-		}
-	}
+	outcomes := read(said)[l.Name]
+	again := slices.DeleteFunc(slices.Clone(all), func(c checks.Check) bool { return outcomes[c.ID] == nil || outcomes[c.ID].failed == 0 })
 	if len(again) == 0 || a.times < 2 {
 		return said
 	}
 	return append(said, ask(patternOf(l, again), a.times-1)...)
 }
 
-// unanswered are those of all that were neither kept nor failed.
-func unanswered(all []checks.Check, answers map[string]*outcome) []checks.Check {
-	return slices.DeleteFunc(slices.Clone(all), func(c checks.Check) bool {
-		o := answers[c.ID]
-		return o != nil && o.passed+o.failed > 0
-	})
+// lacking returns those of all that have no outcome.
+func lacking(all []checks.Check, outcomes map[string]*outcome) []checks.Check {
+	return slices.DeleteFunc(slices.Clone(all), func(c checks.Check) bool { return outcomes[c.ID].runs() > 0 })
 }
 
-// of is all that is asked of a library.
+// of returns all that is asked of a library.
 func (a asking) of(l checks.Library) (all []checks.Check) {
 	for _, c := range everything {
 		elsewhere := l.Ours && testOf(c) != "TestTrack" // their own packages do this
@@ -194,7 +184,7 @@ func (a asking) of(l checks.Library) (all []checks.Check) {
 	return all
 }
 
-// patternOf is the -run of some of it.
+// patternOf returns the -run of some checks of a library.
 func patternOf(l checks.Library, some []checks.Check) string {
 	var tests []string
 	for _, c := range some {

@@ -104,6 +104,14 @@ func (o *outcome) complains(why string) {
 	}
 }
 
+// runs is how often it passed or failed; 0 if it was never begun.
+func (o *outcome) runs() int {
+	if o == nil {
+		return 0
+	}
+	return o.passed + o.failed
+}
+
 // broken is how often it failed at the question itself.
 func (o *outcome) broken() int { return o.failed - o.undecided }
 
@@ -150,12 +158,12 @@ func parts(test string) (library, check string, ok bool) {
 // cell is what the table says.
 func (o *outcome) cell(times int) string {
 	switch {
-	case o == nil || o.passed+o.failed == 0:
+	case o.runs() == 0:
 		return "?"
 	case o.broken() >= times:
 		return "**broken**"
 	case o.broken() > 0:
-		return fmt.Sprintf("%d of %d", o.broken(), o.passed+o.failed)
+		return fmt.Sprintf("%d of %d", o.broken(), o.runs())
 	case o.passed > 0:
 		return "kept"
 	}

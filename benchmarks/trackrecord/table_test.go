@@ -66,32 +66,32 @@ func TestTableOfEvents(t *testing.T) {
 	}
 }
 
-// What was not answered when a process ended is asked in another; what is never answered is an error.
+// What has no outcome when a process ends is asked in another; what never has one is an error.
 func TestProcessThatEnds(t *testing.T) {
 	a := asking{times: 1, like: regexp.MustCompile("^(excludes-itself|neighbours|death-frees)$")}
 	l := checks.Libraries()[0]
-	answer := func(test, action string) string { return fmt.Sprintf(`{"Action":%q,"Test":%q}`+"\n", action, test) }
+	event := func(test, action string) string { return fmt.Sprintf(`{"Action":%q,"Test":%q}`+"\n", action, test) }
 	of := func(check string) string { return "TestTrack/" + l.Name + "/" + check }
 	var asked []string
 	said := a.testLibrary(l, func(run string, _ int) []byte {
 		asked = append(asked, run)
 		switch len(asked) {
 		case 1:
-			return []byte(answer(of("excludes-itself"), "pass") + answer(of("neighbours"), "run") + answer(of("neighbours"), "fail"))
+			return []byte(event(of("excludes-itself"), "pass") + event(of("neighbours"), "run") + event(of("neighbours"), "fail"))
 		case 2:
-			return []byte(answer(of("death-frees"), "run"))
+			return []byte(event(of("death-frees"), "run"))
 		}
-		t.Error("asked again what was not answered in a process of its own")
+		t.Error("asked again what had no outcome in a process of its own")
 		return nil
 	})
 	if want := exactly(of("death-frees")); len(asked) != 2 || asked[1] != want {
 		t.Errorf("asked %q, want %q in the end", asked, want)
 	}
 	a.only = l.Name
-	if err := a.complete(read(said)); err == nil || !strings.Contains(err.Error(), "1 questions have no answer: "+l.Name+" death-frees") {
-		t.Errorf("complete: %v, want that death-frees has no answer", err)
+	if err := a.complete(read(said)); err == nil || !strings.Contains(err.Error(), "without an outcome: "+l.Name+" death-frees") {
+		t.Errorf("complete: %v, want that death-frees has no outcome", err)
 	}
-	if err := a.complete(read(append(said, answer(of("death-frees"), "pass")...))); err != nil {
+	if err := a.complete(read(append(said, event(of("death-frees"), "pass")...))); err != nil {
 		t.Errorf("complete: %v", err)
 	}
 }

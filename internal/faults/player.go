@@ -138,7 +138,7 @@ func (p *Player) refused(op int, err error) {
 	p.rec.Add(history.Event{Kind: history.Refused, Op: op, Err: err.Error()})
 }
 
-// sent is how many bytes of p have reached the servers.
+// sent returns how many bytes of p have reached the servers.
 func (p *Player) sent() (n int) {
 	p.net.Each(func(link *proxy.Proxy) { n += int(link.Stats().BytesUp) })
 	return n

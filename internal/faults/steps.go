@@ -146,7 +146,7 @@ func (x *Exam) stillWaits(c <-chan Got, h *Holding, d time.Duration) {
 	}
 }
 
-// waiting is how many wait for the lock and show at the servers.
+// waiting returns how many wait for the lock and show at the servers.
 func (x *Exam) waiting(name string) (int, error) {
 	if x.Waiting == nil {
 		return 0, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
-// The waiters of another library do not show at the servers.
+// Rows work with waiters that do not show at the servers, as those of other libraries.
 func TestWaiterThatDoesNotShow(t *testing.T) {
 	servers.Need(t)
 	s := StartOn(t, Redis1)

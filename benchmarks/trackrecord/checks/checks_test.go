@@ -3,14 +3,13 @@ package checks
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed80cd6120/locker/conformance"
 	"github.com/seed80cd6120/locker/internal/faults"
+	"github.com/seed80cd6120/locker/internal/mustfail"
 	"github.com/seed80cd6120/locker/internal/servers"
 )
 
@@ -34,19 +33,23 @@ func TestTrack(t *testing.T) {
 	})
 }
 
-// The checks can be put to every library, whatever comes of them; ./trackrecord puts them all.
+// TestEveryLibraryIsAsked runs one check on every library, whatever comes of it; ./trackrecord runs them all.
 func TestEveryLibraryIsAsked(t *testing.T) {
 	servers.Need(t)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=5m", "-test.run", "^TestTrack$/./^names-independent$|^TestTrack$/^locker$/./^names-independent$")
-	cmd.Env = append(os.Environ(), "LOCKER_TRACK=1")
-	said, err := cmd.CombinedOutput()
+	check := All[slices.IndexFunc(All, func(c Check) bool { return c.ID == "names-independent" })]
 	for _, l := range Libraries() {
-		if !regexp.MustCompile(`(?m)^ *--- (PASS|FAIL): TestTrack/` + l.Name + `/names-independent `).Match(said) {
-			t.Errorf("%s has no outcome", l.Name)
-		}
-	}
-	if t.Failed() || strings.Contains(string(said), "panic:") {
-		t.Errorf("the process ended with %v:\n%.4000s", err, said)
+		t.Run(l.Name, func(t *testing.T) {
+			t.Parallel()
+			ended := false
+			said, failed := mustfail.Run(t, func(t testing.TB) {
+				faults.Examine(t, faults.StartOn(t, l.Backend), check.Run)
+				ended = true
+			})
+			if !ended && !failed {
+				t.Errorf("the check was not run: %s", said)
+			}
+			t.Log(said)
+		})
 	}
 }
 
