@@ -18,13 +18,13 @@ func waiting() Experiment {
 		Method: "One client holds the name, the others wait for it and nothing happens. " +
 			"The CPU of the waiting process is measured first, then the requests, those that keep sessions and leases alive among them. " +
 			"On Redis and PostgreSQL this project's waiters look once in a holder's TTL for themselves; their requests are counted over a whole one, of 15 s, which is the default. With a shorter TTL there are more in proportion. " +
-			"Then the holder lets go, everybody has a turn and releases at once, and the requests until the last one has had it are counted.",
+			"Then the holder lets go, everybody has a turn and releases at once, and the requests until the last one has had it are counted, without those that keep an etcd lease alive.",
 		Metrics: []Metric{
 			{Name: "requests", Unit: "/s", Better: -1, Minor: true, Meaning: "requests at the servers from all waiters together"},
 			{Name: "requests per waiter", Unit: "/s", Better: -1, Meaning: "the same for each"},
 			{Name: "beyond keep-alives", Unit: "/s", Better: -1, Meaning: "the same for each, less what keeps its session or lease alive, and less what the holder asks"},
 			{Name: "CPU", Unit: "ms/s", Better: -1, Meaning: "of the process that waits, all waiters together"},
-			{Name: "drain", Better: -1, Meaning: "requests for each waiter, from the release until all have had their turn"},
+			{Name: "drain", Better: -1, Meaning: "requests for each waiter, from the release until all have had their turn, less those that keep leases alive"},
 			{Name: "drain time", Unit: "ms", Better: -1, Minor: true, Meaning: "how long that took"},
 			{Name: "stuck", Better: -1, Meaning: "waiters that were still waiting three seconds after the lock had been free for the last time"},
 		},
@@ -134,17 +134,12 @@ func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (float6
 // countKeptAlive counts how many requests a second there are, and how many beyond those that
 // keep a lease alive, which are counted apart.
 func (c *Cell) countKeptAlive(ctx context.Context) (all, beyond float64, err error) {
-	before, err := c.Site.KeepAlives(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
 	start := time.Now()
-	if all, err = c.idleRate(ctx, c.idle()); err != nil {
-		return 0, 0, err
-	}
-	took := time.Since(start).Seconds()
-	after, err := c.Site.KeepAlives(ctx)
-	return all, all - float64(after-before)/took, err
+	kept, err := c.Site.KeepAlives(ctx, func() error {
+		all, err = c.idleRate(ctx, c.idle())
+		return err
+	})
+	return all, all - float64(kept)/time.Since(start).Seconds(), err
 }
 
 // countPinged counts at a ZooKeeper, which does not count pings apart, how many requests
@@ -205,7 +200,7 @@ func doWaiting(ctx context.Context, c *Cell) error {
 
 	var took time.Duration
 	served := 0
-	requests, err := c.Site.Requests(ctx, func() error {
+	drain := func() error {
 		q.hurry()
 		start := time.Now()
 		err := q.held.Release(ctx)
@@ -216,13 +211,18 @@ func doWaiting(ctx context.Context, c *Cell) error {
 		}
 		took = time.Since(start)
 		return err
+	}
+	var requests int64
+	kept, err := c.Site.KeepAlives(ctx, func() (err error) {
+		requests, err = c.Site.Requests(ctx, drain)
+		return err
 	})
 	if err != nil && !errors.Is(err, errStuck) {
 		return err
 	}
 	c.PutCount("stuck", int64(n-served))
 	if served == n {
-		c.Put("drain", float64(requests)/float64(n))
+		c.Put("drain", float64(requests-kept)/float64(n))
 		c.Put("drain time", millis(took))
 	}
 	return nil

@@ -45,10 +45,13 @@ func (s *Site) received(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-// KeepAlives returns how many messages etcd has received that keep a lease alive. ZooKeeper
+// KeepAlives returns how many messages etcd received while f ran that keep a lease alive. ZooKeeper
 // does not count the pings of sessions apart: it is 0 there.
-func (s *Site) KeepAlives(ctx context.Context) (int64, error) {
-	var sum int64
+func (s *Site) KeepAlives(ctx context.Context, f func() error) (int64, error) {
+	return growth(ctx, s.keptAlive, f)
+}
+
+func (s *Site) keptAlive(ctx context.Context) (sum int64, err error) {
 	if s.Etcd != nil {
 		for _, e := range s.Etcd.Members {
 			methods, err := e.Methods(ctx)
