@@ -112,6 +112,41 @@ func TestStatementsPerLock(t *testing.T) {
 	}
 }
 
+// What the server does in a release is no more with many who wait for permits than with few.
+func TestManyWaitForPermits(t *testing.T) {
+	t.Parallel()
+	server := servers.NewMariaDB(t, servers.MariaDBOptions{})
+	admin := newPool(t, server.DSN())
+	release(t, acquire(t, openDSN(t, server.DSN()), "x"))
+	ctx := within(t, patience)
+	conn, err := admin.Conn(ctx)
+	must(t, err)
+	defer conn.Close()
+	statements := func() (n int) {
+		var name string
+		must(t, conn.QueryRowContext(ctx, "show session status like 'Queries'").Scan(&name, &n))
+		return n
+	}
+	in := func(waiters int) int {
+		name := fmt.Sprint("waiters ", waiters)
+		const permits = 10
+		for i := range permits + waiters {
+			do(t, admin, "call locker.acquire(?, unhex(md5(?)), 1, ?, 0, 3600000, '', 9223372036854775807, true, null)", name, fmt.Sprint(name, i), permits)
+		}
+		before := statements()
+		_, err := conn.ExecContext(ctx, "call locker.release(?, unhex(md5(?)), 0, 0, false)", name, fmt.Sprint(name, 0))
+		must(t, err)
+		sent := statements() - before
+		if n := ask[int](t, admin, "select count(*) from locker.claim where name = ? and token is not null", name); n != permits {
+			t.Errorf("%d hold the name when %d wait", n, waiters-1)
+		}
+		return sent
+	}
+	if few, many := in(2), in(40); many > few {
+		t.Errorf("%d statements within a release if 40 wait, %d if 2 do", many, few)
+	}
+}
+
 // Those that wait, and have nothing to wait for soon, send nothing: their Locker is asleep on the server.
 func TestIdleWaitersSendNothing(t *testing.T) {
 	t.Parallel()

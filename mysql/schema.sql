@@ -121,18 +121,19 @@ begin
 end//
 
 -- Holds the queue of a name to the rule: who is gone is removed, and a claim is granted when its weight and the
--- weights of all claims ahead of it are together no more than its limit. Says what the whole queue weighs, and adds
--- to bells who is to be woken. Rows are changed one by one, by their IDs: a statement that has to search locks rows of
--- other names, too, where the table is small.
+-- weights of all claims ahead of it are together no more than its limit. Says what the whole queue weighs for a claim
+-- whose limit is p_most, and adds to bells who is to be woken. Rows are changed one by one, by their IDs: a statement
+-- that has to search locks rows of other names, too, where the table is small.
 drop procedure if exists settle//
-create procedure settle(p_name varbinary(1024), moment bigint, inout bells mediumblob, out total bigint)
+create procedure settle(p_name varbinary(1024), moment bigint, p_most int, inout bells mediumblob, out total bigint)
 begin
   declare place, last_place, last_listener, first_end, last_start, ahead, c_ttl, c_listener, drawn bigint default 0;
-  declare c_weight, c_most, waiting int;
+  declare c_weight, c_most, most_of_all, waiting int;
   declare kept, granted tinyint default 0;
   declare c_id binary(16);
-  select coalesce(sum(weight), 0), coalesce(sum(token is null), 0), min(expires), max(if(token is null, 0, expires - ttl * 1000)), max(not renewable)
-    into total, waiting, first_end, last_start, kept from claim where name = p_name;
+  select coalesce(sum(weight), 0), coalesce(sum(token is null), 0), greatest(p_most, coalesce(max(if(token is null, most, 0)), 0)),
+      min(expires), max(if(token is null, 0, expires - ttl * 1000)), max(not renewable)
+    into total, waiting, most_of_all, first_end, last_start, kept from claim where name = p_name;
   gone: while first_end <= moment do
     set c_id = null;
     select id into c_id from claim where name = p_name and expires <= moment limit 1;
@@ -160,7 +161,7 @@ begin
       leave walk;
     end if;
     select ahead + coalesce(sum(weight), 0) into ahead from claim where name = p_name and ticket >= last_place and ticket < place;
-    if ahead >= 2147483647 then
+    if ahead >= most_of_all then
       leave walk; -- nothing fits: who is gone keeps its place, because it may connect again
     end if;
     if c_listener is not null and is_used_lock(concat('locker.', c_listener)) is null then
@@ -175,7 +176,7 @@ begin
         set bells = concat(bells, c_listener, ' '), last_listener = c_listener;
       end if;
     end if;
-    if ahead + c_weight >= 2147483647 then
+    if ahead + c_weight >= most_of_all then
       leave walk; -- nothing fits behind it
     end if;
   end while;
@@ -236,7 +237,7 @@ begin
         where id = p_id and token is null
           and (stale or not listener <=> p_listener or expires < moment + patience div 2);
     end if;
-    call settle(p_name, moment, bells, ahead);
+    call settle(p_name, moment, p_most, bells, ahead);
     if known then
       update claim set expires = greatest(expires, moment + ttl * 1000) where id = p_id and token is not null and renewable;
       select token, spare into found_token, found_spare from claim where id = p_id and renewable;
@@ -289,7 +290,7 @@ begin
   if p_linger > 0 and c_token is not null and c_expires > moment then
     if c_renewable then
       update claim set expires = moment + p_linger * 1000, ttl = p_linger, renewable = 0 where id = p_id;
-      call settle(p_name, moment, bells, ahead);
+      call settle(p_name, moment, 0, bells, ahead);
       call tell_first(p_name, bells);
     end if;
     set answer = 1;
@@ -299,7 +300,7 @@ begin
       set bells = if(p_tell and answer = 2 and told is not null, concat(told, ' '), '');
       delete from claim where id = p_id;
     end if;
-    call settle(p_name, moment, bells, ahead); -- also where nothing was found: it may have been removed by hand
+    call settle(p_name, moment, 0, bells, ahead); -- also where nothing was found: it may have been removed by hand
     if answer = 2 then
       call tell_first(p_name, bells);
     end if;
@@ -354,7 +355,7 @@ begin
   update claim set weight = least(weight, p_weight)
     where id = p_id and name = p_name and token is not null and expires > moment;
   set held = exists (select 1 from claim where id = p_id and name = p_name and token is not null and expires > moment);
-  call settle(p_name, moment, bells, ahead);
+  call settle(p_name, moment, 0, bells, ahead);
   commit;
   call ring_all(bells);
   select held;
