@@ -113,33 +113,38 @@ func (c *Cell) idleRate(ctx context.Context, window time.Duration) (float64, err
 	return float64(requests) / time.Since(start).Seconds(), err
 }
 
-// countHolder returns how many requests a second a client makes that holds a lock for
-// which nobody waits. It is asked only where the waiters' own have to be told apart.
-func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (float64, error) {
-	if c.Contender.Setup.Service != contender.ZooKeeper {
+// countHolder returns how many requests a second countIdle has to take off for a client that
+// holds a lock for which nobody waits. It is asked only where the waiters' own have to be told apart.
+func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (rate float64, err error) {
+	if withoutSessions(c.Contender) {
 		return 0, nil
-	}
-	ping, err := c.Site.Heartbeat(ctx)
-	if err != nil {
-		return 0, err
 	}
 	held, err := holder.Acquire(ctx, c.LockName())
 	if err != nil {
 		return 0, fmt.Errorf("holder alone: %w", err)
 	}
-	rate, err := c.idleRate(ctx, 2*ping)
-	return rate, errors.Join(err, held.Release(ctx))
+	if c.Contender.Setup.Service == contender.ZooKeeper { // with its pings: countPinged takes off only those of the waiters
+		ping, noPing := c.Site.Heartbeat(ctx)
+		if err = noPing; err == nil {
+			rate, err = c.idleRate(ctx, 2*ping)
+		}
+	} else {
+		_, rate, err = c.countKeptAlive(ctx)
+	}
+	return max(0, rate), errors.Join(err, held.Release(ctx))
 }
 
 // countKeptAlive counts how many requests a second there are, and how many beyond those that
 // keep a lease alive, which are counted apart.
 func (c *Cell) countKeptAlive(ctx context.Context) (all, beyond float64, err error) {
-	start := time.Now()
+	var took time.Duration
 	kept, err := c.Site.KeepAlives(ctx, func() error {
+		start := time.Now()
 		all, err = c.idleRate(ctx, c.idle())
+		took = time.Since(start)
 		return err
 	})
-	return all, all - float64(kept)/time.Since(start).Seconds(), err
+	return all, all - float64(kept)/took.Seconds(), err
 }
 
 // countPinged counts at a ZooKeeper, which does not count pings apart, how many requests
