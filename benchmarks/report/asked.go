@@ -85,7 +85,8 @@ var asked = []demand{
 
 const (
 	everyOne    = "redis redlock-5 zookeeper-1 etcd-1"
-	withPermits = "redis zookeeper-1 etcd-1"
+	databases   = "postgres mysql"
+	withPermits = "redis zookeeper-1 etcd-1 " + databases
 
 	sixteen        = "16 clients"
 	sixteenOne     = "16 goroutines of one client"
@@ -105,7 +106,7 @@ const (
 
 // demands are those of each backend, one backend after the other.
 func demands() (list []demand) {
-	for _, name := range strings.Fields("memory " + everyOne) {
+	for _, name := range strings.Fields("memory " + everyOne + " " + databases) {
 		for _, d := range asked {
 			if slices.Contains(strings.Fields(d.of), name) {
 				d.of = name
