@@ -115,7 +115,7 @@ func (c *Cell) idleRate(ctx context.Context, window time.Duration) (float64, err
 
 // countHolder returns how many requests a second countIdle has to take off for a client that
 // holds a lock for which nobody waits. It is asked only where the waiters' own have to be told apart.
-func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (rate float64, err error) {
+func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (float64, error) {
 	if withoutSessions(c.Contender) {
 		return 0, nil
 	}
@@ -123,15 +123,22 @@ func (c *Cell) countHolder(ctx context.Context, holder contender.Client) (rate f
 	if err != nil {
 		return 0, fmt.Errorf("holder alone: %w", err)
 	}
-	if c.Contender.Setup.Service == contender.ZooKeeper { // with its pings: countPinged takes off only those of the waiters
-		ping, noPing := c.Site.Heartbeat(ctx)
-		if err = noPing; err == nil {
-			rate, err = c.idleRate(ctx, 2*ping)
-		}
-	} else {
-		_, rate, err = c.countKeptAlive(ctx)
+	rate, err := c.holderRate(ctx)
+	return rate, errors.Join(err, held.Release(ctx))
+}
+
+// holderRate returns the requests of a holder alone: on ZooKeeper with its pings, because countPinged takes off only those
+// of the waiters.
+func (c *Cell) holderRate(ctx context.Context) (float64, error) {
+	if c.Contender.Setup.Service != contender.ZooKeeper {
+		_, beyond, err := c.countKeptAlive(ctx)
+		return max(0, beyond), err
 	}
-	return max(0, rate), errors.Join(err, held.Release(ctx))
+	ping, err := c.Site.Heartbeat(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return c.idleRate(ctx, 2*ping)
 }
 
 // countKeptAlive counts how many requests a second there are, and how many beyond those that
