@@ -121,19 +121,20 @@ begin
 end//
 
 -- Holds the queue of a name to the rule: who is gone is removed, and a claim is granted when its weight and the
--- weights of all claims ahead of it are together no more than its limit. Says what the whole queue weighs for a claim
--- whose limit is p_most, and adds to bells who is to be woken. Rows are changed one by one, by their IDs: a statement
--- that has to search locks rows of other names, too, where the table is small.
+-- weights of all claims ahead of it are together no more than its limit. Says what the whole queue weighs, and adds
+-- to bells who is to be woken. It goes no further than a claim could be granted that waits, or asks: p_most is the limit
+-- of one that asks, or 0. Rows are changed one by one, by their IDs: a statement that has to search locks rows of
+-- other names, too, where the table is small.
 drop procedure if exists settle//
 create procedure settle(p_name varbinary(1024), moment bigint, p_most int, inout bells mediumblob, out total bigint)
 begin
   declare place, last_place, last_listener, first_end, last_start, ahead, c_ttl, c_listener, drawn bigint default 0;
-  declare c_weight, c_most, most_of_all, waiting int;
+  declare c_weight, c_most, greatest_most, waiting int;
   declare kept, granted tinyint default 0;
   declare c_id binary(16);
   select coalesce(sum(weight), 0), coalesce(sum(token is null), 0), greatest(p_most, coalesce(max(if(token is null, most, 0)), 0)),
       min(expires), max(if(token is null, 0, expires - ttl * 1000)), max(not renewable)
-    into total, waiting, most_of_all, first_end, last_start, kept from claim where name = p_name;
+    into total, waiting, greatest_most, first_end, last_start, kept from claim where name = p_name;
   gone: while first_end <= moment do
     set c_id = null;
     select id into c_id from claim where name = p_name and expires <= moment limit 1;
@@ -161,7 +162,7 @@ begin
       leave walk;
     end if;
     select ahead + coalesce(sum(weight), 0) into ahead from claim where name = p_name and ticket >= last_place and ticket < place;
-    if ahead >= most_of_all then
+    if ahead >= greatest_most then
       leave walk; -- nothing fits: who is gone keeps its place, because it may connect again
     end if;
     if c_listener is not null and is_used_lock(concat('locker.', c_listener)) is null then
@@ -176,7 +177,7 @@ begin
         set bells = concat(bells, c_listener, ' '), last_listener = c_listener;
       end if;
     end if;
-    if ahead + c_weight >= most_of_all then
+    if ahead + c_weight >= greatest_most then
       leave walk; -- nothing fits behind it
     end if;
   end while;
