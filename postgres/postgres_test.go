@@ -441,6 +441,34 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 	}
 }
 
+// A permit that is released is given to the first who waits, and those for whom none is left are not looked at: they may be many.
+func TestManyWaitForPermits(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t, servers.PostgresOptions{})
+	admin := newPool(t, server.URL())
+	must(t, server.RunSQL(t.Context(), "schema.sql", "schema=locker", "persistence=unlogged"))
+	const permits, waiters = 10, 40
+	for i := range permits + waiters {
+		if _, err := admin.Exec(t.Context(), `select locker.acquire('x', md5($1::text)::uuid, 1, $2, 0, 3600000, '',
+			9223372036854775807, true, null)`, fmt.Sprint(i), permits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx, err := admin.Begin(t.Context())
+	must(t, err)
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	_, err = tx.Exec(t.Context(), "set local track_functions = 'all'")
+	must(t, err)
+	_, err = tx.Exec(t.Context(), "select locker.release('x', md5('0')::uuid, 0, 0)")
+	must(t, err)
+	var looked, held int
+	must(t, tx.QueryRow(t.Context(), "select calls from pg_stat_xact_user_functions where funcname = 'passed_over'").Scan(&looked))
+	must(t, tx.QueryRow(t.Context(), "select count(*) from locker.claim where token is not null").Scan(&held))
+	if looked != 1 || held != permits {
+		t.Errorf("%d of %d who wait were looked at, %d hold the name", looked, waiters, held)
+	}
+}
+
 // One that is granted the name and is dead by then has it for its own TTL, not for that of the holder before it,
 // of which those behind know.
 func TestDeadWaiterWithShortTTL(t *testing.T) {

@@ -154,15 +154,19 @@ begin
 end $$;
 
 -- Holds the queue of a name to the rule: who is gone is removed, and a claim is granted when its weight
--- and the weights of all claims ahead of it are together no more than its limit. Returns the weight of
--- the whole queue, or of so much of it that nothing fits behind.
-create or replace function settle(p_name bytea, p_moment timestamptz) returns bigint language plpgsql as $$
+-- and the weights of all claims ahead of it are together no more than its limit. It goes no further than a
+-- claim could be granted that waits, or asks: p_most is the limit of one that asks, or 0. Returns the weight
+-- of the whole queue, or of so much of it that nothing fits behind.
+create or replace function settle(p_name bytea, p_moment timestamptz, p_most int) returns bigint language plpgsql as $$
 declare
-  c       claim;
-  ahead   bigint  := 0;
-  kept    boolean := false; -- a holding was released, but not yet removed
-  granted boolean := false;
+  c             claim;
+  ahead         bigint  := 0;
+  greatest_most int;
+  kept          boolean; -- a holding was released, but not yet removed
+  granted       boolean := false;
 begin
+  select greatest(p_most, max(q.max) filter (where q.token is null)), coalesce(bool_or(not q.renewable), false)
+    into greatest_most, kept from claim q where name = p_name;
   for c in select * from claim where name = p_name order by ticket loop
     if c.token is null then
       if passed_over(c, p_moment) then
@@ -182,8 +186,7 @@ begin
       update claim set until = clock_timestamp() + millis(ttl) where id = c.id; -- the clock was set back
     end if;
     ahead := ahead + c.weight;
-    kept := kept or not c.renewable;
-    exit when ahead >= 2147483647;
+    exit when ahead >= greatest_most;
   end loop;
   if kept and granted then perform tell_first(p_name, p_moment); end if; -- another is the first now
   return ahead;
@@ -225,7 +228,7 @@ begin
   if found and c.token is null and (c.listener is distinct from p_listener or c.until < moment + patience / 2) then
     update claim set listener = p_listener, until = moment + patience where id = p_id;
   end if;
-  ahead := settle(p_name, moment);
+  ahead := settle(p_name, moment, p_max);
   if c.id is not null then
     update claim set until = clock_timestamp() + millis(ttl)
       where id = p_id and claim.token is not null and renewable returning * into c;
@@ -276,7 +279,7 @@ begin
     end if;
   end if;
   delete from claim where id = p_id and name = p_name returning * into c;
-  perform settle(p_name, moment); -- also where nothing was found: it may have been removed by hand
+  perform settle(p_name, moment, 0); -- also where nothing was found: it may have been removed by hand
   if c.id is not null and c.token is null
     and not exists (select from claim where name = p_name and token is null and ticket < c.ticket) then
     perform tell_first(p_name, moment);
@@ -311,7 +314,7 @@ begin
   update claim set weight = least(weight, p_weight)
     where id = p_id and name = p_name and token is not null and until > moment;
   if not found then return false; end if;
-  perform settle(p_name, moment);
+  perform settle(p_name, moment, 0);
   return true;
 end $$;
 
