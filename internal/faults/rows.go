@@ -39,7 +39,7 @@ func (r Row) Applies(b Backend) bool {
 var Rows []Row
 
 func init() {
-	Rows = slices.Concat(userRows, networkRows, sessionRows, serverRows, leaderRows, redisRows, redlockRows, etcdRows, zooKeeperRows, callRows, accessRows, kindRows, severalRows)
+	Rows = slices.Concat(processRows, networkRows, sessionRows, serverRows, leaderRows, redisRows, redlockRows, etcdRows, zooKeeperRows, callRows, accessRows, kindRows, severalRows)
 	slices.SortStableFunc(Rows, func(a, b Row) int { return a.Number - b.Number })
 }
 

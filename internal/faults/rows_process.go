@@ -10,7 +10,7 @@ import (
 )
 
 // What can happen to a holder's process.
-var userRows = []Row{
+var processRows = []Row{
 	{Number: 1, Shows: []int{1, 2, 3}, Name: "paused", Quick: true, Run: paused,
 		See: "its first look says lost; its late write is refused by token"},
 	{Number: 2, Shows: []int{3}, Name: "stale-look", Run: staleLook,
