@@ -317,6 +317,33 @@ func slowOnes() []slowOne {
 			},
 		}},
 		{defect: defect{
+			name:  "some server does not answer, so that renewals to it are under way for a while",
+			cases: "Close/StopsGoroutines",
+			driver: bend(bent{
+				traits: func(t *driver.Traits) { t.Check = 100 * time.Millisecond },
+				renew: func(next whole, ctx context.Context, claims []*driver.Claim, report report) {
+					go time.Sleep(3 * time.Second)
+					next.Renew(ctx, claims, report)
+				},
+			}),
+		}},
+		{defect: defect{
+			name:  "the server runs in this process, and is started for the case",
+			cases: "Close/StopsGoroutines",
+			backend: func(b *Backend) {
+				start := b.New
+				b.New = func(t testing.TB) *Harness {
+					go func() { // one more goroutine of the server from time to time
+						for t.Context().Err() == nil {
+							go func() { <-t.Context().Done() }()
+							time.Sleep(100 * time.Millisecond)
+						}
+					}()
+					return start(t)
+				}
+			},
+		}},
+		{defect: defect{
 			name:   "releases take longer than they are tried after a restart",
 			cases:  "Fencing/AfterRestart Exclusion/Restart Outage/WaitersGoOn Outage/AcquireMeanwhile Outage/WorksAfterwards",
 			server: func(s *server) { s.slow = 6 * time.Second },

@@ -248,13 +248,13 @@ func (r *runner) run(t testing.TB, cs *testCase, k *kind) {
 		r.skip(t, cs, k, why, isHook)
 		return
 	}
+	h := r.b.New(t) // without the label: servers that are started with the first case are none of its goroutines
+	if missing := cs.needs.missing(h); len(missing) > 0 {
+		r.skip(t, cs, k, "needs "+strings.Join(missing, " and "), true)
+		return
+	}
 	id := fmt.Sprintf("%s-%08x", cs.name, rand.Uint32())
 	pprof.Do(context.Background(), pprof.Labels(labelKey, id), func(labelled context.Context) {
-		h := r.b.New(t)
-		if missing := cs.needs.missing(h); len(missing) > 0 {
-			r.skip(t, cs, k, "needs "+strings.Join(missing, " and "), true)
-			return
-		}
 		ctx, cancel := context.WithCancel(labelled)
 		defer cancel()
 		opening, end := context.WithTimeout(ctx, patience)
