@@ -155,18 +155,18 @@ end $$;
 
 -- Holds the queue of a name to the rule: who is gone is removed, and a claim is granted when its weight
 -- and the weights of all claims ahead of it are together no more than its limit. It goes no further than a
--- claim could be granted that waits, or asks: p_most is the limit of one that asks, or 0. Returns the weight
+-- claim could be granted that waits, or asks: p_max is the limit of one that asks, or 0. Returns the weight
 -- of the whole queue, or of so much of it that nothing fits behind.
-create or replace function settle(p_name bytea, p_moment timestamptz, p_most int) returns bigint language plpgsql as $$
+create or replace function settle(p_name bytea, p_moment timestamptz, p_max int) returns bigint language plpgsql as $$
 declare
-  c             claim;
-  ahead         bigint  := 0;
-  greatest_most int;
-  kept          boolean; -- a holding was released, but not yet removed
-  granted       boolean := false;
+  c            claim;
+  ahead        bigint  := 0;
+  greatest_max int;
+  kept         boolean; -- a holding was released, but not yet removed
+  granted      boolean := false;
 begin
-  select greatest(p_most, max(q.max) filter (where q.token is null)), coalesce(bool_or(not q.renewable), false)
-    into greatest_most, kept from claim q where name = p_name;
+  select greatest(p_max, max(q.max) filter (where q.token is null)), bool_or(not q.renewable)
+    into greatest_max, kept from claim q where name = p_name;
   for c in select * from claim where name = p_name order by ticket loop
     if c.token is null then
       if passed_over(c, p_moment) then
@@ -186,7 +186,7 @@ begin
       update claim set until = clock_timestamp() + millis(ttl) where id = c.id; -- the clock was set back
     end if;
     ahead := ahead + c.weight;
-    exit when ahead >= greatest_most;
+    exit when ahead >= greatest_max;
   end loop;
   if kept and granted then perform tell_first(p_name, p_moment); end if; -- another is the first now
   return ahead;
